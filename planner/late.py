@@ -36,6 +36,7 @@ SHOWN = {
     "DryRun.plan": "planner.confirming.dry.plan:plan_of",
     "DryRun.__str__": "planner.show.dry_run:dry_run_text",
     "DryRun._repr_mimebundle_": "planner.show.dry_run:mimebundle",
+    "Reading.edits": "planner.export.texts.rewriting:edits",
     "Reading.explain": "planner.export.texts.explaining:explain",
     "Reading.__str__": "planner.show.explanation:reading_text",
     "Reading._repr_mimebundle_": "planner.show.explanation:reading_mimebundle",

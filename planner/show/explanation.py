@@ -185,6 +185,7 @@ def _fix_lines(number: int, fix: Fix) -> list[str]:
         f"{number}. {fix.title}",
         f"   {fix.result}",
         f"   Cost: {fix.cost}",
+        *([f"   {fix.by_hand}"] if fix.by_hand else []),
         *(f"   | {line}" for line in fix.text.splitlines()),
     ]
 
@@ -267,7 +268,10 @@ def _fixes_html(explanation: Explanation) -> Html:
             tag("p", tag("b", fix.title)),
             tag("p", fix.result),
             tag("p", f"Cost: {fix.cost}", class_="pl-subject"),
-            to_open("Your text with it", command_line(fix.text, fix.title)),
+            tag("p", fix.by_hand) if fix.by_hand else None,
+            to_open(fix.heading, command_line(fix.text, fix.title))
+            if fix.text
+            else None,
             class_="pl-fix",
         )
         for fix in explanation.fixes

@@ -267,7 +267,8 @@ def _fix_html(number: int, fix: Fix) -> Html:
         tag("p", fix.result),
         tag("p", fix.cost, class_="pl-row-detail"),
         buttons(button(f"apply {number}", "Apply", label=f"Apply: {fix.title}")),
-        to_open("Your text with it", text, key=f"text {number}"),
+        tag("p", fix.by_hand) if fix.by_hand else None,
+        to_open(fix.heading, text, key=f"text {number}") if fix.text else None,
     )
 
 
@@ -340,12 +341,12 @@ def _placed(
     reading: Reading, changed: Mapping[str, Any]
 ) -> tuple[list[Edit], list[str]]:
     """Return the edits of all changes that have a place, and why others have none."""
-    placed: dict[str, Any] = {}
+    try:  # at once, as a rule; one by one only to say which have no place
+        return reading.edits(**changed), []
+    except PlannerError:
+        placed: dict[str, Any] = {}
     remarks: list[str] = []
     for name, value in changed.items():
-        if name == "env" and None in value.values():
-            remarks.append("A variable was taken out: take it out where it is set.")
-            continue
         try:
             reading.edits(**placed, **{name: value})
         except PlannerError as error:

@@ -15,13 +15,20 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+from planner.export.texts.code_parts import (
+    by_hand,
+    joined,
+    later_flags,
+    terms_of,
+    why_by_hand,
+)
 from planner.export.texts.container import (
     Found,
     gpu_named_in,
     starts_in,
     starts_in_words,
 )
-from planner.export.texts.passage import Edit, Passage
+from planner.export.texts.passage import Edit, Passage, columns, line_starts
 from planner.export.texts.reading import Kind
 from planner.export.texts.shell import Word, commands_of
 from planner.export.texts.sites import Site, Start, WordList
@@ -43,7 +50,8 @@ _OF_RAY = ("LLMConfig", "vLLMEngineProcessorConfig", "VLLMEngineProcessorConfig"
 _FIRST = ("model", "runner", "convert")
 """Arguments of `LLM` and `EngineArgs` that may come without a name."""
 _MAGIC = re.compile(r"^[ \t]*[%!].*$", re.MULTILINE)
-_READ = (ast.Call, ast.List, ast.Constant)
+_SERVES = re.compile(r"\bvllm\s+serve\s")
+_READ = (ast.Call, ast.List, ast.Constant, ast.BinOp)
 """What a start can be written as."""
 _Place: TypeAlias = "tuple[int, int]"
 
@@ -67,11 +75,14 @@ class _Code:
     def __init__(self, text: str, tree: ast.Module) -> None:
         self.text = text
         self.whole = Passage.whole(text)
-        self.lines = _line_starts(text)
+        self.lines = line_starts(text)
         self.columns: dict[int, list[int]] = {}
         nodes = list(ast.walk(tree))
         self.names = _assigned(nodes)
         self.nodes = [node for node in nodes if isinstance(node, _READ)]
+        self.later = dict(later_flags(nodes))
+        self.parts: dict[ast.expr, bool] = {}
+        """Parts of sums, and whether the sum is read in their place."""
         self.env = dict(self._environment(nodes))
 
     def starts(self) -> Iterator[Found]:
@@ -81,8 +92,10 @@ class _Code:
                 yield from self._call(node)
             elif isinstance(node, ast.List):
                 yield from self._words(node)
-            elif isinstance(node.value, str):
-                yield from self._shell(node, node.value)
+            elif isinstance(node, ast.BinOp):
+                yield from self._sum(node)
+            elif not self.parts.get(node):
+                yield from self._shell(node, self._literal(node))
 
     def _call(self, node: ast.Call) -> Iterator[Found]:
         name = _name_of(node.func)
@@ -211,7 +224,16 @@ class _Code:
         words = [word for word in texts if word is not None]
         if len(words) != len(texts):
             return
-        yield from _in_list(words, self.text)
+        for found in _in_list(words, self.text):
+            yield replace(found, start=by_hand(found.start, self._why_later))
+
+    def _why_later(self, name: str) -> str:
+        """Say why an argument of a list is changed by hand: the list grows by it."""
+        later = self.later.get(name)
+        return "" if later is None else self._why(later)
+
+    def _why(self, node: ast.expr) -> str:
+        return why_by_hand(self.text, self._span(node)[0])
 
     def _word(self, node: ast.expr) -> Word | None:
         value, variables = self._value(node)
@@ -219,7 +241,7 @@ class _Code:
         if isinstance(node, ast.Starred):
             return None
         text = self.text[start:end] if variables else str(value)
-        inner = self._literal(node) if isinstance(node, ast.Constant) else None
+        inner = self._literal(node)
         whole = self.whole.part(start, end)
         return Word(
             passage=inner or whole.inside(text, [0] * (len(text) + 1), str),
@@ -229,17 +251,35 @@ class _Code:
             variables=variables,
         )
 
-    def _shell(self, node: ast.Constant, value: str) -> Iterator[Found]:
-        """Yield the starts in a command that is a string."""
-        if not re.search(r"\bvllm\s+serve\s", value):
+    def _sum(self, node: ast.BinOp) -> Iterator[Found]:
+        """Yield the starts in a command that is put together with `+`."""
+        if node in self.parts:
             return
-        passage = self._literal(node)
-        if passage is not None:
-            for found in starts_in(commands_of(passage), self.text):
-                yield replace(found, kind=Kind.PYTHON)
+        sums, terms = terms_of(node)
+        strings = [self._literal(term) for term in terms]
+        parts = [
+            self.text[slice(*self._span(term))] if string is None else string
+            for term, string in zip(terms, strings, strict=True)
+        ]
+        passage = joined(parts) if isinstance(node.op, ast.Add) else None
+        self.parts |= dict.fromkeys((*sums, *terms), passage is not None)
+        yield from self._shell(node, passage)
 
-    def _literal(self, node: ast.Constant) -> Passage | None:
-        """Return what a string without escapes contains; None for other strings."""
+    def _shell(self, node: ast.expr, passage: Passage | None) -> Iterator[Found]:
+        """Yield the starts in a command that is a string."""
+        if passage is None or not _SERVES.search(passage.text):
+            return
+        is_part = self.parts.get(node) is False
+        for found in starts_in(commands_of(passage), self.text):
+            start = found.start
+            if is_part:
+                start = by_hand(start, lambda _name: self._why(node))
+            yield Found(kind=Kind.PYTHON, start=start)
+
+    def _literal(self, node: ast.expr) -> Passage | None:
+        """Return what a string without escapes contains; None for all else."""
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            return None
         start, end = self._span(node)
         match = re.fullmatch(
             r"(?P<open>[rR]?(?P<quote>\"\"\"|'''|\"|'))(?P<text>.*)(?P=quote)",
@@ -306,16 +346,9 @@ class _Code:
             return start + column
         if line not in self.columns:
             end = self.lines[line] if line < len(self.lines) else len(self.text)
-            self.columns[line] = list(_columns(self.text[start:end]))
+            self.columns[line] = list(columns(self.text[start:end]))
         places = self.columns[line]
         return start + places[min(column, len(places) - 1)]
-
-
-def _columns(line: str) -> Iterator[int]:
-    """Yield the character of each byte of a line in UTF-8, and where the line ends."""
-    for at, character in enumerate(line):
-        yield from (at for _ in character.encode(errors="replace"))
-    yield len(line)
 
 
 def _in_list(words: Sequence[Word], text: str) -> Iterator[Found]:
@@ -334,14 +367,6 @@ def _in_list(words: Sequence[Word], text: str) -> Iterator[Found]:
 
 def _cut(start: int, end: int) -> list[Edit]:
     return [Edit(start=start, end=end, text="")]
-
-
-def _line_starts(text: str) -> list[int]:
-    starts = [0]
-    for match in re.finditer(r"\r\n|\n|\r|\f", text):
-        if match[0] != "\f":
-            starts.append(match.end())
-    return starts
 
 
 def _assigned(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:

@@ -173,13 +173,15 @@ class _Words:
     def _without_flag(self, word: Word) -> Iterator[Site]:
         at = self.at
         self.at += 1
+        if not word.value:  # a variable that is empty is no word
+            return
         if self.takes_model:
             self.takes_model = False
             place, written = (at, at + 1), "the model"
             yield self._site(
                 "model", place, word.value, (word,), written=written, is_bare=True
             )
-        elif word.value:
+        else:
             self.strays.append(word.value)
 
     def _leave_strays(self) -> None:
@@ -236,7 +238,7 @@ class _Words:
         """Return a number without what ends its sentence, and put it in its place."""
         end = _SENTENCE.search(word.value)
         is_number = isinstance(known, Argument) and known.kind in ALL_NUMBERS
-        if end is None or not is_number:
+        if end is None or not is_number or word.variables:
             return word
         found = word.part(0, end.start())
         self.notes.append(f"{word.value!r} is read as {found.value}.")

@@ -37,6 +37,8 @@ _STARTS_VLLM = re.compile(
 )
 """A command in one word: the text that a shell is given to run."""
 _REQUIRED = re.compile(r"\bvllm(?:\[[\w,-]+\])?==(?P<version>\d+\.\d+\.\d+\S*)")
+_SAYS = ("echo", "printf")
+"""Programs that print a command and start none."""
 _RUNNERS = ("docker", "podman", "nerdctl", "finch")
 _WITHOUT_VALUE = frozenset(
     "--rm --privileged --detach -d --interactive -i --tty -t -it -ti -dit -itd -td -di "
@@ -78,6 +80,8 @@ class Found:
 def starts_in(commands: Sequence[Command], text: str) -> Iterator[Found]:
     """Yield the starts of vLLM in shell commands, in order."""
     for command in commands:
+        if command.words[0].value in _SAYS and not command.is_sent:
+            continue
         yield from starts_in_words(
             shell_list(command.words, text), text, command.assigned
         )
@@ -135,7 +139,7 @@ def _run_in_a_pod(found: WordList, values: Sequence[str], text: str) -> Iterator
 def _in_shell(inner: Word, text: str, assigned: Mapping[str, Word]) -> Iterator[Found]:
     """Yield the starts in a text that another shell runs."""
     known = Made(assigned, lambda _name, word: word.value)
-    for command in commands_of(inner.passage, known):
+    for command in commands_of(inner.origin or inner.passage, known):
         yield from starts_in_words(
             shell_list(command.words, text), text, Over(command.assigned, assigned)
         )
@@ -199,10 +203,10 @@ class _Run:
         self.image = self._read(first)
 
     def _read(self, at: int) -> int:
-        while at < len(self.words) and self.words[at].value.startswith("-"):
+        while at < len(self.words) and self.words[at].value[:1] in ("-", ""):
             word = self.words[at]
             flag, equals, _value = word.value.partition("=")
-            if flag in _WITHOUT_VALUE:
+            if not flag or flag in _WITHOUT_VALUE:
                 at += 1
             elif equals:
                 self._take(flag, word.part(len(flag) + 1))

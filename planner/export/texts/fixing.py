@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from planner.confirming.log import LogReading
-from planner.engine.arguments import ARGUMENTS
+from planner.engine.arguments import ARGUMENTS, PLANNER_ONLY
 from planner.engine.environment_names import assignments
 from planner.engine.gpu import GPU
 from planner.engine.server import SERVER_FLAGS
@@ -59,10 +59,18 @@ class Fix:
     starts: bool
     text: str
     """The text with this change, everything else as it was."""
+    by_hand: str = ""
+    """Why the text could not be changed, and where to change it; `text` is then a
+    command that starts the same."""
     burden: Burden
     """What it takes from its user: the cheapest comes first."""
     plan: Plan | None = field(repr=False)
     """None where the text does not tell enough for a plan."""
+
+    @property
+    def heading(self) -> str:
+        """What is written over the text."""
+        return "A command with it" if self.by_hand else "Your text with it"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the change as plain values."""
@@ -74,11 +82,13 @@ class Fix:
             "result": self.result,
             "starts": self.starts,
             "text": self.text,
+            "by_hand": self.by_hand,
         }
 
 
 def unplanned(reading: Reading, answer: Answer) -> Fix:
     """Return a change that vLLM's own figures answer, where nothing can be planned."""
+    text, by_hand = changed_text(reading, answer.changes, None)
     return Fix(
         title=answer.title,
         changes=dict(answer.changes),
@@ -86,7 +96,8 @@ def unplanned(reading: Reading, answer: Answer) -> Fix:
         burden=answer.burden,
         result="? By vLLM's own figures in the text; not planned",
         starts=False,
-        text=changed_text(reading, answer.changes, None),
+        text=text,
+        by_hand=by_hand,
         plan=None,
     )
 
@@ -114,6 +125,7 @@ def fix_of(
         plan = reading.inputs(device, **together).plan()
     except PlannerError:
         return None
+    text, by_hand = changed_text(reading, together, plan)
     starts = plan.fits if shift_bytes is None else _holds(plan, shift_bytes)
     return Fix(
         title=answer.title,
@@ -122,7 +134,8 @@ def fix_of(
         burden=answer.burden,
         result=_result(plan, starts=starts),
         starts=starts,
-        text=changed_text(reading, together, plan),
+        text=text,
+        by_hand=by_hand,
         plan=plan,
     )
 
@@ -160,23 +173,26 @@ def _result(plan: Plan, *, starts: bool) -> str:
 
 def changed_text(
     reading: Reading, changes: Mapping[str, Any], plan: Plan | None
-) -> str:
-    """Return the user's text with changes; for a log, the command that starts it."""
+) -> tuple[str, str]:
+    """Return the user's text with changes; for a log, the command that starts it.
+
+    The second is why the text cannot be changed: the first is then a command.
+    """
     otherwise = "" if plan is None else plan.command()
     flags = {
         name: value
         for name, value in changes.items()
-        if name not in _NOT_FLAGS or name == "model"
+        if name not in (*_NOT_FLAGS, *PLANNER_ONLY) or name == "model"
     }
     own = reading if reading.start is not None else command_in(reading.given)
     if own is not None:
         try:
-            return own.text(**flags)
-        except PlannerError:
-            return otherwise
+            return own.text(**flags), ""
+        except PlannerError as error:
+            return otherwise, str(error)
     if reading.log is None:
-        return otherwise
-    return _command(reading, flags, plan)
+        return otherwise, ""
+    return _command(reading, flags, plan), ""
 
 
 def _command(reading: Reading, changes: Mapping[str, Any], plan: Plan | None) -> str:

@@ -8,7 +8,8 @@ layer therefore changes its own place in the whole text, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 
 from planner.errors import PlannerError
@@ -16,6 +17,7 @@ from planner.values import frozen
 
 MOST_EXPANDED = 1 << 18
 """Characters that may come into one text for others: four times the longest text."""
+_LONGEST_LINE = 120
 
 
 def _as_it_is(text: str) -> str:
@@ -112,6 +114,34 @@ class Passage:
         return Edit(
             start=self.places[start], end=self.places[end], text=self.encode(new)
         )
+
+
+def line_at(text: str, at: int) -> str:
+    r"""Return the number and the words of the line at a place.
+
+    >>> line_at("a\n  b c", 5)
+    "line 2: 'b c'"
+    """
+    start = text.rfind("\n", 0, at) + 1
+    line = text[start:].partition("\n")[0].strip()
+    shown = line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} …"
+    return f"line {text.count(chr(10), 0, start) + 1}: {shown!r}"
+
+
+def columns(line: str) -> Iterator[int]:
+    """Yield the character of each byte of a line in UTF-8, and where the line ends."""
+    for at, character in enumerate(line):
+        yield from (at for _ in character.encode(errors="replace"))
+    yield len(line)
+
+
+def line_starts(text: str) -> list[int]:
+    """Return where each line of Python code begins."""
+    starts = [0]
+    for match in re.finditer(r"\r\n|\n|\r|\f", text):
+        if match[0] != "\f":
+            starts.append(match.end())
+    return starts
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:

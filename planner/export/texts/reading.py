@@ -84,6 +84,8 @@ class Reading:
     """What the text calls this start: a container's or a service's name."""
     num_starts: int = 1
     """Starts in the text; `planner.read(text, start=2)` reads the second."""
+    number: int = 1
+    """Which of them this is, from 1."""
     log: LogReading | None = None
     """The figures of a log, an error or a running server."""
     start: Start | None = field(default=None, repr=False)
@@ -160,27 +162,18 @@ class Reading:
         """Return the text with engine arguments, model or release changed.
 
         None takes an argument out. All else stays as it is written: comments, order,
-        flags of the server, the image.
+        flags of the server, the image. The changed text is read again.
 
         Raises:
-            PlannerError: for a change that has no place in the text.
+            PlannerError: for a change that has no place in the text, or after which
+                the text would not say the same but for the change: it names the line
+                to change by hand.
         """
         return edited(self.given, self.edits(**changes))
 
     def edits(self, **changes: Any) -> list[Edit]:  # noqa: ANN401 - vLLM's own types
         """Return the places that these changes write anew; raises as `text` does."""
-        if not changes:
-            return []
-        if (start := self.start) is None:
-            raise PlannerError(
-                f"A {self.kind} holds no arguments that could be changed. "
-                "`.inputs(...).plan().command()` writes a command."
-            )
-        made = [_edits(start, name, value) for name, value in changes.items()]
-        # A list or table that two arguments need is begun once.
-        edits = list(dict.fromkeys(edit for each in made for edit in each))
-        _check_apart(edits)
-        return edits
+        return late("Reading.edits", self, changes) if changes else []
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reading in the form of the public contract."""
@@ -230,7 +223,9 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Reading:
+def reading_of(
+    kind: Kind, given: str, start: Start, num_starts: int = 1, number: int = 1
+) -> Reading:
     """Return what a text says, from the places of its arguments."""
     values = merged(start.sites)
     model = values.pop("model", None)
@@ -270,6 +265,7 @@ def reading_of(kind: Kind, given: str, start: Start, num_starts: int = 1) -> Rea
         gpus=start.gpus,
         shown=start.shown,
         num_starts=num_starts,
+        number=number,
         start=start,
     )
 
@@ -343,51 +339,6 @@ def _file_notes(kept: Mapping[str, Any]) -> list[str]:
 def _instead(flag: Argument | ServerFlag) -> str:
     instead = flag.instead if isinstance(flag, ServerFlag) else ""
     return f" In its place: {instead}." if instead else ""
-
-
-def _edits(start: Start | None, name: str, value: object) -> list[Edit]:
-    """Return the edits that change one input in its place."""
-    assert start is not None
-    if name == "env":
-        return _env_edits(start, value)
-    if name == "vllm_version":
-        if start.version is None:
-            raise PlannerError("The text names no release that could be changed.")
-        return start.version.replace(value)
-    if name in ("gpu", "entrypoint"):
-        raise PlannerError(f"The text has no place for {name}: change it where it is.")
-    sites = [site for site in start.sites if site.name == name]
-    if value is None:
-        return [edit for site in sites for edit in site.remove()]
-    whole = [site for site in sites if not site.path]
-    if whole and whole == sites:
-        return whole[-1].replace(value)
-    taken_out = [edit for site in sites for edit in site.remove()]
-    return [*taken_out, *start.add(name, value)]
-
-
-def _check_apart(edits: Iterable[Edit]) -> None:
-    """Refuse edits of one place that cannot both be made."""
-    done = -1
-    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
-        if edit.start < done:
-            raise PlannerError(
-                "Two changes have the same place in the text: make one, read the text "
-                "again, and make the other."
-            )
-        done = max(done, edit.end)
-
-
-def _env_edits(start: Start, value: object) -> list[Edit]:
-    wanted = value if isinstance(value, Mapping) else {}
-    missing = [name for name in wanted if name not in start.env]
-    if missing:
-        raise PlannerError(
-            f"The text does not set {', '.join(missing)}: set it where vLLM is started."
-        )
-    return [
-        edit for name, new in wanted.items() for edit in start.env[name].replace(new)
-    ]
 
 
 def with_notes(reading: Reading, *notes: str) -> Reading:

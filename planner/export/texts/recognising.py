@@ -116,7 +116,7 @@ def _chosen(found: Sequence[Found], start: int, given: str) -> Reading:
     chosen = found[start - 1]
     is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND
     told = told_around(chosen.start, given) if is_written_by_hand else chosen.start
-    return reading_of(chosen.kind, given, told, len(found))
+    return reading_of(chosen.kind, given, told, len(found), start)
 
 
 def _check_start(start: int, number: int) -> None:

@@ -27,6 +27,7 @@ _FRAME = re.compile(
 """What frames a command in Markdown, or begins one in a unit of systemd."""
 _COMMENT = re.compile(r"#[^\n]*")
 _OPERATOR = re.compile(r"\d?(?:&>>?|>>|>&|<<<?-?|<&|[<>])|&&|\|\||;;|[|&;()]|\n")
+_TO_FILE = re.compile(r"1?>>?\Z|&>>?\Z")
 _REDIRECTION = re.compile(r"\d?(?:&>>?|>>|>&|<<<?-?|<&|[<>])\Z")
 _VARIABLE = re.compile(
     r"\$(?:(?P<plain>[A-Za-z_]\w*)"
@@ -36,7 +37,13 @@ _SUBSTITUTION = re.compile(r"\$\([^()]*(?:\([^()]*\)[^()]*)*\)|`[^`]*`|\$\S?")
 _ESCAPED_IN_DOUBLE = frozenset('"\\$`\n')
 _ASSIGNS = ("export", "declare", "set", "ENV", "ARG")
 """What begins a line that sets variables: of a shell, of a Dockerfile."""
-_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=")
+_OPENS = ("if", "for", "while", "until", "case", "select", "{")
+_CLOSES = ("fi", "done", "esac", "}")
+"""Words around commands that may not run, or run again."""
+_CONDITION = re.compile(r"\|\||(?:\[|\[\[|test) &&")
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=")
+_SPLIT = re.compile(r"(?=\s*\S+\s+\S)[^\\'\"`$|&;<>()*?]*")
+"""A value that is several words, without quotes, operators and patterns."""
 _FORGOTTEN = re.compile(r"(?:\s|#[^\n]*\n)*--?[A-Za-z]")
 """A line that goes on with flags although the one before has no backslash."""
 
@@ -54,6 +61,10 @@ class Word:
     """Writes another word in this place."""
     variables: tuple[str, ...] = ()
     """Variables and substitutions whose values the text does not tell."""
+    origin: Passage | None = None
+    """Where the variable is assigned that the whole word is."""
+    via: Word | None = None
+    """The variable in the command that the word comes from."""
 
     @property
     def value(self) -> str:
@@ -83,6 +94,8 @@ class Command:
     words: tuple[Word, ...]
     assigned: Mapping[str, Word] = field(default_factory=dict)
     """Variables set for it, by itself or earlier in the text; the last value."""
+    is_sent: bool = False
+    """Whether what it prints goes to a file or to another program."""
 
 
 class _Reader:
@@ -96,43 +109,75 @@ class _Reader:
         self.known = Over(self.own, known)
         self.history: dict[str, list[tuple[int, Word]]] = {}
         self.time = 0
+        self.depth = 0
+        self.optional: set[str] = set()
+        """Variables that were last set on a condition."""
+        self.after = ""
+        """What begins the command before, with the operator behind it."""
 
     def commands(self) -> Iterator[Command]:
         """Yield the commands in order."""
         words: list[Word] = []
+        is_sent = False
         while self.at < len(self.text):
             self._skip_blank()
             operator = self._operator()
             if operator is None and self.at < len(self.text):
-                words.append(self._word())
+                words += self._words()
                 continue
             if operator is not None and _REDIRECTION.match(operator):
+                is_sent |= bool(_TO_FILE.match(operator))
                 self._skip_blank()
                 if self.at < len(self.text) and self._operator() is None:
                     self._word()
                 continue
             if operator == "\n" and words and _FORGOTTEN.match(self.text, self.at):
                 continue
-            yield from self._ended(words)
-            words = []
-        yield from self._ended(words)
+            yield from self._ended(words, is_sent=is_sent or operator == "|")
+            first = words[0].value if words else ""
+            self.after = f"{first} &&" if operator == "&&" else operator or ""
+            words, is_sent = [], False
+        yield from self._ended(words, is_sent=is_sent)
 
-    def _ended(self, words: Sequence[Word]) -> Iterator[Command]:
+    def _ended(self, words: Sequence[Word], *, is_sent: bool) -> Iterator[Command]:
         own: dict[str, Word] = {}
+        begins = words[0].value if words else ""
+        self.depth += (begins in _OPENS) - (begins in _CLOSES)
         is_kept = bool(words) and words[0].value in _ASSIGNS
         first = 1 if is_kept else 0
         while first < len(words) and (match := _ASSIGNED.match(words[first].value)):
-            own[match[1]] = words[first].part(match.end())
+            word = words[first].part(match.end())
+            own[match[1]] = self._appended(match[1], word) if match[2] else word
             first += 1
         if is_kept or first == len(words):
             self._keep(own)
         if first < len(words) and not is_kept:
             earlier = Until(self.history, self.time)
-            yield Command(words=tuple(words[first:]), assigned=Over(own, earlier))
+            yield Command(
+                words=tuple(words[first:]),
+                assigned=Over(own, earlier),
+                is_sent=is_sent,
+            )
+
+    def _appended(self, name: str, word: Word) -> Word:
+        """Return a word behind what its variable was: `A+=" --flag"`."""
+        if name not in self.history:
+            return word
+        before, after = self.history[name][-1][1].passage, word.passage
+        self.passage.expansion.add(len(before.text))
+        # Where the two meet is a blank: the other words keep their own ends.
+        meet = 1 if after.text[:1].isspace() else 0
+        places = [*before.places[: len(before.text) + meet], *after.places[meet:]]
+        if not meet and before.text[-1:].strip():  # a word that is set in two places
+            places = [after.places[0]] * len(places)
+        text = before.text + after.text
+        return replace(word, passage=replace(after, text=text, places=places))
 
     def _keep(self, own: Mapping[str, Word]) -> None:
         """Set variables for all that follows."""
         self.time += 1
+        is_optional = self.depth > 0 or bool(_CONDITION.match(self.after))
+        (self.optional.update if is_optional else self.optional.difference_update)(own)
         for name, word in own.items():
             self.history.setdefault(name, []).append((self.time, word))
             self.own[name] = word.value
@@ -149,6 +194,25 @@ class _Reader:
             return None
         self.at = match.end()
         return match[0]
+
+    def _words(self) -> list[Word]:
+        """Return a word; or those of a variable without quotes."""
+        start = self.at
+        word = self._word()
+        is_variable = _VARIABLE.fullmatch(self.text, start, self.at)
+        if word.variables or not is_variable or not _SPLIT.fullmatch(word.value):
+            return [word]
+        passage = word.origin or word.passage
+        return [
+            Word(
+                passage=(one := passage.part(*match.span())),
+                start=one.places[0],
+                end=one.places[-1],
+                write=one.encode,
+                via=word,
+            )
+            for match in re.finditer(r"\S+", word.value)
+        ]
 
     def _word(self) -> Word:
         start = self.at
@@ -176,7 +240,16 @@ class _Reader:
             end=outer.places[self.at],
             write=lambda value: outer.encode(shlex.quote(value)),
             variables=tuple(built.variables),
+            origin=self._origin(built),
         )
+
+    def _origin(self, built: _Built) -> Passage | None:
+        """Return where a variable is set in any case, if it is all that a word has."""
+        is_certain = built.sole in self.history and built.sole not in self.optional
+        if len(built.pieces) != 1 or not is_certain:
+            return None
+        _, assigned = self.history[built.sole][-1]
+        return assigned.passage
 
     def _plain(self, start: int) -> Word:
         """Return a word without quotes, escapes and variables: most of them."""
@@ -202,6 +275,8 @@ class _Built:
         self.escape: Callable[[str], str] | None = None
         self.end = 0
         self.is_open_ended = True
+        self.sole = ""
+        """The variable that was put in last."""
 
     def add(self, text: str, at: int) -> None:
         """Append characters that stand at `at`."""
@@ -209,8 +284,9 @@ class _Built:
         self.places += range(at, at + len(text))
         self.is_open_ended = True
 
-    def put_in(self, value: str, at: int) -> None:
+    def put_in(self, name: str, value: str, at: int) -> None:
         """Append what a variable at `at` stands for."""
+        self.sole = name
         self.expansion.add(len(value))
         self.pieces.append(value)
         self.places += [at] * len(value)
@@ -236,7 +312,7 @@ class _Built:
         return at
 
     def _quoted(self, text: str, at: int, quote: str) -> int:
-        is_first = not self.pieces
+        is_first = "".join(self.pieces[:2])[-1:] in ("", "=")  # the quote of a value
         at += 1
         while at < len(text) and text[at] != quote:
             following = text[at + 1 : at + 2]
@@ -271,7 +347,7 @@ class _Built:
             self.variables.append(match[0])
             self.add(match[0], at)
         else:
-            self.put_in(value, at)
+            self.put_in(name, value, at)
         return match.end()
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import Any
 
 from planner.engine.gpu import GPU
+from planner.errors import PlannerError
 from planner.export.texts.passage import Edit
 from planner.export.texts.shell import Word
 from planner.values import frozen
+
+_JOINS = ("eval", "ssh")
+"""Programs whose words a shell reads again."""
+_BLANKS = re.compile(r"(?:\s|\\[nrt]?|[\^`])*+")
+"""Between two words of a command, escaped in a quoted text or not."""
 
 
 @frozen
@@ -88,8 +96,11 @@ class WordList:
 
     def remove(self, first: int, last: int) -> list[Edit]:
         """Return the edits that take out words, `last` excluded."""
-        start, end = self.spans[first][0], self.spans[last - 1][1]
-        return [Edit(start=start, end=end, text="")] if last > first else []
+        spans = self.spans[first:last]
+        is_one = all(before[1] == span[0] for before, span in pairwise(spans))
+        if is_one and spans:
+            spans = ((spans[0][0], spans[-1][1]),)
+        return [Edit(start=start, end=end, text="") for start, end in spans]
 
     def insert(
         self, after: int, values: Sequence[str], *, is_flag: bool = True
@@ -97,20 +108,23 @@ class WordList:
         """Return the edit that adds a flag and its values, or further values."""
         if not values:
             return []
-        write = self.words[after].write
+        word, place = self.words[after], self.spans[after][1]
+        if is_flag and word.via is not None:  # the variable may be set on a condition
+            word = word.via
+            place = word.end
         leads = [self.before_flag if is_flag else self.before_value]
         leads += [self.before_value] * (len(values) - 1)
         written = "".join(
-            before + write(value) + self.after
+            before + word.write(value) + self.after
             for before, value in zip(leads, values, strict=True)
         )
-        place = self.spans[after][1]
         return [Edit(start=place, end=place, text=written)]
 
 
 def shell_list(words: Sequence[Word], text: str) -> WordList:
     """Return the words of a shell command; `text` is the whole text."""
-    ends = [words[0].start, *(word.end for word in words)]
+    if words[0].value in _JOINS:
+        words = [_read_twice(word) for word in words]
     gaps = [
         text[before.end : word.start]
         for before, word in pairwise(words)
@@ -118,9 +132,35 @@ def shell_list(words: Sequence[Word], text: str) -> WordList:
     ]
     return WordList(
         words=tuple(words),
-        spans=tuple(pairwise(ends)),
+        spans=tuple(_spans(words, text)),
         before_flag=_continued(gaps),
     )
+
+
+def _read_twice(word: Word) -> Word:
+    """Return a word in whose place only a word without quotes is written."""
+
+    def write(value: str) -> str:
+        if shlex.quote(value) != value:
+            raise PlannerError(
+                f"{value[:80]!r} needs quotes that are read twice in this command. "
+                "Change it by hand."
+            )
+        return word.write(value)
+
+    via = None if word.via is None else _read_twice(word.via)
+    return replace(word, write=write, via=via)
+
+
+def _spans(words: Sequence[Word], text: str) -> Iterator[tuple[int, int]]:
+    """Yield each word's place with the blanks before it.
+
+    One that stands in a variable's value, or after a redirection, is alone.
+    """
+    yield words[0].start, words[0].end
+    for before, word in pairwise(words):
+        start = before.end if _BLANKS.fullmatch(text, before.end, word.start) else -1
+        yield (start if start >= 0 else word.start), word.end
 
 
 def _continued(gaps: Sequence[str]) -> str:

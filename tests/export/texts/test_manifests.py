@@ -212,9 +212,13 @@ def test_two_arguments_begin_a_table_once() -> None:
     small = planner.read(text_of("helm-stack-two.yaml"), start=2)
     recipe = planner.read(text_of("recipe-moe.yaml"))
     changes = {"tensor_parallel_size": 2, "max_num_seqs": 4}
+    with pytest.raises(PlannerError, match="else of enable_prefix_caching"):
+        small.text(**changes)  # the chart switches it off in a table of its own
+    changes |= {"enable_prefix_caching": False}
 
     assert small.text(**changes).endswith(
         "    vllmConfig:\n      tensorParallelSize: 2\n      maxNumSeqs: 4\n"
+        "      enablePrefixCaching: false\n"
     )
     for read, start in ((small, 2), (recipe, 1)):
         after = planner.read(read.text(**changes), start=start).engine_args
