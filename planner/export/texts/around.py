@@ -81,7 +81,7 @@ def told_around(start: Start, text: str) -> Start:
 
 
 def why_not_planned(text: str) -> str:
-    """Return why the device that a text names is none to plan for; empty: it names none.
+    """Return why the device of a text is none to plan for; empty: it names none.
 
     >>> why_not_planned("Qwen3-8B on an RTX 9090").partition(".")[0]
     "GPU 'RTX 9090' is not in the catalogue"

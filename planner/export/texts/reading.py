@@ -82,7 +82,7 @@ class Reading:
     gpus: int | None = None
     """GPUs that the text grants, such as a container's limit."""
     refused_gpu: str = ""
-    """Why the GPU that the text names cannot be planned for; empty where it names none."""
+    """Why the GPU that the text names is none to plan for; empty: it names none."""
     shown: str = ""
     """What the text calls this start: a container's or a service's name."""
     num_starts: int = 1
