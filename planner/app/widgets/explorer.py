@@ -265,6 +265,8 @@ class Explorer(w.VBox):
 
     def _wait(self, reason: str) -> None:
         """Mark the answer as not for the controls."""
+        if self.results.answer.is_empty:
+            self.form.forget_defaults()  # of another start
         self.results.wait(reason, subject(self.plan) if self.plan else "")
 
     def _offer(self, error: Exception, request: Mapping[str, Any]) -> None:

@@ -384,7 +384,10 @@ class ReadingSection(w.VBox):
         ]
         form = self._host.form
         fields = {**form.fields, **form.features.parts}.values()
-        wrong = next((field.error for field in fields if field.error), "")
+        asked = self.question
+        wrong = "" if asked else next((f.error for f in fields if f.error), "")
+        said = tuple(one for one in found.reading.open if one not in asked)
+        reading = replace(found.reading, open=said)  # what is asked is said once
         first: list[Content] = [
             buttons(*starts) if starts else None,
             alert_html(f"There is no plan yet. {wrong}") if wrong else None,
@@ -392,7 +395,7 @@ class ReadingSection(w.VBox):
             explained_html(found.explanation) if found.explanation else None,
         ]
         last = buttons(button("undo", "Undo"))
-        return fragment(reading_html(found.reading, self._names(), first), last)
+        return fragment(reading_html(reading, self._names(), first), last)
 
     def _own_text(self) -> Html:
         """Write the user's text with what changed in the controls since."""
