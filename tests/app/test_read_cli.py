@@ -56,7 +56,7 @@ def test_standard_input_as_json(capsys, monkeypatch) -> None:
     ("words", "model"),
     [
         ("vllm serve Qwen/Qwen3-8B --max-model-len 8192", "Qwen/Qwen3-8B"),
-        ("VLLM_USE_V1=1 python -m vllm.entrypoints.openai.api_server a/b", "a/b"),
+        ("VLLM_USE_V1=1 vllm serve a/b", "a/b"),
         ("how many users does Qwen3-8B on an H100 serve?", "Qwen/Qwen3-8B"),
         ("-- vllm serve Qwen/Qwen3-8B -tp 2 --port 80", "Qwen/Qwen3-8B"),
         ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -78,5 +79,6 @@ def still_open(reading: Reading) -> dict[str, str]:
     told = {"model": reading.model, "gpu": reading.gpu}
     asked = {name: WHICH[name] for name, value in told.items() if value is None}
     if reading.refused_gpu:
-        asked["gpu"] = f"{reading.refused_gpu} Which GPU instead?"
+        what = re.split(r"[:.] ", reading.refused_gpu, maxsplit=1)[0]
+        asked["gpu"] = f"{what}. Which GPU instead?"
     return asked

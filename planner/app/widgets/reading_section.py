@@ -318,7 +318,7 @@ class ReadingSection(w.VBox):
         names = frozenset(self._open)
         if names not in self._controls_of:
             fields = [self._host.form.fields[name] for name in sorted(names)]
-            made = Controls([Group("The text does not say", fields)])
+            made = Controls([Group("Still to be said", fields)])
             made.add_class("planner-open")
             self._controls_of[names] = made
         shown = [self._controls_of[names]] if names else []
@@ -384,10 +384,7 @@ class ReadingSection(w.VBox):
         ]
         form = self._host.form
         fields = {**form.fields, **form.features.parts}.values()
-        asked = self.question
-        wrong = "" if asked else next((f.error for f in fields if f.error), "")
-        said = tuple(one for one in found.reading.open if one not in asked)
-        reading = replace(found.reading, open=said)  # what is asked is said once
+        wrong = next((f.error for f in fields if f.error and not self.question), "")
         first: list[Content] = [
             buttons(*starts) if starts else None,
             alert_html(f"There is no plan yet. {wrong}") if wrong else None,
@@ -395,7 +392,7 @@ class ReadingSection(w.VBox):
             explained_html(found.explanation) if found.explanation else None,
         ]
         last = buttons(button("undo", "Undo"))
-        return fragment(reading_html(reading, self._names(), first), last)
+        return fragment(reading_html(found.reading, self._names(), first), last)
 
     def _own_text(self) -> Html:
         """Write the user's text with what changed in the controls since."""
