@@ -17,6 +17,8 @@ from packaging.utils import canonicalize_name
 
 from tests.conftest import ROOT
 from tools.lock import LOCK, name_of, pins_of, upto
+from tools.targets import LEFT_OUT, QUICK, SERVERS, runnable
+from tools.targets import targets as listed
 
 OWN = ("planner", "tools", "tests", "benchmarks")
 MODULES = {"docs": (ROOT / "docs" / "conf.py",)}
@@ -122,3 +124,10 @@ def test_every_target_is_looked_at() -> None:
     usual = {"app", "docs", "slides", "misconceptions", "sbom", "bench", "notebooks"}
     assert set() == usual - found.keys()
     assert [] == [one for runs in found.values() for one in runs if not one.is_file()]
+
+
+def test_a_target_runs_from_nothing_or_it_is_told_why_not() -> None:
+    """`tools/targets.py` knows those that `make help` lists."""
+    unknown = {*LEFT_OUT, *QUICK, *SERVERS} - {*listed(), "gate", "nightly"}
+    assert set() == unknown
+    assert {"docs", "lite", "slides", "app", "bench", "sbom"} <= {*runnable()}
