@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO
@@ -122,9 +123,8 @@ def _run(name: str, tree: Path, log: IO[bytes]) -> bool:
     try:
         if port:
             return _answers(port, running)
-        status: int = running.wait(PATIENCE_SECONDS)
-        return status == 0
-    except subprocess.TimeoutExpired:
+        with suppress(subprocess.TimeoutExpired):
+            return bool(running.wait(PATIENCE_SECONDS) == 0)
         return False
     finally:
         _end(running)
