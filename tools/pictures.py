@@ -175,16 +175,18 @@ ValueError: To serve at least one request with the models's max seq len (40960),
 """
 
 
-def _paste(page: Page, text: str) -> None:
+def _paste(page: Page, text: str, gpu: str = "") -> None:
     box = page.get_by_label("Paste a model, a command")
     box.fill(text)
     page.get_by_role("button", name="Read", exact=True).click()
+    if gpu:  # which the text does not name
+        page.locator(".planner-open select").select_option(gpu)
     page.locator(".planner-read dl.pl-read").wait_for(timeout=_PATIENCE)
     page.locator(".pl-subject", has_text="Qwen3").last.wait_for(timeout=_PATIENCE)
 
 
 def _pasted(page: Page) -> None:
-    _paste(page, _COMMAND)
+    _paste(page, _COMMAND, "H100")
 
 
 def _crashed(page: Page) -> None:

@@ -35,13 +35,13 @@ _KINDS = (
     ),
     (
         "Huawei Ascend",
-        r"(ascend|npu|atlas|910[a-d]?[0-9]?)",
+        r"(ascend ?[0-9]*[a-d]?[0-9]?|npu|atlas|910[a-d]?[0-9]?)",
         "a Huawei Ascend",
         "vLLM's Ascend plug-in",
     ),
     (
         "Apple silicon",
-        r"(apple|metal|mps|m[1-9])",
+        r"(apple|mac(?:book|mini)?|metal|mps|m[1-9])",
         "an Apple chip",
         "vLLM's plug-in for Metal",
     ),
@@ -70,6 +70,18 @@ is, what runs it."""
 NOT_COVERED = tuple(listed for listed, *_ in _KINDS)
 """The kinds, as a list of devices to choose from names them."""
 _NVIDIA = "nvidia|geforce|quadro|tesla|rtx|gtx"
+_IN_PROSE = re.compile(
+    r"(?:(?<![\w./-])|(?<=/)|(?<=-)(?=rocm|tpu|xpu|hpu|gaudi|ascend|neuron))(?P<name>(?:"
+    + "|".join(words for _, words, *_ in _KINDS)
+    + r")(?:[ -](?:max|ultra|pro|air|mini|studio|xtx?|gre|silicon|gpu|card|chip"
+    r"|[a-z]{1,2}\d{1,4}[a-z]?|\d{1,4}[a-z]?)(?!\w)|\.com/gpu)*)s?(?!\w)",
+    re.IGNORECASE | re.ASCII,
+)
+_OTHER_WORDS = re.compile(
+    r"(?:amd|apple|arc|atlas|b[56]0|flex.*|intel|max.*|metal|moore|mps|910)\Z",
+    re.IGNORECASE,
+)
+"""Names that mean something else where no number follows: bare metal, an Intel CPU."""
 
 
 def why_not_covered(name: str) -> str:
@@ -86,3 +98,15 @@ def why_not_covered(name: str) -> str:
         if re.search(rf"(?<![a-z0-9]){words}(?![a-z0-9])", name, re.IGNORECASE):
             return _SENTENCE.format(name=name, what=what, other=other)
     return ""
+
+
+def not_covered_in(text: str) -> str:
+    """Return the first accelerator in running text that is not covered; else empty.
+
+    >>> not_covered_in("Does Qwen3-8B run on my Mac M3 Max, or on an RX 7900 XTX?")
+    'Mac M3 Max'
+    >>> not_covered_in("an H100 on bare metal, linux/amd64, arc_easy")
+    ''
+    """
+    found = (match["name"] for match in _IN_PROSE.finditer(text))
+    return next((name for name in found if not _OTHER_WORDS.match(name)), "")

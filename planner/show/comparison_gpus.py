@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.show.comparison import written
 from planner.show.frames import columns, make_frame
-from planner.show.html import Html, bundle, fragment
+from planner.show.html import Html, bundle, fragment, tag
 from planner.show.page import wide_page
 from planner.show.pieces import answer_box, folded_html, listed, sentence, to_open
 from planner.show.terminal import legible
@@ -116,6 +116,15 @@ def title(found: GPUComparison) -> str:
     )
 
 
+def tried(found: GPUComparison) -> str:
+    """Say of which layouts the fewest and the cheapest are."""
+    sizes = ", ".join(map(str, found.sizes_tried))
+    return (
+        f"Tried: tensor parallel sizes {sizes}, with pipeline and data "
+        "parallel sizes as given. Another layout may need fewer GPUs, or cost less."
+    )
+
+
 def reasons(found: GPUComparison) -> list[str]:
     """Return the start of the reason for each GPU that does not serve."""
     return [
@@ -133,7 +142,8 @@ def _shortened(text: str) -> str:
 def gpus_text(found: GPUComparison) -> str:
     """Write the table for a terminal."""
     rows = [head(found), *(cells(choice, found) for choice in found.choices)]
-    return "\n".join([title(found), "", *columns(rows), "", *reasons(found)]).rstrip()
+    lines = [title(found), "", *columns(rows), "", *reasons(found), tried(found)]
+    return "\n".join(lines)
 
 
 def gpus_html(found: GPUComparison) -> Html:
@@ -143,7 +153,7 @@ def gpus_html(found: GPUComparison) -> Html:
     items = listed(reasons(found))
     why = to_open("Why some do not", items, "pl-rank") if items else None
     table = folded_html("Each kind of GPU, best first", names, rows)
-    return fragment(_best_html(found), table, why)
+    return fragment(_best_html(found), table, why, tag("p", tried(found)))
 
 
 def _best_html(found: GPUComparison) -> Html:
@@ -160,6 +170,7 @@ def _best_html(found: GPUComparison) -> Html:
         headline = f"{best.gpus_total} x {best.gpu.name}{hourly}"
         tone, symbol = "fits", "✔"
         order = "; the cheapest is first" if price else "; the fewest GPUs are first"
+        order = f"{order}, of those tried"
     return answer_box(
         tone,
         sentence(f"{counted}{order}."),

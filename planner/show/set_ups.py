@@ -46,6 +46,10 @@ SPEED = (
     "Speed is a bound: no start is faster, most are slower. It ignores communication "
     "between GPUs, which costs tensor parallel most where they have no NVLink."
 )
+BETWEEN = (
+    "Of each kind, the numbers above were tried with every layout, up to the first "
+    "that serves. A number between, such as 6 as TP 2 and PP 3, may serve for less."
+)
 _CAPTIONS = {"fewest": "Fewest GPUs first", "cheapest": "Cheapest first"}
 NO_PRICES = "No price is known: give prices={'H100': 2.5}, or save your own."
 
@@ -132,17 +136,19 @@ def title(found: SetUps) -> str:
 
 
 def headline(found: SetUps) -> str:
-    """Write the fewest GPUs, and the cheapest."""
+    """Write the fewest GPUs and the cheapest, and the numbers of which they are."""
     fewest, cheapest = found.fewest, found.cheapest
+    tried = f"Tried: {', '.join(map(str, found.gpus_tried))} GPUs of each kind"
     if fewest is None:
-        return "None of these GPUs serves it"
+        return f"None of these GPUs serves it. {tried}"
     few = gpus_text(fewest)
     if cheapest is None:
-        return f"Fewest: {few}"
+        return f"Fewest: {few}. {tried}"
     price = price_text(cheapest.price_per_hour, found.currency)
     if cheapest is fewest:
-        return f"Fewest and cheapest: {few} ({price} per hour)"
-    return f"Fewest: {few}. Cheapest: {gpus_text(cheapest)} ({price} per hour)"
+        return f"Fewest and cheapest: {few} ({price} per hour). {tried}"
+    dear = f"{gpus_text(cheapest)} ({price} per hour)"
+    return f"Fewest: {few}. Cheapest: {dear}. {tried}"
 
 
 def notes(found: SetUps) -> list[str]:
@@ -157,7 +163,7 @@ def notes(found: SetUps) -> list[str]:
             f"Prices are assumed: public list prices on demand of {span}, for GPUs "
             "alone. Give yours as prices={'H100': 2.5}."
         )
-    return [*filter(None, [priced]), SPEED, LETTERS]
+    return [BETWEEN, *filter(None, [priced]), SPEED, LETTERS]
 
 
 def miss_text(miss: Miss) -> str:
@@ -281,7 +287,7 @@ def _page_notes(found: SetUps) -> list[str]:
     dates = found.price_dates
     span = f", read {dates[0]} to {dates[1]}" if dates else ""
     priced = f"Prices are assumed: public list prices{span}; type yours over them."
-    return [priced, SPEED, LETTERS] if found.is_found else []
+    return [BETWEEN, priced, SPEED, LETTERS] if found.is_found else []
 
 
 def _page_row(set_up: SetUp, found: SetUps) -> dict[str, object]:

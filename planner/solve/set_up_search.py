@@ -2,7 +2,8 @@
 
 For each kind of GPU, numbers of GPUs are tried from the fewest up: 1, 2, 4, 8, ... The
 first number on which any layout serves the load ends the search of that kind, and every
-layout of this number that serves is a set-up. More GPUs of a kind cost more per hour.
+layout of this number that serves is a set-up. More GPUs of a kind cost more per hour,
+but a number between two that were tried may serve too, for less: `SetUps.gpus_tried`.
 
 Layouts whose memory cannot hold weights and KV cache are not planned; `Floor` says why
 that never leaves out one that serves.
@@ -218,6 +219,7 @@ class SetUpSearch:
             found=tuple(sorted(found, key=few_rank)),
             misses=tuple(sorted(self.misses, key=_nearest, reverse=True)),
             currency=self.prices.currency,
+            gpus_tried=tuple(_counts(self.inputs, self.room)),
             price_dates=self.prices.dates,
         )
 

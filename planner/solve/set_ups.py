@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from planner.solve.speed.speed import SpeedBound
 
 ORDERS = ("fewest", "cheapest")
-"""What comes first: the fewest GPUs, or the lowest price per hour."""
+"""What comes first: the fewest GPUs, or the lowest price per hour, of those tried."""
 _SECONDS = 3600
 
 
@@ -164,17 +164,19 @@ class SetUps:
     order: str = "fewest"
     """What comes first where it is shown: fewest (GPUs) or cheapest (per hour)."""
     currency: str = ""
+    gpus_tried: tuple[int, ...] = ()
+    """Numbers of GPUs that were tried of each kind, up to the first that serves."""
     price_dates: tuple[str, str] | None = None
     """Oldest and newest day of the list prices; None where all prices are given."""
 
     @property
     def fewest(self) -> SetUp | None:
-        """The set-up with the fewest GPUs; None where nothing serves."""
+        """Of those tried, the set-up with the fewest GPUs; None: nothing serves."""
         return next(iter(self.ranked("fewest")), None)
 
     @property
     def cheapest(self) -> SetUp | None:
-        """The set-up with the lowest price per hour; None without any price."""
+        """Of those tried, the one with the lowest price per hour; None without any."""
         first = next(iter(self.ranked("cheapest")), None)
         return None if first is None or first.price is None else first
 
@@ -207,6 +209,7 @@ class SetUps:
             "vllm_version": self.inputs.vllm_version,
             "load": asdict(self.load),
             "currency": self.currency,
+            "gpus_tried": list(self.gpus_tried),
             "set_ups": [set_up.to_dict() for set_up in self.found],
             "misses": [miss.to_dict() for miss in self.misses],
         }

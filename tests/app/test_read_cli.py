@@ -52,6 +52,38 @@ def test_standard_input_as_json(capsys, monkeypatch) -> None:
     assert found["plan"]["gpus_total"] == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "model"),
+    [
+        ("vllm serve Qwen/Qwen3-8B --max-model-len 8192", "Qwen/Qwen3-8B"),
+        ("VLLM_USE_V1=1 vllm serve a/b", "a/b"),
+        ("how many users does Qwen3-8B on an H100 serve?", "Qwen/Qwen3-8B"),
+        ("-- vllm serve Qwen/Qwen3-8B -tp 2 --port 80", "Qwen/Qwen3-8B"),
+        ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B"),
+    ],
+)
+def test_words_without_quotes_are_one_text(capsys, words, model) -> None:
+    """As a shell splits them: no program is taken for a model."""
+    found = json.loads(printed(capsys, "read", "--json", *words.split()))
+    assert model == found["inputs"]["model"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", "What should be read?"),
+        ("crash.log Qwen/Qwen3-8B", "There is no file 'crash.log'."),
+        ("docker run --gpus 2 vllm/vllm-openai", "Put a command into quotes"),
+        ("Qwen3-8B on an MI300X", "Not planned: 'MI300X' is an AMD GPU"),
+    ],
+)
+def test_what_cannot_be_read_says_what_to_do(capsys, words, told) -> None:
+    """Of the shell's words, too."""
+    main(["read", *words.split()])
+    said = capsys.readouterr()
+    assert told in said.out + said.err
+
+
 ERROR = "ValueError: No available memory for the cache blocks."
 
 

@@ -161,7 +161,10 @@ def test_a_comparison_of_gpus_begins_with_the_best() -> None:
     assert text.startswith(
         f"✔ {best.gpus_total} x {best.gpu.name}, {price} EUR per hour"
     )
-    assert f"{serving} of 4 kinds of GPU serve; the cheapest is first." in text
+    assert (
+        f"{serving} of 4 kinds of GPU serve; the cheapest is first, of those tried."
+        in text
+    )
 
 
 def test_a_comparison_of_gpus_without_one_that_serves_says_so() -> None:

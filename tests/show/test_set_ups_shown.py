@@ -29,10 +29,13 @@ def drawn():
 
 
 def test_the_text_begins_with_the_answer(found):
-    """The fewest, and what costs least: 8 x 0.5 = 4 beside 2 x 4 = 8."""
+    """The fewest, and what costs least: 8 x 0.5 = 4 beside 2 x 4 = 8; of which."""
     text = str(found)
 
-    assert text.startswith("✔ Fewest: 1 x B300. Cheapest: 8 x A40 (4.00 per hour)\n")
+    assert text.startswith(
+        "✔ Fewest: 1 x B300. Cheapest: 8 x A40 (4.00 per hour). "
+        "Tried: 1, 2, 4, 8 GPUs of each kind\n"
+    )
     assert f"GPUs for {MODEL} with 20 requests of 32,768 tokens at once" in text
     assert text.endswith(found.fewest.command())
 

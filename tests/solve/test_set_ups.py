@@ -268,3 +268,25 @@ def test_plain_values_have_no_plan(found):
     assert "your own price" == row["price_source"]
     assert row["command"].startswith("vllm serve Qwen/Qwen3-32B")
     assert {"gpu", "gpus_total", "requests_held", "why"} == set(plain["misses"][0])
+
+
+def test_what_fewest_and_cheapest_are_of_is_told():
+    """Six A40 (TP 2, PP 3) serve what is found on eight: only 1, 2, 4, 8 are tried."""
+    load = Load(prompt_tokens=32_000, output_tokens=768, requests=20)
+    found = solve.set_ups("Qwen/Qwen3-32B", load, "A40", prices={"A40": 0.5})
+    six = found.cheapest.plan.changed(tensor_parallel_size=2, pipeline_parallel_size=3)
+
+    assert (8, (1, 2, 4, 8)) == (found.cheapest.gpus_total, found.gpus_tried)
+    assert [1, 2, 4, 8] == found.to_dict()["gpus_tried"]
+    assert six.serving.is_served
+    assert "Tried: 1, 2, 4, 8 GPUs of each kind" in str(found).splitlines()[0]
+    assert "A number between them" in str(found)
+
+
+def test_a_comparison_of_gpus_tells_the_sizes_that_it_tried():
+    """Tensor parallel alone, from the given size up."""
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="H100", tensor_parallel_size=2)
+    found = planner.compare_gpus(plan, ["L4"], {"L4": 1})
+
+    assert (2, 3, 4, 5, 6, 7, 8) == found.sizes_tried
+    assert "Tried: tensor parallel sizes 2, 3, 4, 5, 6, 7, 8, with" in str(found)

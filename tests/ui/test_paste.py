@@ -70,6 +70,11 @@ def verdict(page, words: str) -> None:
     page.locator(".pl-subject", has_text=words).first.wait_for(timeout=PATIENCE)
 
 
+def on(page, gpu: str) -> None:
+    """Choose the GPU that a text does not name, beside it."""
+    page.locator(".planner-open select").select_option(gpu)
+
+
 def bars(page) -> int:
     """How many segments are drawn."""
     return page.locator(".planner-chart .barlayer .point path").count()
@@ -88,6 +93,7 @@ def test_a_text_is_pasted_and_its_bars_are_drawn(page, text, words, plan, flag) 
     """What it was taken for, the plan, the command; the controls are marked."""
     paste(page, text)
     said(page, f"{words} for {plan}")
+    on(page, "H100")
     verdict(page, f"{plan} on ")
     wait_for_command(page, flag)
     mark = page.locator("[data-name=model] .pc-mark")
@@ -120,10 +126,10 @@ def test_a_crash_of_a_container_is_explained_and_mended(page) -> None:
     said(page, "A log of vLLM for Qwen/Qwen3-8B, vLLM 0.27.1")
     read = page.locator(".planner-read")
     read.get_by_text("vLLM did not start").first.wait_for(timeout=PATIENCE)
-    told = read.inner_text()
     page.get_by_role("combobox", name="GPU gpu", exact=True).first.select_option("L4")
     verdict(page, "Qwen/Qwen3-8B on L4")
-    page.locator(".planner-paste[aria-busy=false]").wait_for(timeout=PATIENCE)
+    read.get_by_text("What would help").wait_for(timeout=PATIENCE)
+    told = read.inner_text()
     shorter = read.get_by_role("button", name="Apply: Allow requests")
     read.locator("summary", has_text="The other").click()  # after the first three
     shorter.wait_for(timeout=PATIENCE)
@@ -144,6 +150,7 @@ def test_a_text_pasted_into_the_model_box_lands_in_the_box_for_texts(page) -> No
     """With its lines, which the smaller box would lose."""
     page.get_by_role("combobox", name="Model model", exact=True).focus()
     page.evaluate(_PASTE, DOCKER)
+    on(page, "H100")
     verdict(page, "Qwen/Qwen3-14B on 2")
 
     assert page.get_by_label("Paste a model, a command").input_value() == DOCKER
@@ -152,6 +159,7 @@ def test_a_text_pasted_into_the_model_box_lands_in_the_box_for_texts(page) -> No
 def test_of_several_starts_one_is_chosen_by_key(page) -> None:
     """The pressed button says so."""
     paste(page, COMPOSE)
+    on(page, "H100")
     other = page.get_by_role("button", name="2: small")
     other.wait_for(timeout=PATIENCE)
     other.focus()
@@ -165,6 +173,7 @@ def test_of_several_starts_one_is_chosen_by_key(page) -> None:
 def test_the_text_is_given_back_with_the_changes(page) -> None:
     """Copied, it is the new text: what is drawn struck through is no part of it."""
     paste(page, DOCKER)
+    on(page, "H100")
     verdict(page, "Qwen/Qwen3-14B on 2")
     entry = page.get_by_role("textbox", name="Context length max_model_len", exact=True)
     entry.fill("8192")
@@ -181,17 +190,34 @@ def test_a_name_is_read_when_it_is_entered_and_not_before(page) -> None:
     box = page.get_by_label("Paste a model, a command")
     box.fill("qwen3 8b")
     box.press("Enter")
+    on(page, "H100")
     verdict(page, "Qwen/Qwen3-8B on H100")
     said(page, "A model: Qwen/Qwen3-8B")
 
 
-def test_what_is_not_understood_is_said_and_the_plan_stays(page) -> None:
-    """An alert; markup in it is text."""
+def test_what_no_plan_is_for_gets_a_question_and_no_verdict(page) -> None:
+    """Why, and the field to fill; nothing is shown of another GPU or model."""
+    paste(page, "Qwen3-8B on an MI300X")
+    asked = page.locator(".planner-verdict", has_text="Which GPU instead?")
+    asked.wait_for(timeout=PATIENCE)
+    results = page.locator(".planner-results").inner_text()
+    assert "'MI300X' is an AMD GPU, and is not covered. Which GPU instead?" == (
+        results.strip()
+    )
+    assert "planner models vLLM's CUDA" in page.locator(".planner-read").inner_text()
+    on(page, "H200")
+    verdict(page, "Qwen/Qwen3-8B on H200")
+
+
+def test_what_is_not_understood_is_said_and_no_plan_is_shown(page) -> None:
+    """An alert; markup in it is text; emptied, the box brings the plan back."""
     paste(page, "<img src=x onerror=window.hit=1>\nis not a command")
     page.locator(".planner-read [role=alert]").wait_for(timeout=PATIENCE)
 
     assert page.evaluate("window.hit === undefined")
     assert "No start of vLLM" in page.locator(".planner-read [role=alert]").inner_text()
+    assert page.locator(".pl-subject:visible").count() == 0
+    page.get_by_label("Paste a model, a command").fill("")
     verdict(page, "meta-llama/Llama-3.1-8B-Instruct on H100")
 
 
@@ -222,11 +248,14 @@ def test_what_was_read_is_accessible_and_not_cut_off(
     size = {"width": width, "height": 900}
     page = open_page(browser, app, color_scheme=scheme, viewport=size)
     paste(page, (TEXTS / "log-docker-too-long.txt").read_text(encoding="utf-8"))
+    page.get_by_text("vLLM did not start").first.wait_for(timeout=PATIENCE)
+    found = violations(page, "html")  # with a question in the verdict's place
+    on(page, "L4")
     page.get_by_role("button", name="Apply: ").first.wait_for(timeout=PATIENCE)
     page.get_by_text("Your text with it").first.click()
     open_tab(page, "Export")
     page.locator(".planner-export code").wait_for(timeout=PATIENCE)
-    found = violations(page, "html")
+    found += violations(page, "html")
     right = page.evaluate(
         "Math.max(...[...document.querySelectorAll('.planner-explorer *')]"
         ".filter(node => node.offsetParent && !node.closest('.planner-chart, "

@@ -68,6 +68,10 @@ PLANNING = (
 )
 """Commands that take vLLM's arguments, those of its server included."""
 
+_HINTS = {
+    "read": "Put a command into quotes, or behind `--`: planner read -- vllm serve ... "
+}
+"""What to do about a word that is not known, by command."""
 INTERRUPTED = 130
 """By Ctrl-C, as shells have it."""
 _COLLECTED_AFTER = 50_000
@@ -147,7 +151,8 @@ def _run(words: list[str]) -> int:
         options["others"] += [word for word in unknown if not word.startswith("-")]
         unknown = [word for word in unknown if word.startswith("-")]
     flags = _own_flags(_parser_of(parser, command)) if unknown else ()
-    refuse_unknown(unknown, f"`planner {command} --help` helps.", flags)
+    hint = f"{_HINTS.get(command, '')}`planner {command} --help` helps."
+    refuse_unknown(unknown, hint, flags)
     options["screen"] = screen_of(sys.stdout, options.pop("color", "auto"))
     return run(options)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -19,8 +20,9 @@ from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.export.texts import Reading, read
 from planner.export.texts.reading import Kind
+from planner.export.texts.running import is_address
 from planner.show.plan_text import plan_text
-from planner.user_files import read_input
+from planner.user_files import read_input, user_path
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -29,7 +31,14 @@ EXAMPLES = (
     "planner read vllm.log",
     "planner read deployment.yaml --gpu H100",
     "kubectl logs vllm-0 | planner read -",
+    "planner read will Qwen3 8B run on an L4 for 10 users",
     "planner read crash.txt --gpu L4 -- vllm serve Qwen/Qwen3-8B --max-model-len 32K",
+)
+_FILE = re.compile(r"\.(?:log|txt|out|err|ya?ml|json|toml|sh|py|ipynb)\Z")
+"""How the name of a file ends, which is none of a program or of a model."""
+_NOTHING = (
+    "What should be read? Give a file, - for standard input, an address, a question or "
+    "a command: planner read 'vllm serve Qwen/Qwen3-8B'."
 )
 _ABOUT = (
     "What a log or an error leaves out can be said beside it: the model or the command "
@@ -41,12 +50,17 @@ _ABOUT = (
 def add(parser: argparse.ArgumentParser) -> None:
     """Give the command's parser its flags."""
     parser.description = _ABOUT
-    parser.add_argument("text", help="a file, - for standard input, or an address")
+    parser.add_argument(
+        "text",
+        nargs="?",
+        help="a file, - for standard input, an address, a question or a command",
+    )
     parser.add_argument(
         "others",
         nargs="*",
         metavar="model",
-        help="the model, if the text does not name it; or -- and the command that ran",
+        help="the model, if a file does not name it; or -- and the command that ran; "
+        "or the other words of a question or a command",
     )
     parser.add_argument(
         "--gpu", metavar="GPU", help="the GPU, where the text does not name it"
@@ -63,9 +77,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: dict[str, Any]) -> int:
-    text = options["text"]
-    given = read_input() if text == "-" else text
-    found = read(given, start=options["start"])
+    found = read(_text(options), start=options["start"])
     known = _known(options)
     plan, open_ = _planned(found, known)
     if options["json"]:
@@ -82,6 +94,40 @@ def _run(options: dict[str, Any]) -> int:
         elif open_:
             sys.stdout.write(f"\nNot planned: {open_}\n")
     return FITS if plan is None or plan.fits else DOES_NOT_FIT
+
+
+def _text(options: dict[str, Any]) -> str:
+    """Return the text; several words that name no file are one text.
+
+    Raises:
+        PlannerError: without any.
+    """
+    text: str | None = options["text"]
+    others: list[str] = options["others"]
+    if text is None:
+        others, options["ran"] = options.get("ran", []), []
+        if not others:
+            raise PlannerError(_NOTHING)
+        return _joined(others)
+    if text == "-":
+        return read_input()
+    is_whole = len(text.split()) > 1 or is_address(text) or user_path(text).exists()
+    if is_whole or not others:
+        return text
+    if _FILE.search(text):
+        raise PlannerError(f"There is no file {text!r}.")
+    options["others"] = []
+    return _joined([text, *others])
+
+
+def _joined(words: Sequence[str]) -> str:
+    """Return words that the shell has split as one text: a command, else a sentence."""
+    command = shlex.join(words)
+    try:
+        found = read(command)
+    except PlannerError:
+        return " ".join(words)
+    return command if found.start is not None else " ".join(words)
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:

@@ -180,7 +180,9 @@ def _of_text(entries: Mapping[str, Any], given: Inputs) -> Inputs:
         reading = read(text, start=start)
         if reading.gpu is None and "gpu" not in entries:
             raise Wrong(
-                "The text does not say on which GPU vLLM runs. Name it: gpu.", "/gpu"
+                reading.refused_gpu
+                or "The text does not say on which GPU vLLM runs. Name it: gpu.",
+                "/gpu",
             )
         gpu = given.gpu if "gpu" in entries else None
         return reading.inputs(gpu, **changes, **given.engine_args)

@@ -90,6 +90,8 @@ class Answer(PlotlyChart):
 
     def __init__(self) -> None:
         super().__init__(figure={"data": [], "layout": {"height": 160}})
+        self.is_empty = True
+        """Whether no plan is shown, in grey or otherwise."""
 
     def show(
         self,
@@ -98,6 +100,7 @@ class Answer(PlotlyChart):
         seen: Collection[str] | None = None,
     ) -> None:
         """Show `plan`; of the panels `seen` on the page, `opened` are open."""
+        self.is_empty = False
         with self.hold_sync():
             self.figure = page_spec(plan)
             self.label = spoken(plan)
@@ -112,6 +115,12 @@ class Answer(PlotlyChart):
                 "command": tables.command_html(plan),
                 **panels_html(plan, opened, seen),
             }
+
+    def clear(self) -> None:
+        """Show no plan: that of other inputs is no answer."""
+        self.is_empty = True
+        self.label = ""
+        self.parts = dict.fromkeys(self.parts, "")
 
     def show_panels(
         self,
@@ -130,7 +139,7 @@ class Answer(PlotlyChart):
     @property
     def is_stale(self) -> bool:
         """Whether what is shown is not for what the controls ask for now."""
-        return bool(self.parts.get("stale"))
+        return self.is_empty or bool(self.parts.get("stale"))
 
     def say(self, message: str, *, is_stale: bool = True) -> None:
         """Show a message above the plan; with `is_stale`, mark the plan as outdated.
@@ -144,11 +153,17 @@ class Answer(PlotlyChart):
 
         A field has spoken: nothing here is read out again. `shown` names the plan.
         """
+        if self.is_empty:
+            asked = {"alert": "", "verdict": tag("p", reason, class_="pl-question")}
+            self.parts = self.parts | asked
+            return
         kept = f" Shown below, in grey: {shown}, the last good plan." if shown else ""
         self._say(tag("p", f"{reason}{kept}", class_="pl-alert pl-spoken"))
 
     def _say(self, alert: str, *, is_stale: bool = True) -> None:
         parts = self.parts | {"alert": alert, "stale": _STALE if is_stale else ""}
+        if self.is_empty:
+            parts |= {"stale": "", "verdict": ""}
         if parts != self.parts:
             self.parts = parts
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
@@ -17,7 +17,7 @@ from planner.app.widgets.form import FieldError, Form
 from planner.app.widgets.header import Header, History
 from planner.app.widgets.reading_section import ReadingSection
 from planner.app.widgets.results import Results
-from planner.app.widgets.section import Fold, FurtherArguments
+from planner.app.widgets.section import ArgumentSection, FurtherArguments
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.export.links import link
 from planner.export.reading_links import read_link
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DEFAULT_GPU = "H100"
+_NAMED = {"model": DEFAULT_MODEL, "gpu": DEFAULT_GPU}
+"""What a page begins with, which nobody chose."""
 MOST_READ_MODELS = 8
 """How many of the models that it read a session keeps."""
 ADDRESS_SECONDS = 0.3
@@ -49,6 +51,8 @@ class Remembered:
     values: Mapping[str, Any]
     others: Mapping[str, Any]
     """Arguments and variables without a control."""
+    named: frozenset[str]
+    """Of model and GPU, what the user chose: the others are where the page began."""
 
 
 class Explorer(w.VBox):
@@ -62,15 +66,18 @@ class Explorer(w.VBox):
 
     def __init__(
         self,
-        model: str = DEFAULT_MODEL,
-        gpu: str | GPU = DEFAULT_GPU,
+        model: str | None = None,
+        gpu: str | GPU | None = None,
         **arguments: object,
     ) -> None:
-        self.form = Form(model, gpu)
+        given = {"model": model, "gpu": gpu}
+        self.named = {name for name, value in given.items() if value is not None}
+        """Of model and GPU, what the user chose, and no text."""
+        self.form = Form(model or DEFAULT_MODEL, gpu or DEFAULT_GPU)
         self.results = Results(self._apply, self._undo, self._open_plan)
         self.further = FurtherArguments(self._keep_further)
         self.header = Header(
-            self.form.fields["vllm_version"], self._open_link, self._move, self._begin
+            self.form.fields["vllm_version"], self._open_link, self._move, self._choose
         )
         self._others: dict[str, Any] = {
             name: value
@@ -110,8 +117,10 @@ class Explorer(w.VBox):
         load = {"load": plan.load} if plan.load else {}
         return cls(plan.name, plan.gpu, **inputs.engine_args, **start, **env, **load)
 
-    def take(self, inputs: Inputs) -> None:
+    def take(self, inputs: Inputs | None, **values: Any) -> None:  # noqa: ANN401
         """Set every control to these inputs, and plan once.
+
+        Without inputs the controls stay; of `values`, model or GPU, None is asked for.
 
         Raises:
             PlannerError: for an unknown GPU.
@@ -119,7 +128,9 @@ class Explorer(w.VBox):
         before = self.remember()
         self._is_showing = True
         try:
-            self._others = self.form.take(inputs)
+            if inputs is not None:
+                self._others = self.form.take(inputs)
+            self.form.put(values)
         finally:
             self._is_showing = False
         self._note(before)
@@ -127,7 +138,21 @@ class Explorer(w.VBox):
 
     def remember(self) -> Remembered:
         """Return the state of all controls."""
-        return Remembered(values=self.form.values(), others=dict(self._others))
+        return Remembered(
+            values=self.form.values(),
+            others=dict(self._others),
+            named=frozenset(self.named),
+        )
+
+    def hold(self, reason: str = "") -> None:
+        """Show no plan until there is another, and say why."""
+        self.results.hold()
+        if reason:
+            self._wait(reason)
+
+    def resume(self) -> None:
+        """Plan what the controls ask for."""
+        self._recompute()
 
     def bring_back(self, before: Remembered) -> None:
         """Return to a state of the controls, and plan once."""
@@ -139,6 +164,7 @@ class Explorer(w.VBox):
         try:
             self.form.restore(before.values)
             self._others = dict(before.others)
+            self.named = set(before.named)
         finally:
             self._is_showing = False
         self._now = before
@@ -159,9 +185,10 @@ class Explorer(w.VBox):
             self._guard(self._restore)(found)
         self.header.show(self._history)
 
-    def _begin(self, inputs: Inputs) -> None:
-        """Open a recipe."""
+    def _choose(self, inputs: Inputs, named: Collection[str] = _NAMED) -> None:
+        """Take inputs that the user chose: a recipe, a plan of their own, a link."""
         self._before = None
+        self.named |= {*named}
         self._guard(self.take)(inputs)
 
     def request(self) -> dict[str, Any]:
@@ -192,7 +219,9 @@ class Explorer(w.VBox):
         """Plan again after a change of a control, which ends the undo of advice."""
         if self._is_showing:
             return
-        self._note(self._now, getattr(change, "name", ""))
+        name = getattr(change, "name", "")
+        self._note(self._now, name)
+        self.named |= {name} & {*_NAMED}
         self.pasted.changed(change)
         self._before = None
         self._recompute()
@@ -205,7 +234,7 @@ class Explorer(w.VBox):
         try:
             request = self.request()
         except FieldError as error:
-            self._wait(f"✘ {error}")
+            self._wait(self.pasted.question or f"✘ {error}")
             return
         name = request["model"]
         if self._must_read(name):
@@ -236,6 +265,8 @@ class Explorer(w.VBox):
 
     def _wait(self, reason: str) -> None:
         """Mark the answer as not for the controls."""
+        if self.results.answer.is_empty:
+            self.form.forget_defaults()  # of another start
         self.results.wait(reason, subject(self.plan) if self.plan else "")
 
     def _offer(self, error: Exception, request: Mapping[str, Any]) -> None:
@@ -286,6 +317,7 @@ class Explorer(w.VBox):
                 "the controls ask for now. Correct the marked control first."
             )
         before = Inputs.of(self.plan)
+        self.named |= {*changes} & {*_NAMED}
         self._before = (title, before)
         self.take(before.changed(**changes))
 
@@ -297,14 +329,13 @@ class Explorer(w.VBox):
             self._guard(self.take)(before)
 
     def _open_plan(self, plan: Plan) -> None:
-        self._before = None
-        self._guard(self.take)(Inputs.of(plan))
+        self._choose(Inputs.of(plan))
 
     def _open_link(self, query: str) -> None:
         """Open the plan of the page's address; show which parts of it were ignored."""
         found = read_link(query)
-        self._before = None
-        self._guard(self.take)(found.inputs)
+        given = {name: getattr(found.inputs, name) for name in _NAMED}
+        self._choose(found.inputs, [n for n in _NAMED if given[n] != _NAMED[n]])
         if found.ignored:
             text = " ".join(found.ignored)
             self.results.answer.say(f"Not taken from the link: {text}", is_stale=False)
@@ -361,18 +392,6 @@ def _query(plan: Plan) -> str:
         return link(plan)
     except PlannerError:
         return ""
-
-
-class ArgumentSection(Fold):
-    """All engine arguments behind a button."""
-
-    def __init__(self, form: Form, further: w.Widget) -> None:
-        super().__init__("All engine arguments", "arguments")
-        self._form, self._further = form, further
-
-    def inside(self) -> tuple[w.Widget, ...]:
-        """Return the controls, created when first opened, and the further arguments."""
-        return (self._form.more, self._further)
 
 
 def for_plan(plan: Plan) -> Explorer:

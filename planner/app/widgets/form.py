@@ -152,6 +152,11 @@ class Form:
             field.put(values.pop(name, None))
         return values | ({"env": dict(inputs.env)} if inputs.env else {})
 
+    def put(self, values: Mapping[str, Any]) -> None:
+        """Set some fields, and let the others be; None: the user has to choose."""
+        for name, value in values.items():
+            self.fields[name].put(self._offer_gpu(value) if name == "gpu" else value)
+
     def values(self) -> dict[str, Any]:
         """Return every field's value as it was entered; see `restore`."""
         return {name: field.value for name, field in self.fields.items()}
@@ -162,8 +167,10 @@ class Form:
         for name, value in values.items():
             self.fields[name].value = value
 
-    def _offer_gpu(self, gpu: str | GPU) -> object:
+    def _offer_gpu(self, gpu: str | GPU | None) -> object:
         """Update the list of GPUs so that it has this one; return its value there."""
+        if gpu is None:  # it is asked for
+            return None
         card = self.fields["gpu"]
         assert isinstance(card, ChoiceField)
         options, chosen = choices.gpus(gpu)

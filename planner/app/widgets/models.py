@@ -6,6 +6,7 @@ A model is searched for as you type, or given by any Hub id or folder.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from planner.app.widgets import parsing
 from planner.app.widgets.fields import ChoiceField, EntryField, Field, FieldError
@@ -46,6 +47,10 @@ class ModelField(Field):
         self.has_hub = bool(rows) and can_search()
         """Whether a page may have the Hub searched."""
         self.reading = ""
+
+    def put(self, value: object) -> None:
+        """Set a name; None clears it."""
+        self.value = "" if value is None else str(value)
 
     @property
     def has_choice(self) -> bool:
@@ -120,18 +125,32 @@ class DraftField(ModelField):
         """Set a name, or clear it."""
         return super().receive("" if sent is None else sent)
 
-    def put(self, value: object) -> None:
-        """Set a name; None clears it."""
-        self.value = "" if value is None else str(value)
-
 
 class GpuField(ChoiceField):
     """A GPU of the list; what the planner does not cover is listed and disabled."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether `read` returns None without a look: a GPU has to be named."""
+        return False
+
+    def read(self) -> Any:  # noqa: ANN401 - a name, or a GPU
+        """Return the GPU.
+
+        Raises:
+            PlannerError: while none is chosen.
+        """
+        if self.value is None:
+            raise PlannerError("No GPU was chosen. Choose one from the list.")
+        return super().read()
+
     def state(self) -> dict[str, object]:
-        """Add the devices that cannot be chosen."""
+        """Add the devices that cannot be chosen, and that none is chosen yet."""
         made = super().state()
         others = [[f"-{name}", name, _GROUP, "disabled"] for name in NOT_COVERED]
+        if self.value is None:
+            unchosen = [["", "Choose a GPU", "", "disabled"]]
+            return made | {"options": [*unchosen, *self._listed, *others], "v": ""}
         return made | {"options": [*self._listed, *others]}
 
 

@@ -1,21 +1,21 @@
 """What a pasted text does: it fills the controls, says so, and is given back changed.
 
-The text is read in a thread. What it does not tell stays as the controls have it: the
-GPU, the release. Nothing of it is run, logged or put into a link.
+The text is read in a thread. What it does not tell stays as the controls have it; but
+a model or a GPU that neither the text nor the user named is asked for, and until then
+no plan is shown. Nothing of the text is run, logged or put into a link.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import ipywidgets as w
 
-import planner
 from planner.app.widgets.background import Reader
-from planner.app.widgets.callbacks import UNEXPECTED, alert_html
+from planner.app.widgets.callbacks import alert_html
 from planner.app.widgets.controls import Controls, Group
 from planner.app.widgets.fields import Field, FieldError
 from planner.app.widgets.paste_box import (
@@ -33,22 +33,32 @@ from planner.app.widgets.paste_box import (
     set_by,
     taken_for,
 )
+from planner.app.widgets.pasted import (
+    WHICH,
+    Found,
+    found_in,
+    still_open,
+    tells_of_a_start,
+)
 from planner.errors import PlannerError
 from planner.planning.inputs import Inputs
 from planner.show.html import Content, Html, fragment, tag
 from planner.surroundings import is_published
-from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.app.widgets.form import Form
     from planner.export.texts import Reading
-    from planner.export.texts.explaining import Explanation
 
 log = logging.getLogger(__name__)
 
 MARK = "pasted"
 """Shown beside each control that the text set."""
-_MOST_STARTS = 12
+_NOT_UNDERSTOOD = (
+    "No plan is shown: the text in the box was not understood. Empty the box, or move "
+    "a control, to plan without it."
+)
+_WENT_WRONG = "Something went wrong in the planner itself. The log has the details."
+_ADDED = ("model", "gpu", "vllm_version")
 _NOT_PUBLISHED = (
     "Addresses are not asked by a published planner. Paste the server's start-up log, "
     "or its command; a planner on your own machine asks the server."
@@ -59,11 +69,18 @@ class Host(Protocol):
     """What the section needs of the explorer around it."""
 
     form: Form
+    named: set[str]
 
-    def take(self, inputs: Inputs) -> None:
-        """Set every control, and plan."""
+    def take(self, inputs: Inputs | None, **values: Any) -> None:  # noqa: ANN401
+        """Set every control, or only these, and plan; None: it is asked for."""
 
-    def remember(self) -> object:
+    def hold(self, reason: str = "") -> None:
+        """Show no plan until there is another, and say why."""
+
+    def resume(self) -> None:
+        """Plan what the controls ask for."""
+
+    def remember(self) -> Any:  # noqa: ANN401 - what it brings back
         """Return the state of all controls."""
 
     def bring_back(self, before: Any) -> None:  # noqa: ANN401 - what it remembered
@@ -74,18 +91,6 @@ class Host(Protocol):
 
     def give_back(self, write: Callable[[], Html] | None) -> None:
         """Offer the user's own text among the exports; None: no longer."""
-
-
-@frozen
-class Found:
-    """What the thread read."""
-
-    reading: Reading
-    starts: tuple[str, ...] = ()
-    """What the text calls its starts, where it has several."""
-    explanation: Explanation | None = None
-    refusal: str = ""
-    """Why there is no explanation of a log or an error."""
 
 
 class ReadingSection(w.VBox):
@@ -100,10 +105,10 @@ class ReadingSection(w.VBox):
         self._found: Found | None = None
         self._text = ""
         self._start = 1
-        self._before: object = None
+        self._before: Any = None
         self._asked: dict[str, Any] = {}
         self._marked: set[str] = set()
-        self._open: frozenset[str] = frozenset()
+        self._open: dict[str, str] = {}
         self._controls_of: dict[frozenset[str], Controls] = {}
         super().__init__([self.box, self._questions, self.view])
         self.add_class("planner-reading")
@@ -113,11 +118,21 @@ class ReadingSection(w.VBox):
         """The last reading that filled the controls."""
         return None if self._found is None else self._found.reading
 
+    @property
+    def question(self) -> str:
+        """What must be said before there is a plan of the text; empty: nothing."""
+        fields = self._host.form.fields
+        return " ".join(
+            why for name, why in self._open.items() if not fields[name].value
+        )
+
     def changed(self, field: object) -> None:
         """Take the mark off a control that the user moved; explain a log again."""
         if not isinstance(field, Field):
             return
         field.show_mark("")
+        if not self.question:
+            self._asked = self._asked or self._request()
         if field.name in self._open and self._found is not None:
             self._read(self._found.reading.given, self._start, is_again=True)
 
@@ -149,7 +164,7 @@ class ReadingSection(w.VBox):
     def _take_name_or_read(self, stripped: str) -> None:
         name = model_named(stripped)
         if name:
-            self._take_model(name)
+            self._guarded(lambda: self._take_model(name))
         else:
             self._read(self._text, 1)
 
@@ -161,12 +176,12 @@ class ReadingSection(w.VBox):
             self._start = int(number[:3])
             self._read(self._text, self._start)
         elif word == "apply" and number.isdecimal():
-            self._guarded(lambda: self._apply(int(number[:3])))
+            self._guarded(lambda: self._apply(int(number[:3])), self._alert)
 
     # Reading
 
     def _read(self, text: str, start: int, *, is_again: bool = False) -> None:
-        asked = self._request() or _controls(self._host)
+        asked = self._asked_for()
         self.box.is_busy = True
 
         def done(found: object) -> None:
@@ -178,7 +193,7 @@ class ReadingSection(w.VBox):
             self.box.is_busy = False
             self._guarded(lambda: self._fail(error))
 
-        self._reader.start(lambda: _found(text, start, asked), done, failed)
+        self._reader.start(lambda: found_in(text, start, asked), done, failed)
 
     def _fail(self, error: Exception) -> None:
         """Take a few words for a search of the catalogue; else say what is wrong."""
@@ -187,18 +202,26 @@ class ReadingSection(w.VBox):
             raise error
         self._take_model(name)
 
-    def _guarded(self, action: Callable[[], None]) -> None:
+    def _guarded(
+        self, action: Callable[[], None], say: Callable[[str], None] | None = None
+    ) -> None:
         """Run an action; errors are shown in the box, and the text is not logged."""
+        say = say or self._refuse
         try:
             action()
         except PlannerError as error:
-            self._refuse(str(error))
+            say(str(error))
         except Exception as error:  # noqa: BLE001 - shown and logged
             # The message and the traceback might quote the text.
             log.error("a pasted text was not read: %s", type(error).__name__)  # noqa: TRY400
-            self._refuse(UNEXPECTED)
+            say(_WENT_WRONG)
 
     def _refuse(self, message: str) -> None:
+        """Say why a text is not read; the plan on the screen is not for it."""
+        self._host.hold(_NOT_UNDERSTOOD)
+        self._alert(message)
+
+    def _alert(self, message: str) -> None:
         self._reader.cancel()
         self.box.is_busy = False
         self._say("", alert_html(message))
@@ -208,28 +231,47 @@ class ReadingSection(w.VBox):
         self.view.html = html
 
     def _clear(self) -> None:
-        """Forget the text; the controls stay as they are."""
+        """Forget the text; the controls stay as they are, unless some are empty."""
         self._reader.cancel()
+        before = self._before if self.question else None
         self._forget()
         self._ask()
         self.box.is_busy = False
         self._say("", "")
+        if before is None:
+            self._host.resume()
+        else:
+            self._host.bring_back(before)
 
     def _forget(self) -> None:
         self._unmark()
-        self._found, self._before, self._open = None, None, frozenset()
+        self._found, self._before, self._open = None, None, {}
         self._host.give_back(None)
 
     # The controls
 
     def _take_model(self, name: str) -> None:
         self._reader.cancel()
-        self._forget()
-        self._ask()
-        self._before = self._host.remember()
-        self._host.form.model.value = name
+        self._begin({} if "gpu" in self._host.named else {"gpu": WHICH["gpu"]})
+        self._host.named.add("model")
+        self._host.hold()
+        self._host.take(None, model=name, **self._unnamed())
         self._mark({"model"})
+        self._ask()
         self._say(f"A model: {name}", buttons(button("undo", "Undo")))
+
+    def _begin(self, left_open: dict[str, str], text: str = "") -> None:
+        """Forget the text before, and the plan on the screen, which is not of this."""
+        before = self._before
+        is_same = self.reading is not None and self.reading.given == text
+        if before is None or not (is_same or self.question):
+            before = self._host.remember()
+        self._forget()
+        self._before, self._open = before, left_open
+
+    def _unnamed(self) -> dict[str, None]:
+        """Return what neither the text nor the user named, to be chosen."""
+        return dict.fromkeys(self._open.keys() - self._host.named)
 
     def _take(self, found: Found, *, is_again: bool) -> None:
         reading = found.reading
@@ -238,42 +280,48 @@ class ReadingSection(w.VBox):
             self._take_model(name)  # that its words name
             return
         if not is_again:
-            before = self._remembered(reading)
-            self._forget()
-            self._before = before
+            self._begin(still_open(reading), reading.given)
             self._fill(reading)
         self._found = found
-        self._open = _still_open(reading)
         self._ask()
         self._say(taken_for(reading), self._html(found))
         if reading.start is not None:
             self._host.give_back(self._own_text)
 
-    def _remembered(self, reading: Reading) -> object:
-        """Return the state before this text: also where another start of it is read."""
-        if self.reading is not None and self.reading.given == reading.given:
-            return self._before
-        return self._host.remember()
-
     def _fill(self, reading: Reading) -> None:
-        """Set the controls to a start; an error alone tells of none."""
-        if not _tells_of_a_start(reading):
-            return
-        asked = _controls(self._host)
-        told = replace(reading, unknown=(), model=reading.model or asked["model"])
-        version = reading.vllm_version or asked["vllm_version"]
-        self._host.take(told.inputs(reading.gpu or asked["gpu"], vllm_version=version))
+        """Set the controls to a start; an error alone tells of a GPU at most."""
+        if reading.refused_gpu:  # the chosen one is not meant
+            self._host.named.discard("gpu")
+        unnamed = self._unnamed()
+        self._host.named &= self._open.keys()
+        if tells_of_a_start(reading):
+            self._host.hold()
+            self._host.take(self._inputs(reading), **unnamed)
+        elif reading.gpu is not None or unnamed:
+            self._host.hold()
+            named = {} if reading.gpu is None else {"gpu": reading.gpu}
+            self._host.take(None, **named, **unnamed)
         self._mark(set_by(reading))
         self._asked = self._request()
 
+    def _inputs(self, reading: Reading) -> Inputs:
+        """Return the inputs of a start; of what it leaves open, the controls'."""
+        values = {name: field.value for name, field in self._host.form.fields.items()}
+        told = replace(
+            reading, unknown=(), model=reading.model or values["model"] or "-"
+        )
+        version = reading.vllm_version or values["vllm_version"]
+        return told.inputs(reading.gpu or values["gpu"] or "H100", vllm_version=version)
+
     def _ask(self) -> None:
         """Show the controls of what the text leaves open, here too."""
-        if self._open not in self._controls_of:
-            fields = [self._host.form.fields[name] for name in sorted(self._open)]
-            made = Controls([Group("The text does not say", fields)])
+        names = frozenset(self._open)
+        if names not in self._controls_of:
+            fields = [self._host.form.fields[name] for name in sorted(names)]
+            made = Controls([Group("Still to be said", fields)])
             made.add_class("planner-open")
-            self._controls_of[self._open] = made
-        shown = [self._controls_of[self._open]] if self._open else []
+            self._controls_of[names] = made
+        shown = [self._controls_of[names]] if names else []
         if shown != list(self._questions.children):
             self._questions.children = shown
 
@@ -314,6 +362,13 @@ class ReadingSection(w.VBox):
             asked = self._host.request() | dict(fixes[index].changes)
             self._host.take(Inputs(model=asked["model"]).changed(**asked))
 
+    def _asked_for(self) -> dict[str, Any]:
+        """Return what the controls add to a log: no model or GPU that nobody named."""
+        fields = self._host.form.fields
+        asked = self._request() or {name: fields[name].value for name in _ADDED}
+        kept = asked.keys() - (WHICH.keys() - self._host.named)
+        return {name: asked[name] for name in kept if asked[name]}
+
     def _request(self) -> dict[str, Any]:
         try:
             return self._host.request()
@@ -329,7 +384,7 @@ class ReadingSection(w.VBox):
         ]
         form = self._host.form
         fields = {**form.fields, **form.features.parts}.values()
-        wrong = next((field.error for field in fields if field.error), "")
+        wrong = next((f.error for f in fields if f.error and not self.question), "")
         first: list[Content] = [
             buttons(*starts) if starts else None,
             alert_html(f"There is no plan yet. {wrong}") if wrong else None,
@@ -343,55 +398,3 @@ class ReadingSection(w.VBox):
         """Write the user's text with what changed in the controls since."""
         assert self.reading is not None
         return own_text_html(self.reading, changes(self._asked, self._host.request()))
-
-
-def _controls(host: Host) -> dict[str, Any]:
-    """Return what the controls say of what a text may leave open."""
-    fields = host.form.fields
-    return {name: fields[name].value for name in ("model", "gpu", "vllm_version")}
-
-
-def _found(text: str, start: int, asked: Mapping[str, Any]) -> Found:
-    """Read a text; runs in a thread."""
-    reading = planner.read(text, start=start)
-    starts = _labels(text, reading)
-    if reading.log is None:
-        return Found(reading=reading, starts=starts)
-    gpu = asked["gpu"] if reading.gpu is None else None
-    try:
-        explanation = reading.explain(gpu, **_missing(reading, asked))
-    except PlannerError as error:
-        return Found(reading=reading, starts=starts, refusal=str(error))
-    return Found(reading=reading, starts=starts, explanation=explanation)
-
-
-def _missing(reading: Reading, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the controls add: all they say to an error alone, else the model."""
-    if _tells_of_a_start(reading):
-        return {} if reading.model else {"model": asked["model"]}
-    return {name: value for name, value in asked.items() if name != "gpu"}
-
-
-def _tells_of_a_start(reading: Reading) -> bool:
-    return bool(reading.model or reading.engine_args or reading.start)
-
-
-def _labels(text: str, reading: Reading) -> tuple[str, ...]:
-    """Return a label for each start of a text; none for a single one."""
-    if reading.num_starts < 2:  # noqa: PLR2004 - one start needs no choice
-        return ()
-    numbers = range(1, min(reading.num_starts, _MOST_STARTS) + 1)
-    starts = [planner.read(text, start=number) for number in numbers]
-    return tuple(
-        f"{number}: {one.shown or one.model or 'start'}"
-        for number, one in zip(numbers, starts, strict=True)
-    )
-
-
-def _still_open(reading: Reading) -> frozenset[str]:
-    """Return the controls on which the answer depends, and which the text leaves open.
-
-    A model or a GPU that is not told: the release, where it is not, is the newest.
-    """
-    told = {"model": reading.model, "gpu": reading.gpu}
-    return frozenset(name for name, value in told.items() if value is None)

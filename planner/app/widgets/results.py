@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 OPEN_TAB = "advice"
 """The tab that is open at first: what to change."""
+HELD = "planner-held"
+"""The class that leaves of the answer only what is asked."""
 _SPEED_PAUSE_SECONDS = 0.2
 _SET_UP = "another set-up"
 """What is applied with a row of the tab of GPUs."""
@@ -182,6 +184,7 @@ class Results(w.VBox):
     def show(self, plan: Plan, *, applied: str = "") -> None:
         """Show `plan`; `applied` names the advice that led to it."""
         self._plan, self._applied = plan, applied
+        self.remove_class(HELD)
         self.answer.show(plan, self._opened, self._seen())
         if self.tabs.chosen == "advice":
             self.advice.show(plan, applied=applied)
@@ -197,6 +200,12 @@ class Results(w.VBox):
         self.asking.show(inputs)
         if self.run is not None:
             self.run.unplanned = inputs
+
+    def hold(self) -> None:
+        """Show no plan and no advice: what was brought is not understood yet."""
+        self._pause()
+        self.answer.clear()
+        self.add_class(HELD)
 
     def say(self, message: str) -> None:
         """Show a message; the next plan clears it."""

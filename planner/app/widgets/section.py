@@ -18,6 +18,7 @@ from planner.late import late
 from planner.surroundings import is_in_browser, is_published
 
 if TYPE_CHECKING:
+    from planner.app.widgets.form import Form
     from planner.app.widgets.run_panel import RunPanel
     from planner.planning.inputs import Inputs
 
@@ -84,6 +85,18 @@ class Fold(Section):
     def redraw(self) -> None:
         """Show the button, and what is inside while it is open."""
         self.children = (self.toggle, *(self.inside() if self.is_open else ()))
+
+
+class ArgumentSection(Fold):
+    """All engine arguments behind a button."""
+
+    def __init__(self, form: Form, further: w.Widget) -> None:
+        super().__init__("All engine arguments", "arguments")
+        self._form, self._further = form, further
+
+    def inside(self) -> tuple[w.Widget, ...]:
+        """Return the controls, created when first opened, and the further arguments."""
+        return (self._form.more, self._further)
 
 
 def is_allowed() -> bool:

@@ -15,6 +15,8 @@ from functools import lru_cache
 
 from planner.engine.gpu import GPU
 from planner.engine.machines import Machine, machine_named
+from planner.engine.not_covered import not_covered_in
+from planner.errors import PlannerError
 from planner.export.texts.command import env_site
 from planner.export.texts.container import gpu_named_in
 from planner.export.texts.noted import noted_gpu
@@ -40,6 +42,22 @@ _BY_NAME = re.compile(
     r"[fF]?[\"'](?P<gpu>[A-Za-z][\w. -]*?)!?(?::(?P<count>[1-9]\d?))?[\"']"
 )
 _MACHINE = re.compile(r"[A-Za-z][.\w-]*\w")
+_LIKE_NVIDIA = re.compile(
+    r"(?<![\w./-])(?:(?:NVIDIA|GeForce|Tesla|Quadro)\s+)*"
+    r"(?:(?i:RTX|GTX)[\s-]*(?i:PRO[\s-]*)?A?\d{3,4}(?:[\s-]*(?i:Ti|SUPER|Ada)\b)*"
+    r"|[ABHRV][1-9]\d0[A-Z]?|L\d0S?|P40|P100|K80|M[46]0)(?!\w)",
+    re.ASCII,
+)
+_ON_CPU = re.compile(
+    r"(?i:\bCPU[\s-]*only\b|\b(?:no|without(?: a| any)?|sans|ohne|sin|kein\w*) GPU\b"
+    r"|\b(?:on|auf|sur|en|mit|with)(?: (?:a|an|the|my|einer|der|meiner|un|une|una|mon"
+    r"|mi|el|le|la))? CPU\b(?! mem| off)"
+    r"|[\u4ec5\u53ea]\S{0,2} ?CPU|[\u65e0\u6ca1]\S? ?GPU|CPU ?\u4e0a)"
+)
+_ON_A_CPU = (
+    "The text names a CPU, and not its memory. Plan on that machine with gpu='CPU', or "
+    "describe it: planner.GPU(name='CPU', total_memory_bytes=...)."
+)
 _COUNT_OF_JOB = ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 
 
@@ -60,6 +78,24 @@ def told_around(start: Start, text: str) -> Start:
         version=start.version or release_in(text),
         notes=(*start.notes, *notes),
     )
+
+
+def why_not_planned(text: str) -> str:
+    """Return why the device of a text is none to plan for; empty: it names none.
+
+    >>> why_not_planned("Qwen3-8B on an RTX 9090").partition(".")[0]
+    "GPU 'RTX 9090' is not in the catalogue"
+    """
+    text = text[:_LONGEST]
+    unknown = (m[0] for m in _LIKE_NVIDIA.finditer(text) if not gpu_named_in(m[0]))
+    name = not_covered_in(text) or next(unknown, "")
+    if not name:
+        return _ON_A_CPU if _ON_CPU.search(text) else ""
+    try:
+        GPU.named(name)
+    except PlannerError as error:
+        return str(error)
+    return ""
 
 
 def job_variables(text: str) -> dict[str, str]:

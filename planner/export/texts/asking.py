@@ -13,12 +13,12 @@ from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
-from planner.export.texts.around import machines_in, release_in
+from planner.export.texts.around import machines_in, release_in, why_not_planned
 from planner.export.texts.container import gpu_named_in
 from planner.export.texts.logs import gpus_of_gib
 from planner.export.texts.named import NamedModel, models_in
 from planner.export.texts.noted import is_other, noted_arguments
-from planner.export.texts.reading import Kind, Reading
+from planner.export.texts.reading import NOT_NAMED, Kind, Reading, without_gpu
 from planner.models.catalogue import find
 from planner.planning.load import Load
 from planner.values import frozen
@@ -101,6 +101,7 @@ _K = {"": 1, "k": 1024, "m": 1024**2}
 _ANSWER_SHARE = 4
 """Of a request's whole length, a quarter is taken for the answer."""
 _USUAL_TOKENS = 4096
+_NO_MODEL = NamedModel(name="", written="")
 
 
 @frozen
@@ -142,9 +143,16 @@ def questions_in(text: str) -> tuple[Reading, ...]:
     rest = text
     for model in models:
         rest = rest.replace(model.written, " ")
-    found = list(product(models, _gpus(rest) or (_Place(),)))
+    refused = why_not_planned(rest)
+    places = _gpus(rest) or (() if refused else _of_memory(rest))
+    if not models and not places and not refused:
+        return ()
+    found = list(product(models or (_NO_MODEL,), places or (_Place(),)))
     return tuple(
-        replace(_reading(text, rest, model, place), num_starts=len(found))
+        replace(
+            without_gpu(_reading(text, rest, model, place), refused),
+            num_starts=len(found),
+        )
         for model, place in found
     )
 
@@ -164,7 +172,7 @@ def _reading(text: str, rest: str, model: NamedModel, place: _Place) -> Reading:
     if _KV_FP8.search(rest):
         arguments["kv_cache_dtype"] = "fp8"
         rest = _KV_FP8.sub(" ", rest)
-    name, format_note = _in_format(model.name, rest)
+    name, format_note = _in_format(model.name, rest) if model.name else (None, "")
     length, load, load_note = _load(rest)
     if length is not None and load is None:
         arguments["max_model_len"] = length
@@ -179,10 +187,13 @@ def _reading(text: str, rest: str, model: NamedModel, place: _Place) -> Reading:
         vllm_version=None if version is None else version.value,
         engine_args=arguments,
         load=load,
-        open=() if place.gpu else ("The GPU is not named.",),
+        open=(
+            *(() if name else (NOT_NAMED["model"],)),
+            *(() if place.gpu else (NOT_NAMED["gpu"],)),
+        ),
         notes=(*notes, *filter(None, (format_note, load_note))),
         gpus=place.total,
-        shown=f"{name} on {place}" if place.gpu else name,
+        shown=f"{name or 'a model'} on {place}" if place.gpu else name or "",
     )
 
 
@@ -201,7 +212,7 @@ def _gpus(text: str) -> tuple[_Place, ...]:
             before = _NODES.search(text[: match.start()])
             nodes = _number(before["count"]) if before and count else None
             found.setdefault(key, _Place(gpu=gpu, count=count, nodes=nodes or 1))
-    return tuple(found.values()) or _of_memory(text)
+    return tuple(found.values())
 
 
 def _of_memory(text: str) -> tuple[_Place, ...]:

@@ -20,7 +20,10 @@ _BETWEEN = frozenset(
     "fits for gpu gpus have how i if in instead into is it length many memory model "
     "models much my need of on one or our run running serve server should some than "
     "that the this to token tokens two use user users using vllm vram vs we what which "
-    "will with work would you".split()
+    "will with work would you "
+    "auf avec con das de den der des die ein eine einem einen einer el en es est et il "
+    "ist la las le les los ma mein meine meinem meiner mi mit mon oder ohne sans sin "
+    "sobre sur un una und une y".split()
 )
 """Words that end a model's name."""
 _PLAIN = frozenset(("instruct", "it", "chat", "hf", "meta", "v0.1"))

@@ -24,6 +24,7 @@ from planner.planning.result import Plan
 from planner.values import frozen
 
 NOT_NAMED = {"model": "The model is not named.", "gpu": "The GPU is not named."}
+_GPU_OPEN = (NOT_NAMED["gpu"], "On which GPU: gpu='H100'.")
 _MOST_MISNAMED = 8
 _START = ("model", "gpu", "vllm_version", "env")
 
@@ -80,6 +81,8 @@ class Reading:
     """What was left aside, and why, in sentences."""
     gpus: int | None = None
     """GPUs that the text grants, such as a container's limit."""
+    refused_gpu: str = ""
+    """Why the GPU that the text names is none to plan for; empty: it names none."""
     shown: str = ""
     """What the text calls this start: a container's or a service's name."""
     num_starts: int = 1
@@ -106,13 +109,16 @@ class Reading:
         model = changes.pop("model", None) or self.model
         device = gpu or self.gpu
         if model is None:
-            raise PlannerError(
+            asked = (
                 "The text does not say which model is served. Name it: "
                 "model='org/name'."
             )
+            refused = "" if gpu else self.refused_gpu
+            raise PlannerError(f"{asked} {refused}".strip())
         if device is None:
             raise PlannerError(
-                "The text does not say on which GPU vLLM runs. Name it: gpu='H100'."
+                self.refused_gpu
+                or "The text does not say on which GPU vLLM runs. Name it: gpu='H100'."
             )
         if self.unknown:
             raise PlannerError(" ".join(unknown_notes(self.unknown)))
@@ -339,6 +345,18 @@ def _file_notes(kept: Mapping[str, Any]) -> list[str]:
 def _instead(flag: Argument | ServerFlag) -> str:
     instead = flag.instead if isinstance(flag, ServerFlag) else ""
     return f" In its place: {instead}." if instead else ""
+
+
+def without_gpu(reading: Reading, why: str) -> Reading:
+    """Return a reading that says why the GPU it names cannot be planned for.
+
+    Beside a GPU that can be, a note says it.
+    """
+    if not why or reading.gpu is not None:
+        return with_notes(reading, why) if why else reading
+    rest = (said for said in reading.open if said not in _GPU_OPEN)
+    kind = Kind.QUESTION if reading.kind is Kind.MODEL else reading.kind
+    return replace(reading, kind=kind, refused_gpu=why, open=(*rest, why))
 
 
 def with_notes(reading: Reading, *notes: str) -> Reading:

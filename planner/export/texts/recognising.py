@@ -9,16 +9,16 @@ from pathlib import Path
 
 from planner.confirming.log import LogReading
 from planner.errors import PlannerError
-from planner.export.texts.around import job_variables, told_around
+from planner.export.texts.around import job_variables, told_around, why_not_planned
 from planner.export.texts.asking import questions_in
 from planner.export.texts.code import starts_in_code
 from planner.export.texts.container import Found, starts_in
 from planner.export.texts.image_file import starts_in_image_file
 from planner.export.texts.logs import is_log, reading_of_log
 from planner.export.texts.manifests import starts_in_manifest
-from planner.export.texts.noted import is_noted, other_engine
+from planner.export.texts.noted import is_note, is_noted, other_engine
 from planner.export.texts.passage import Passage
-from planner.export.texts.reading import Kind, Reading, reading_of
+from planner.export.texts.reading import Kind, Reading, reading_of, without_gpu
 from planner.export.texts.running import is_address, reading_of_server
 from planner.export.texts.shell import commands_of
 from planner.given import named_in_errors
@@ -36,6 +36,7 @@ _MODEL = re.compile(
 """A model of the Hub or the catalogue, or a folder."""
 _WITH_WORDS_AROUND = (Kind.COMMAND, Kind.CONTAINER, Kind.PYTHON, Kind.EVALUATION)
 """Texts that name GPU and release in their own ways, beside the command."""
+_WITHOUT_DEVICE = (Kind.MODEL, Kind.QUESTION, Kind.SERVER)
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Characters that no text has; a terminal's colours begin with an escape."""
 _FORMS = (
@@ -61,12 +62,12 @@ def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
     given = _text_of(text)
     whole = _whole(given)
     if whole is not None:
-        return whole
+        return _with_device(whole)
     found = _first(given)
     if not found:
-        return _note(given, start)
+        return _with_device(_note(given, start))
     _check_start(start, len(found))
-    return _chosen(found, start, given)
+    return _with_device(_chosen(found, start, given))
 
 
 @named_in_errors
@@ -79,13 +80,14 @@ def all_in(text: str) -> tuple[Reading, ...]:
     given = _checked(text)
     whole = _whole(given)
     if whole is not None:
-        return (whole,)
+        return (_with_device(whole),)
     found = _first(given)
     if found:
-        return tuple(_chosen(found, at, given) for at in range(1, len(found) + 1))
-    first = _note(given, 1)
-    others = range(2, first.num_starts + 1)
-    return (first, *(_note(given, start) for start in others))
+        starts = [_chosen(found, at, given) for at in range(1, len(found) + 1)]
+    else:
+        number = _note(given, 1).num_starts
+        starts = [_note(given, start) for start in range(1, number + 1)]
+    return tuple(map(_with_device, starts))
 
 
 def _whole(given: str) -> Reading | None:
@@ -109,6 +111,18 @@ def _whole(given: str) -> Reading | None:
             "command, a manifest or code, and any number of a log of vLLM."
         )
     return None
+
+
+def _with_device(reading: Reading) -> Reading:
+    """Say why no plan is for the device that a text names, where it names no other.
+
+    A long log has words of every device; a question has said it already.
+    """
+    is_long_log = reading.log is not None and not is_note(reading.given)
+    if reading.gpu is not None or is_long_log or reading.kind in _WITHOUT_DEVICE:
+        return reading
+    others = reading.given.replace(reading.model or "\0", " ")
+    return without_gpu(reading, why_not_planned(others))
 
 
 def _chosen(found: Sequence[Found], start: int, given: str) -> Reading:

@@ -114,6 +114,15 @@ class GPUComparison:
     """Currency of the prices, as the user writes it."""
 
     @property
+    def sizes_tried(self) -> tuple[int, ...]:
+        """Tensor parallel sizes that were tried, up to the first that serves.
+
+        All with the plan's own pipeline and data parallel sizes.
+        """
+        given = self.plan.settings.tensor_parallel_size or 1
+        return tuple(range(given, max(given, MOST_RANKS) + 1))
+
+    @property
     def best(self) -> GPUChoice | None:
         """The first that serves; None where none does."""
         return next((choice for choice in self.choices if choice.serves), None)
@@ -152,6 +161,7 @@ class GPUComparison:
                 "requests": load.requests,
             },
             "currency": self.currency,
+            "tensor_parallel_sizes_tried": list(self.sizes_tried),
             "gpus": self.rows(),
         }
 

@@ -24,10 +24,13 @@ docker run --gpus 2 -e HF_TOKEN=$TOKEN vllm/vllm-openai:v0.32.0 \\
 """
 
 
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+
+
 @pytest.fixture
 def explorer() -> Explorer:
-    """The explorer on its default plan."""
-    return Explorer()
+    """The explorer on a model and a GPU that the user chose."""
+    return Explorer(MODEL, "H100")
 
 
 def paste(explorer: Explorer, text: str, *, is_whole: bool = True) -> ReadingSection:
@@ -190,6 +193,86 @@ def test_of_several_starts_one_is_chosen(explorer) -> None:
     assert () == section._questions.children
 
 
+# What nobody named
+
+
+def shown(explorer: Explorer) -> str:
+    """All that the answer says."""
+    return " ".join(explorer.results.answer.parts.values())
+
+
+def test_without_a_model_or_a_gpu_there_is_no_verdict_and_no_advice() -> None:
+    """On a fresh page: why, a question, its field, and no other plan in sight."""
+    wrong = []
+    for text, why, fields in (
+        ("Qwen3-8B on an MI300X", "is an AMD GPU, and is not covered", ["gpu"]),
+        ("Passt Qwen3-8B auf einen Mac M3 Max?", "is an Apple chip", ["gpu"]),
+        ("Qwen3-8B 能在 RTX 9090 上运行吗", "is not in the catalogue", ["gpu"]),
+        ("Qwen3-8B CPU only", "names a CPU", ["gpu"]),
+        ("Does my model fit on an H100?", "Which model?", ["model"]),
+        ("mon modèle sur une Radeon ?", "is an AMD GPU", ["gpu", "model"]),
+        ("vllm serve Qwen/Qwen3-8B", "Which GPU?", ["gpu"]),
+        ("qwen3 8b", "Which GPU?", ["gpu"]),
+        ("CUDA out of memory. Tried to allocate 2.00 GiB", "Which", ["gpu", "model"]),
+        ("Will it fit?", "was not understood", []),
+    ):
+        explorer = Explorer()
+        section = paste(explorer, text)
+        said, told = shown(explorer), section.view.html
+        asked = [name for one in section._questions.children for name in one.fields]
+        plans = "pl-subject" in said or "Llama" in said + told or "Apply" in told
+        if why not in said or fields != asked or plans:
+            wrong.append((text, asked, said, told))
+    assert [] == wrong
+
+
+def test_the_verdict_comes_with_the_answers() -> None:
+    """Of both questions; the changes are then the user's own text's."""
+    explorer = Explorer()
+    paste(explorer, "CUDA out of memory. Tried to allocate 2.00 GiB")
+    explorer.form.fields["model"].receive("Qwen/Qwen3-8B")
+    assert "pl-verdict" not in shown(explorer)
+    explorer.form.fields["gpu"].receive("L4")
+    explorer.pasted.wait(PATIENCE)
+
+    assert ("Qwen/Qwen3-8B", "L4") == (explorer.plan.name, explorer.plan.gpu.name)
+    assert "pl-verdict" in explorer.results.answer.parts["verdict"]
+    assert "Apply" in explorer.pasted.view.html
+
+    explorer = Explorer()
+    paste(explorer, DOCKER)
+    explorer.form.fields["gpu"].receive("H200")
+    assert "Nothing changed" in explorer.pasted._own_text()
+
+
+def test_what_the_user_chose_is_not_asked_for_again(explorer) -> None:
+    """By hand, for a plan or by a link; unless the text names what is not known."""
+    paste(explorer, "vllm serve Qwen/Qwen3-14B")
+    assert ("Qwen/Qwen3-14B", "H100") == (explorer.plan.name, explorer.plan.gpu.name)
+
+    paste(explorer, "Qwen3-8B on an MI300X")
+    assert "is not covered" in shown(explorer)
+    assert "pl-verdict" not in shown(explorer)
+
+    other = Explorer()
+    other._open_link("?model=Qwen%2FQwen3-8B&gpu=L4")
+    paste(other, "vllm serve Qwen/Qwen3-14B")
+    assert ("Qwen/Qwen3-14B", "L4") == (other.plan.name, other.plan.gpu.name)
+
+
+@pytest.mark.parametrize("text", ["Qwen3-8B on an MI300X", "What is this?\nNo idea"])
+def test_an_emptied_box_brings_the_page_back(text) -> None:
+    """As Undo does; a control that is moved ends what was not understood."""
+    explorer = Explorer()
+    before = explorer.form.values()
+    paste(explorer, text)
+    assert "pl-verdict" not in shown(explorer)
+    paste(explorer, "")
+
+    assert before == explorer.form.values()
+    assert "pl-verdict" in shown(explorer)
+
+
 # Given back
 
 
@@ -266,7 +349,7 @@ def test_a_log_is_explained_again_for_another_gpu(explorer) -> None:
 
 
 def test_an_error_alone_is_explained_beside_the_plan_on_the_screen(explorer) -> None:
-    """It names no model: the controls stay."""
+    """It names no model: the controls stay, but for the GPU of that size."""
     explorer.form.fields["max_model_len"].value = "4096"
     text = (TEXTS / "error-torch-old.txt").read_text(encoding="utf-8")
     section = paste(explorer, text)
@@ -274,7 +357,7 @@ def test_an_error_alone_is_explained_beside_the_plan_on_the_screen(explorer) -> 
     assert "error message" in section.box.said
     assert "Tried to allocate 2.00 GiB" in section.view.html
     assert 4096 == explorer.plan.resolved.max_model_len
-    assert set() == marked(explorer)
+    assert {"gpu"} == marked(explorer)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,84 @@
+"""What a pasted text says, read in a thread, and what it leaves to be asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import planner
+from planner.errors import PlannerError
+from planner.values import frozen
+
+if TYPE_CHECKING:
+    from planner.export.texts import Reading
+    from planner.export.texts.explaining import Explanation
+
+WHICH = {
+    "model": "Which model? The text does not name one.",
+    "gpu": "Which GPU? The text does not name one.",
+}
+_MOST_STARTS = 12
+
+
+@frozen
+class Found:
+    """What the thread read."""
+
+    reading: Reading
+    starts: tuple[str, ...] = ()
+    """What the text calls its starts, where it has several."""
+    explanation: Explanation | None = None
+    refusal: str = ""
+    """Why there is no explanation of a log or an error."""
+
+
+def found_in(text: str, start: int, asked: Mapping[str, Any]) -> Found:
+    """Read a text; runs in a thread."""
+    reading = planner.read(text, start=start)
+    starts = _labels(text, reading)
+    if reading.log is None:
+        return Found(reading=reading, starts=starts)
+    gpu = asked.get("gpu") if reading.gpu is None else None
+    try:
+        explanation = reading.explain(gpu, **_missing(reading, asked))
+    except PlannerError as error:
+        return Found(reading=reading, starts=starts, refusal=str(error))
+    return Found(reading=reading, starts=starts, explanation=explanation)
+
+
+def _missing(reading: Reading, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the controls add: all they say to an error alone, else the model."""
+    if tells_of_a_start(reading):
+        return {} if reading.model else {"model": asked.get("model")}
+    return {name: value for name, value in asked.items() if name != "gpu"}
+
+
+def tells_of_a_start(reading: Reading) -> bool:
+    """Return whether a text says more than a GPU, as an error alone does not."""
+    return bool(reading.model or reading.engine_args or reading.start)
+
+
+def _labels(text: str, reading: Reading) -> tuple[str, ...]:
+    """Return a label for each start of a text; none for a single one."""
+    if reading.num_starts < 2:  # noqa: PLR2004 - one start needs no choice
+        return ()
+    numbers = range(1, min(reading.num_starts, _MOST_STARTS) + 1)
+    starts = [planner.read(text, start=number) for number in numbers]
+    return tuple(
+        f"{number}: {one.shown or one.model or 'start'}"
+        for number, one in zip(numbers, starts, strict=True)
+    )
+
+
+def still_open(reading: Reading) -> dict[str, str]:
+    """Return a question for each control that the text leaves open.
+
+    A model or a GPU that is not told: the release, where it is not, is the newest.
+    """
+    told = {"model": reading.model, "gpu": reading.gpu}
+    asked = {name: WHICH[name] for name, value in told.items() if value is None}
+    if reading.refused_gpu:
+        what = re.split(r"[:.] ", reading.refused_gpu, maxsplit=1)[0]
+        asked["gpu"] = f"{what}. Which GPU instead?"
+    return asked
