@@ -280,7 +280,7 @@ def test_what_fewest_and_cheapest_are_of_is_told():
     assert [1, 2, 4, 8] == found.to_dict()["gpus_tried"]
     assert six.serving.is_served
     assert "Tried: 1, 2, 4, 8 GPUs of each kind" in str(found).splitlines()[0]
-    assert "A number between them" in str(found)
+    assert "A number between, such as 6 as TP 2 and PP 3" in str(found)
 
 
 def test_a_comparison_of_gpus_tells_the_sizes_that_it_tried():
