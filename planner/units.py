@@ -28,19 +28,6 @@ _BYTES_PER_UNIT = {
     "tb": 10**12,
 }
 
-SUFFIX_FACTORS = {
-    "": 1,
-    "k": 10**3,
-    "m": 10**6,
-    "g": 10**9,
-    "K": 1 << 10,
-    "M": 1 << 20,
-    "G": 1 << 30,
-}
-"""The factor of a letter after a number: decimal in lower case, binary in upper case.
-"""
-
-
 _MOST_FOR_A_FLOAT = 1 << 80
 """No size that is planned has as many bytes; a wrong argument may."""
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import product
+from math import ceil
 from typing import Any
 
 from planner.engine.gpu import GPU
+from planner.engine.human_numbers import human_int
 from planner.errors import PlannerError
 from planner.export.texts.around import machines_in, release_in
 from planner.export.texts.container import gpu_named_in
@@ -253,11 +255,13 @@ def _load(text: str) -> tuple[int | None, Load | None, str]:
             Load(
                 prompt_tokens=max(prompt, 1), output_tokens=answer, requests=users or 1
             ),
-            "",
+            _letters(parts, "p", "o"),
         )
-    length = next((_tokens(m, "n") for sign in _CONTEXT if (m := sign.search(rest))), 0)
+    told = next((m for sign in _CONTEXT if (m := sign.search(rest))), None)
+    length = _tokens(told, "n") if told else 0
+    letter = _letters(told, "n") if told else ""
     if not users:
-        return length or None, None, ""
+        return length or None, None, letter
     whole = length or _USUAL_TOKENS
     answer = whole // _ANSWER_SHARE
     load = Load(
@@ -267,13 +271,29 @@ def _load(text: str) -> tuple[int | None, Load | None, str]:
     return (
         whole,
         load,
-        f"{users} requests at once{assumed}, a quarter of each for the answer.",
+        f"{users} requests at once{assumed}, a quarter of each for the answer. "
+        f"{letter}".rstrip(),
     )
 
 
 def _tokens(match: re.Match[str], name: str) -> int:
-    """Return a number of tokens: 32k is 32,768."""
+    """Return a number of tokens: 32k is 32,768, and no part of one is cut off."""
     written = match[name]
     if re.fullmatch(r"\d{1,3}(?:[,.]\d{3})+", written):
         written = re.sub("[,.]", "", written)
-    return int(float(written) * _K[(match[f"{name}_k"] or "").lower()])
+    return ceil(float(written) * _K[(match[f"{name}_k"] or "").lower()])
+
+
+def _letters(match: re.Match[str], *names: str) -> str:
+    """Say how a letter after a number is read where a flag of vLLM has another rule."""
+    for name in names:
+        written = f"{match[name]}{match[f'{name}_k'] or ''}"
+        tokens = _tokens(match, name)
+        if written[-1].isalpha() and human_int(written) != tokens:
+            return f"{written} is read as {tokens:,} tokens; {_of_flags(written)}."
+    return ""
+
+
+def _of_flags(written: str) -> str:
+    number = human_int(written)
+    return f"vLLM's flags {'refuse it' if number is None else f'read {number:,}'}"
