@@ -29,7 +29,7 @@ _LONGEST = 2_000
 """Characters; a longer text is no question."""
 _MOST_LINES = 12
 _CODE = re.compile(
-    r"^\s*(?:import \w|from [\w.]+ import|def \w|class \w|[\w-]+:\s*$|#!)"
+    r"^[ \t]*(?:import \w|from [\w.]+ import|def \w|class \w|[\w-]+:\s*$|#!)"
     r"|[{}<>]|\w\([^)]*[\"']|=\s*[\"']",
     re.MULTILINE,
 )
@@ -49,7 +49,7 @@ _GPU = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)})"
-_NODES = re.compile(rf"\b{_COUNT}\s+nodes?(?:\s+(?:of|with|each)|,)*\s*\Z", re.I)
+_NODES = re.compile(rf"\b{_COUNT}\s+nodes?(?:\s++(?:of|with|each)|,)*\s*\Z", re.I)
 _MEMORY = re.compile(
     rf"(?:\b{_COUNT}\s*[x\u00d7*]\s*)?\b(?P<size>\d{{1,3}})\s?GB\s*"
     r"(?:of\s+)?(?:VRAM|GPUs?|cards?|GPU memory|graphics)\b",
@@ -83,7 +83,7 @@ _USERS = (
         r"(?:users?|requests|sequences|clients|people|streams|conversations|sessions)",
         re.IGNORECASE,
     ),
-    re.compile(r"\b(?:concurrency|batch size)\s*(?:of|=|:)?\s*(?P<n>\d{1,5})", re.I),
+    re.compile(r"\b(?:concurrency|batch size)\s*+(?:of|=|:)?\s*(?P<n>\d{1,5})", re.I),
 )
 _KV_FP8 = re.compile(
     r"fp8[\s_-]*(?:e4m3\s+)?kv|kv[\s_-]*cache[\w\s]{0,12}fp8", re.IGNORECASE
