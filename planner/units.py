@@ -14,7 +14,7 @@ KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 
-_SIZE = re.compile(r"\s*(-?[0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*\Z")
+_SIZE = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\Z")
 _BYTES_PER_UNIT = {
     "": 1,
     "b": 1,
@@ -27,19 +27,6 @@ _BYTES_PER_UNIT = {
     "gb": 10**9,
     "tb": 10**12,
 }
-
-SUFFIX_FACTORS = {
-    "": 1,
-    "k": 10**3,
-    "m": 10**6,
-    "g": 10**9,
-    "K": 1 << 10,
-    "M": 1 << 20,
-    "G": 1 << 30,
-}
-"""The factor of a letter after a number: decimal in lower case, binary in upper case.
-"""
-
 
 _MOST_FOR_A_FLOAT = 1 << 80
 """No size that is planned has as many bytes; a wrong argument may."""
@@ -119,7 +106,7 @@ def parse_size(text: str) -> int:
     Raises:
         PlannerError: when the text is not a number with a known unit.
     """
-    match = _SIZE.match(text) if len(text) <= _LONGEST_SIZE else None
+    match = _SIZE.match(text.strip()) if len(text) <= _LONGEST_SIZE else None
     if match is None or match[2].lower() not in _BYTES_PER_UNIT:
         known = ", ".join(unit for unit in ("B", "KiB", "MiB", "GiB", "KB", "MB", "GB"))
         raise PlannerError(

@@ -126,7 +126,14 @@ def _table(text: str) -> dict[str, Any]:
 
 def _human(text: str) -> int:
     match = _HUMAN.fullmatch(text.strip())
-    return int(float(match[1]) * _FACTORS[match[2]]) if match else int(text)
+    if match is None:
+        return int(text)
+    if match[2].isupper() and "." in match[1]:
+        raise argparse.ArgumentTypeError(
+            "Decimals are not allowed with binary suffixes like "
+            f"{match[2]}. Did you mean to use {match[1]}{match[2].lower()} instead?"
+        )
+    return int(float(match[1]) * _FACTORS[match[2]])
 
 
 def _human_or_auto(text: str) -> int:

@@ -93,8 +93,8 @@ def _app() -> str:
 def _address(server: subprocess.Popen[str]) -> str:
     """Return what the app says to open, with its token."""
     for line in server.stderr or ():
-        if found := re.search(r"http://\S+", line):
-            return found[0]
+        if found := re.search(r"only you can read: (.+)", line):
+            return Path(found[1]).read_text(encoding="utf-8").strip()
     raise SystemExit("The app ended without an address.")
 
 

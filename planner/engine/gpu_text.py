@@ -25,7 +25,7 @@ EXAMPLE = "name=MyGPU,memory=48GiB,capability=8.9,bandwidth=900GB/s"
 _LONGEST = 256
 LONGEST_NAME = 128
 """Characters of a GPU's name: the driver's has up to 95, and a slice's profile."""
-_PART = re.compile(r"\s*(\w+)\s*[=:]\s*(.*?)\s*\Z", re.DOTALL)
+_PART = re.compile(r"\s*(\w+)\s*[=:](.*)", re.DOTALL)
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z/]*)\Z", re.ASCII)
 _CAPABILITY = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\Z", re.ASCII)
 
@@ -148,7 +148,7 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
         if key not in _READERS and key not in _DTYPES:
             known = ", ".join((*_READERS, *_SHORT.values(), "fp8", "fp4", "int8"))
             raise _wrong(f"{match[1]!r} is not one of {known}")
-        yield key, match[2]
+        yield key, match[2].strip()
 
 
 def _name(_key: str, text: str) -> str:

@@ -135,6 +135,12 @@ def turns_off(flag: str) -> bool:
     return _exact(spelled) is None and _switched_off(spelled) is not None
 
 
+def spellings_of(argument: Argument) -> tuple[str, ...]:
+    """Return the flag of an engine argument and its other forms, as vLLM has them."""
+    others = [flag for flag, name in _OTHER_SPELLINGS.items() if name == argument.name]
+    return (argument.flag, *others)
+
+
 def takes_value(entry: Argument | ServerFlag) -> bool:
     """Return whether words follow a flag on a command line."""
     if isinstance(entry, ServerFlag):

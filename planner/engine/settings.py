@@ -12,6 +12,7 @@ from dataclasses import fields
 from math import prod
 from typing import Any, TypeGuard
 
+from planner.engine import human_numbers
 from planner.engine.arguments import ARGUMENTS, Argument, Kind
 from planner.engine.flags import flags as flags
 from planner.engine.releases import NEWEST_RELEASE, Release
@@ -136,8 +137,10 @@ _FIELDS = tuple(
 )
 
 
-def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
-    """Check engine arguments and return them as settings.
+def settings_from(
+    engine_args: Mapping[str, Any], release: Release = NEWEST_RELEASE
+) -> EngineSettings:
+    """Check engine arguments and return them as settings; texts as vLLM reads them.
 
     Raises:
         PlannerError: for an unknown argument or an invalid value.
@@ -152,12 +155,13 @@ def settings_from(engine_args: Mapping[str, Any]) -> EngineSettings:
                 raise unknown_argument(name)
             server.append((name, value))
             continue
-        if value is not None:
-            _check(argument, value)
+        read = human_numbers.checked(argument, value, release)
+        if read is not None:
+            _check(argument, read)
         if argument.is_modelled:
-            given[name] = _typed(argument, value)
+            given[name] = _typed(argument, read)
         else:
-            others.append((name, value))
+            others.append((name, read))
     return EngineSettings(**given, others=tuple(others), server=tuple(server))
 
 
@@ -306,12 +310,8 @@ def _refusal(argument: Argument, value: object) -> str:
     if argument.kind is Kind.LENGTH:
         return _length_refusal(argument, value)
     if argument.kind is Kind.SHARE:
-        is_share = _is_number(value) and 0 < value <= 1
-        return (
-            ""
-            if is_share
-            else "a number above 0 and at most 1 is needed, such as 0.92."
-        )
+        needed = "a number above 0 and at most 1 is needed, such as 0.92."
+        return "" if _is_number(value) and 0 < value <= 1 else needed
     if argument.least is not None:
         return _number_refusal(argument, argument.least, value)
     if argument.kind is Kind.CHOICE and argument.is_modelled:

@@ -166,9 +166,9 @@ _EAGER = (
 def _question(given: _Given) -> Question | Plan:
     """Read and check the inputs; a plan where vLLM refuses the model itself."""
     model, gpu, vllm_version, entrypoint, env, engine_args = given
-    settings = settings_from(engine_args)
-    device = gpu if isinstance(gpu, GPU) else gpu_named(gpu)
     release, notes = resolve_version(vllm_version)
+    settings = settings_from(engine_args, release)
+    device = gpu if isinstance(gpu, GPU) else gpu_named(gpu)
     check_release(engine_args, release)
     environment = environment_from(env, release)
     given_env = tuple((env or {}).items())

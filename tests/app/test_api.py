@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -45,11 +46,11 @@ class Slow:
     def __init__(self, log: list[str]) -> None:
         self.log, self.go = log, asyncio.Event()
 
-    async def answer(self, body: str) -> tuple[int, dict[str, Any]]:
+    async def answer(self, body: str) -> tuple[int, dict[str, Any], float]:
         """Note the question, and wait."""
         self.log.append(body)
         await self.go.wait()
-        return 200, {}
+        return 200, {}, 0.0
 
 
 async def ended(process: Answering) -> int:
@@ -110,17 +111,123 @@ def test_more_than_may_wait_are_turned_away() -> None:
     asyncio.run(run())
 
 
+def test_the_time_to_wait_is_part_of_the_limit(monkeypatch) -> None:
+    """Whoever gets no process in time is told so, and leaves no place behind."""
+
+    async def run() -> None:
+        log: list[str] = []
+        desk, slow = desk_of(log)
+        held = [asyncio.ensure_future(desk.answer(name, name)) for name in "ab"]
+        while len(log) < len(held):
+            await asyncio.sleep(0)
+        monkeypatch.setattr(api, "LONGEST_SECONDS", 0.01)
+        with pytest.raises(TimeoutError):
+            await desk.answer("c", "c")
+        for one in slow:
+            one.go.set()
+        await asyncio.gather(*held)
+        assert (["a", "b"], {}) == (log, desk._here)
+
+    asyncio.run(run())
+
+
+def test_a_long_question_makes_room_for_another_visitor(monkeypatch) -> None:
+    """Not for the same one, whose next question waits in any case."""
+    monkeypatch.setattr(api, "PATIENCE_SECONDS", 0.0)
+
+    async def run() -> None:
+        log: list[str] = []
+        desk, _slow = desk_of(log)
+        held = [asyncio.ensure_future(desk.answer(name, name)) for name in "aba"]
+        while len(log) < desk_processes(desk):
+            await asyncio.sleep(0)
+        assert not any(one.done() for one in held)
+        other = asyncio.ensure_future(desk.answer("c", "c"))
+        ended = await asyncio.gather(*held[:2], return_exceptions=True)
+        assert [TimeoutError] * 2 == [type(one) for one in ended]
+        while "c" not in log:
+            await asyncio.sleep(0)
+        for one in (*held, other):
+            one.cancel()
+        await asyncio.gather(*held, other, return_exceptions=True)
+        assert not desk._here
+        assert not desk._waiting
+
+    asyncio.run(run())
+
+
+def desk_processes(desk: Desk) -> int:
+    """How many questions are answered at once."""
+    return len(desk._idle) + len(desk._answered)
+
+
+def test_who_took_less_of_the_processor_goes_first() -> None:
+    """Also before one who has waited for longer."""
+
+    async def run() -> list[str]:
+        log: list[str] = []
+        desk, slow = desk_of(log)
+        held = [asyncio.ensure_future(desk.answer(name, name)) for name in "ab"]
+        while len(log) < len(held):
+            await asyncio.sleep(0)
+        desk.processor.count("greedy", time.monotonic(), 1e6)
+        for name in ("greedy", "new"):
+            held.append(asyncio.ensure_future(desk.answer(name, name)))
+            while name not in desk._waiting:
+                await asyncio.sleep(0)
+        for one in slow:
+            one.go.set()
+        await asyncio.gather(*held)
+        return log
+
+    assert ["a", "b", "new", "greedy"] == asyncio.run(run())
+
+
+def test_one_who_leaves_is_dropped_and_counted() -> None:
+    """From the queue and from a process, whose work is charged to who asked."""
+
+    async def run() -> None:
+        log: list[str] = []
+        desk, slow = desk_of(log)
+        tasks = [asyncio.ensure_future(desk.answer(name, name)) for name in "abcd"]
+        while len(log) < 2 or len(desk._waiting) < 2:
+            await asyncio.sleep(0)
+        for one in (tasks[0], tasks[2]):
+            one.cancel()
+        while "d" not in log:
+            await asyncio.sleep(0)
+        assert "c" not in log
+        assert desk.processor.ahead("a", 0.0) > 0.0
+        for one in slow:
+            one.go.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert not desk._here
+
+    asyncio.run(run())
+
+
+def test_processor_time_is_paid_back_at_an_even_pace() -> None:
+    """As visits are: a third of each minute's."""
+    rate = Desk(is_limited=False).processor
+    rate.count("a", 0.0, 30.0)
+    assert 60.0 == pytest.approx(rate.wait("a", 0.0, visits=0))
+    assert 0.0 == rate.wait("a", 60.0, visits=0) == rate.wait("b", 0.0, visits=0)
+
+
 def test_a_question_that_takes_too_long_ends_its_process(monkeypatch) -> None:
     """The next one is answered by a new process, and not with the old answer."""
 
     async def run() -> None:
+        desk = Desk(is_limited=False)
         process = Answering(is_limited=False)
+        desk._idle = [process]
         monkeypatch.setattr(api, "LONGEST_SECONDS", 0.01)
         with pytest.raises(TimeoutError):
-            await process.answer(QUESTION)
-        await asyncio.sleep(0.1)  # it ends
+            await desk.answer("a", QUESTION)
+        assert process._process is None
         monkeypatch.setattr(api, "LONGEST_SECONDS", 60.0)
-        status, plan = await process.answer(json.dumps({"model": "Qwen/Qwen3-4B"}))
+        body = json.dumps({"model": "Qwen/Qwen3-4B"})
+        status, plan = await desk.answer("a", body)
         assert (200, "Qwen/Qwen3-4B") == (status, plan.get("model"))
         first = process._process
         assert 422 == (await process.answer("{}"))[0]

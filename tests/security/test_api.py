@@ -6,9 +6,12 @@ import json
 import os
 import re
 import signal
+import socket
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -158,6 +161,58 @@ def test_a_question_that_takes_long_keeps_no_page_waiting(app) -> None:
 
     assert (200, [200, 200]) == (health, answered)
     assert took < 1
+
+
+def test_long_texts_of_two_addresses_keep_no_third_one_waiting(app) -> None:
+    """Blank lines after a word, a log's line and an error: each soon read."""
+    lines = ("x", "INFO 04-22 01:47:55 [a.py:4] x", "CUDA out of memory")
+    bodies = [
+        json.dumps({"text": f"{line}\n{blank * 19_000}z"}).encode()
+        for line in lines
+        for blank in ("\n", " \n")
+    ]
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        asked = [
+            pool.submit(post, app, body, f"192.0.2.{40 + number % 2}")
+            for number, body in enumerate(bodies)
+        ]
+        third = post(app, json.dumps(QUESTION).encode(), "192.0.2.42")
+        statuses = {one.result().status for one in asked}
+
+    assert (200, {422}) == (third.status, statuses)
+
+
+def test_the_question_of_a_program_that_left_is_dropped(app) -> None:
+    """Its process is ended: an answer that nobody reads costs nothing more."""
+    question = json.dumps(QUESTION).encode()
+    post(app, question, visitor="192.0.2.45")
+    stopped = processes(app)
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        head = (
+            "POST /api/plan HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Real-IP: 192.0.2.46\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(question)}\r\n\r\n"
+        )
+        with socket.create_connection(
+            ("127.0.0.1", urlsplit(app.address).port)
+        ) as connection:
+            connection.sendall(head.encode() + question)
+            ask(app.address, "/healthz")  # the question has arrived before
+        assert came(lambda: set(stopped) - set(processes(app)))
+    finally:
+        for pid in {*stopped} & {*processes(app)}:
+            os.kill(pid, signal.SIGCONT)
+    assert 200 == ask(app.address, "/healthz").status
+
+
+def came(is_so: Callable[[], object]) -> bool:
+    """Return once it is so; False where it never is."""
+    for _ in range(1200):
+        if is_so():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def test_the_processes_that_answer_have_the_limits_of_a_kernel(app) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from planner.app.voila.app import _open_in_browser
+from planner.app.voila.access import Owner
+from planner.app.voila.app import _greeting, _kept_address, _open_in_browser
+from planner.app.voila.options import Options
 from tests.security.client import Visitor, ask
 from tests.ui import servers
 from tests.ui.servers import Served, cookie, health, served, start_address
@@ -23,6 +27,31 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """An app that its owner started, without a flag."""
     with served(tmp_path_factory.mktemp("own"), "--pool=1") as running:
         yield running
+
+
+def test_the_output_has_no_token_where_it_is_no_terminal(own) -> None:
+    """`planner app > log` leaves a file that others can read: it names one of yours."""
+    said = own.log.read_text(encoding="utf-8")
+    token = start_address(own.address).partition("=")[2]
+    kept = Path(said.rpartition("only you can read: ")[2].strip())
+
+    assert token
+    assert token not in said
+    assert kept.read_text(encoding="utf-8").strip() == start_address(own.address)
+    assert 0o600 == stat.S_IMODE(kept.stat().st_mode)
+    assert 0o700 == stat.S_IMODE(kept.parent.stat().st_mode)
+
+
+def test_a_terminal_shows_the_start_address(monkeypatch, tmp_path) -> None:
+    """So does a published app anywhere: there is no token in it."""
+    owner = Owner(port=1, path="/")
+    assert _kept_address("x", None, tmp_path) is None
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+
+    assert _kept_address("x", owner, tmp_path) is None
+    assert not [*tmp_path.iterdir()]
+    start = f"http://127.0.0.1:1/?token={owner.token}"
+    assert start in _greeting(start, Options(port=1), None)
 
 
 @pytest.fixture(scope="module")

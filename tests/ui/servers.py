@@ -102,9 +102,10 @@ def served(folder: Path, *flags: str, root: Path = ROOT) -> Iterator[Served]:
     words = ["planner", "app", f"--port={port}", *flags]
     address = f"http://127.0.0.1:{port}/"
     with _server(words, folder, address, _is_ready, root) as running:
-        found = re.search(r"\?token=(\S+)", running.log.read_text())
-        if found is not None:
-            _TOKENS[address] = found[1]
+        kept = re.search(r"only you can read: (.+)", running.log.read_text())
+        if kept is not None:
+            start = Path(kept[1]).read_text(encoding="utf-8").strip()
+            _TOKENS[address] = start.partition("?token=")[2]
         try:
             yield running
         finally:
@@ -112,7 +113,7 @@ def served(folder: Path, *flags: str, root: Path = ROOT) -> Iterator[Served]:
 
 
 def start_address(address: str) -> str:
-    """Return the address that an app printed: with its owner's token."""
+    """Return the address that an app keeps for its owner: with the token."""
     return f"{address}?token={_TOKENS[address]}"
 
 

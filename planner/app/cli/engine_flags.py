@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.shared import Listed, add_load, listed, load_of
+from planner.engine import human_numbers
 from planner.engine.arguments import ARGUMENTS, Argument, Group, Kind, Memory
-from planner.engine.releases import NEWEST
+from planner.engine.releases import NEWEST, NEWEST_RELEASE, OLDEST_RELEASE
 from planner.errors import PlannerError
 from planner.late import late
 from planner.planning.batches import ENTRYPOINTS
 from planner.planning.inputs import Inputs
 from planner.planning.planning import plan
 from planner.planning.result import Plan
-from planner.units import SUFFIX_FACTORS
 from planner.user_files import MOST_CONFIG_BYTES, read_file, read_input, user_path
 
 if TYPE_CHECKING:
@@ -42,9 +41,6 @@ _EFFECTS = {
     Memory.UNKNOWN: " GPU memory: plans say what is not counted.",
 }
 _DECIMAL = (Kind.NUMBER, Kind.SHARE)
-_SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
-_MOST_DIGITS = 20
-"""As many as 64 bits have."""
 _PLAN_FILE = "plan file"
 """The kind of text that is one; `planner.export.texts.reading.Kind`."""
 _START = ("model", "gpu", "vllm_version", "entrypoint")
@@ -201,9 +197,11 @@ def value_of(name: str, text: str) -> Any:  # noqa: ANN401 - of any argument's t
         return _switch(name, text)
     if argument.kind in _DECIMAL:
         return _share(name, text)
-    is_literal = argument.is_list or argument.kind is Kind.TABLE
+    if not argument.is_list and argument.kind is not Kind.TABLE:
+        human_numbers.checked(argument, text, NEWEST_RELEASE)
+        return human_numbers.typed(argument, text, OLDEST_RELEASE)
     try:
-        return _literal(text) if is_literal else _number_or_text(text)
+        return _literal(text)
     except argparse.ArgumentTypeError as error:
         raise PlannerError(f"{name}={text}: {error}.") from None
 
@@ -236,6 +234,11 @@ def _add_modelled(flags: argparse._ArgumentGroup, argument: Argument) -> None:
     flags.add_argument(*names, **common, **_as_list(argument))
 
 
+def _number_of(argument: Argument) -> Callable[[str], int | str]:
+    """Return a reader of numbers; planning refuses what the release does not take."""
+    return lambda text: human_numbers.typed(argument, text, OLDEST_RELEASE)
+
+
 def _as_list(argument: Argument) -> dict[str, Any]:
     return {"nargs": "+", "action": Listed} if argument.is_list else {}
 
@@ -247,7 +250,7 @@ def _type_of(argument: Argument) -> Callable[[str], Any]:
         return str
     if argument.kind in _DECIMAL:
         return float
-    return _literal if argument.kind is Kind.TABLE else _number_or_text
+    return _literal if argument.kind is Kind.TABLE else _number_of(argument)
 
 
 def _add_other(flags: argparse._ArgumentGroup, argument: Argument) -> None:
@@ -259,7 +262,7 @@ def _add_other(flags: argparse._ArgumentGroup, argument: Argument) -> None:
         default=argparse.SUPPRESS,
         nargs="+" if argument.is_list else "?",
         const=None if argument.is_list else True,
-        type=_literal,
+        type=_number_of(argument) if human_numbers.is_whole(argument) else _literal,
         metavar=argument.metavar,
         help=argparse.SUPPRESS if is_hidden else _help_of(argument),
     )
@@ -267,20 +270,6 @@ def _add_other(flags: argparse._ArgumentGroup, argument: Argument) -> None:
 
 def _help_of(argument: Argument) -> str:
     return (argument.text + _EFFECTS[argument.memory]).replace("%", "%%")
-
-
-def _number_or_text(text: str) -> int | str:
-    """Read a number with vLLM's suffixes: powers of 1000 for k, m, g, 1024 for K, M, G.
-
-    Source: vLLM 0.33.0 `engine/arg_utils.py` human_readable_int.
-    """
-    match = _SUFFIXED.match(text)
-    if match is None:
-        return text
-    number, factor = match[1], SUFFIX_FACTORS[match[2]]
-    if len(number.partition(".")[0]) > _MOST_DIGITS:
-        raise argparse.ArgumentTypeError("the number is larger than one may be")
-    return int(float(number) * factor) if "." in number else int(number) * factor
 
 
 def _literal(text: str) -> Any:  # noqa: ANN401 - whatever the argument's type is

@@ -1,8 +1,9 @@
 """`/api/plan`: a question in JSON, a plan in JSON; `/api` describes it to people.
 
 Questions are answered by few processes of their own, so that no question keeps the
-pages waiting, and one that takes too long is ended. Published, a visitor may have few
-questions at once and so many a minute.
+pages waiting, and one that takes too long is ended, or whose program has left. The
+processor time that an address takes is counted: who took less goes first. Published, a
+visitor may have few questions at once, so many a minute, and so much of the processor.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from planner.app.voila.openapi import DOCUMENT, PAGE_POLICY, document, page_html
 from planner.app.voila.pages import AppHandler
 
 LONGEST_SECONDS = 30.0
-"""From the moment that a process has a question to its answer."""
+"""From the moment that a question arrives to its answer."""
+PATIENCE_SECONDS = 8.0
+"""As long as a question keeps its process while another visitor waits for one."""
 PROCESSES = 2
 _IDLE_SECONDS = 600.0
 _MOST_WAITING = 16
@@ -36,6 +39,9 @@ _MOST_OF_ONE = 4
 PER_MINUTE = 60
 AT_ONCE = 30
 """Questions that a visitor may have saved up."""
+PROCESSOR_SECONDS = 20
+"""Of each minute, for one visitor."""
+_PROCESSOR_AT_ONCE = 11
 _ANSWER_BYTES = 16 << 20
 _MOST_REMEMBERED = 4096
 _BUSY_SECONDS = 5
@@ -62,15 +68,25 @@ class Rate:
         self._due: dict[str, float] = {}
         """When a visitor who comes at an even pace would be expected next."""
 
-    def wait(self, visitor: str, now: float) -> float:
+    def wait(self, visitor: str, now: float, *, visits: float = 1) -> float:
         """Return the seconds until a visitor may come; at 0, this visit is counted."""
-        due = max(self._due.get(visitor, now), now)
-        if due - now > self._saved:
-            return due - now - self._saved
+        ahead = self.ahead(visitor, now)
+        if ahead > self._saved:
+            return ahead - self._saved
+        if visits:
+            self.count(visitor, now, visits)
+        return 0.0
+
+    def ahead(self, visitor: str, now: float) -> float:
+        """Return by how many seconds a visitor came sooner than at an even pace."""
+        return max(self._due.get(visitor, now) - now, 0.0)
+
+    def count(self, visitor: str, now: float, visits: float) -> None:
+        """Count visits that are made already, or parts of one."""
+        due = now + self.ahead(visitor, now)
         if len(self._due) >= _MOST_REMEMBERED:
             self._due = {name: at for name, at in self._due.items() if at > now}
-        self._due[visitor] = due + self._interval
-        return 0.0
+        self._due[visitor] = due + visits * self._interval
 
 
 class Answering:
@@ -81,26 +97,27 @@ class Answering:
         self._process: asyncio.subprocess.Process | None = None
         self._ending: asyncio.TimerHandle | None = None
 
-    async def answer(self, body: str) -> tuple[int, dict[str, Any]]:
-        """Return the status and the answer to a request's body.
+    async def answer(self, body: str) -> tuple[int, dict[str, Any], float]:
+        """Return status and answer to a request's body, and the processor's seconds.
+
+        A process whose answer is not waited for, since it took too long or the program
+        has left, is ended.
 
         Raises:
-            TimeoutError: where it takes too long; the process is ended.
             ConnectionError: where the process ended by itself.
         """
         if self._ending is not None:
             self._ending.cancel()
         try:
-            async with asyncio.timeout(LONGEST_SECONDS):
-                line = await self._told(json.dumps(body).encode() + b"\n")
+            line = await self._told(json.dumps(body).encode() + b"\n")
         except BaseException:
             # What it writes later would be taken for the answer to the next question.
             self.end()
             raise
         loop = asyncio.get_running_loop()
         self._ending = loop.call_later(_IDLE_SECONDS, self.end)
-        status, said = json.loads(line)
-        return status, said
+        status, said, seconds = json.loads(line)
+        return status, said, seconds
 
     async def _told(self, line: bytes) -> bytes:
         process = self._process
@@ -131,49 +148,103 @@ class Answering:
 
 
 class Desk:
-    """Gives questions to processes: at most one at a time of each visitor."""
+    """Gives questions to processes: at most one at a time of each visitor.
+
+    While others wait, a question gives its process up sooner (`PATIENCE_SECONDS`), and
+    of those who wait, whoever took least of the processor goes first.
+    """
 
     def __init__(self, *, is_limited: bool) -> None:
         self._all = [Answering(is_limited=is_limited) for _ in range(PROCESSES)]
         self._idle = list(self._all)
         self._here: Counter[str] = Counter()
-        self._answered: set[str] = set()
+        self._waiting: Counter[str] = Counter()
+        self._answered: dict[str, tuple[asyncio.Timeout, float]] = {}
+        """Whose questions have a process: until when, and since when."""
         self._changed = asyncio.Condition()
+        self.processor = Rate(per_minute=PROCESSOR_SECONDS, at_once=_PROCESSOR_AT_ONCE)
+        """A visit is a second of the processor's."""
 
     async def answer(self, visitor: str, body: str) -> tuple[int, dict[str, Any]]:
         """Return the status and the answer, as soon as it is this visitor's turn.
 
         Raises:
             Busy: where too many wait.
-            TimeoutError, ConnectionError: as `Answering.answer`.
+            TimeoutError: where it takes too long, the time to wait included.
+            ConnectionError: as `Answering.answer`.
         """
         is_full = self._here.total() >= _MOST_WAITING + PROCESSES
         if is_full or self._here[visitor] >= _MOST_OF_ONE:
             raise Busy
         self._here[visitor] += 1
         try:
-            async with self._turn(visitor) as process:
-                return await process.answer(body)
+            async with (
+                asyncio.timeout(LONGEST_SECONDS) as limit,
+                self._turn(visitor, limit) as process,
+            ):
+                return await self._counted(visitor, process, body)
         finally:
             self._here[visitor] -= 1
             self._here += Counter()  # without those who have left
 
     @asynccontextmanager
-    async def _turn(self, visitor: str) -> AsyncIterator[Answering]:
-        def may_go() -> bool:
-            return bool(self._idle) and visitor not in self._answered
-
+    async def _turn(
+        self, visitor: str, limit: asyncio.Timeout
+    ) -> AsyncIterator[Answering]:
         async with self._changed:
-            await self._changed.wait_for(may_go)
+            self._waiting[visitor] += 1
+            try:
+                self._hurry()
+                await self._changed.wait_for(lambda: self._is_next(visitor))
+            finally:
+                self._waiting[visitor] -= 1
+                self._waiting += Counter()
+                # One who leaves may have stood before others.
+                self._changed.notify_all()
             process = self._idle.pop()
-            self._answered.add(visitor)
+            self._answered[visitor] = limit, asyncio.get_running_loop().time()
+            self._hurry()
         try:
             yield process
         finally:
+            self._idle.append(process)
+            del self._answered[visitor]
             async with self._changed:
-                self._idle.append(process)
-                self._answered.discard(visitor)
                 self._changed.notify_all()
+
+    def _is_next(self, visitor: str) -> bool:
+        """Return whether there is a process, and nobody waits who took less."""
+        now = time.monotonic()
+        others = [other for other in self._waiting if other not in self._answered]
+        took = self.processor.ahead(visitor, now)
+        return (
+            bool(self._idle)
+            and visitor not in self._answered
+            and all(self.processor.ahead(other, now) >= took for other in others)
+        )
+
+    def _hurry(self) -> None:
+        """Let no question keep its process for long while another visitor waits."""
+        if self._idle or not self._waiting.keys() - self._answered.keys():
+            return
+        for limit, since in self._answered.values():
+            until = limit.when()
+            if until is not None and not limit.expired():
+                limit.reschedule(min(until, since + PATIENCE_SECONDS))
+
+    async def _counted(
+        self, visitor: str, process: Answering, body: str
+    ) -> tuple[int, dict[str, Any]]:
+        """Return status and answer, and count what they took against the visitor."""
+        began = time.monotonic()
+        seconds = None
+        try:
+            status, said, seconds = await process.answer(body)
+        finally:
+            now = time.monotonic()
+            took = now - began if seconds is None else seconds
+            self.processor.count(visitor, now, took)
+        return status, said
 
     def end(self) -> None:
         """End the processes."""
@@ -194,6 +265,12 @@ class PlanHandler(ProgramHandler):
     def initialize(self, desk: Desk, rate: Rate | None) -> None:
         """Store what all requests share; no rate on one's own machine."""
         self._desk, self._rate = desk, rate
+        self._question: asyncio.Task[tuple[int, dict[str, Any]]] | None = None
+
+    def on_connection_close(self) -> None:
+        """Drop the question of a program that has left: it waits for nothing more."""
+        if self._question is not None:
+            self._question.cancel()
 
     async def post(self) -> None:
         """Send the plan, or what is wrong with the question."""
@@ -211,8 +288,18 @@ class PlanHandler(ProgramHandler):
                 f"One address may send {PER_MINUTE} questions a minute.",
                 retry_seconds=math.ceil(seconds),
             )
+        elif self._rate and (seconds := self._took_too_much(visitor)):
+            self._refuse(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                f"The questions of one address may take {PROCESSOR_SECONDS} seconds of "
+                "the processor a minute.",
+                retry_seconds=math.ceil(seconds),
+            )
         else:
             await self._answer(visitor)
+
+    def _took_too_much(self, visitor: str) -> float:
+        return self._desk.processor.wait(visitor, time.monotonic(), visits=0)
 
     async def _answer(self, visitor: str) -> None:
         try:
@@ -221,7 +308,11 @@ class PlanHandler(ProgramHandler):
             self._refuse(HTTPStatus.BAD_REQUEST, "A question is text in UTF-8.")
             return
         try:
-            status, answer = await self._desk.answer(visitor, body)
+            self._question = asyncio.ensure_future(self._desk.answer(visitor, body))
+            status, answer = await self._question
+        except asyncio.CancelledError:
+            if self._question is None or not self._question.cancelled():
+                raise  # the server ends
         except Busy:
             self._refuse(
                 HTTPStatus.SERVICE_UNAVAILABLE,

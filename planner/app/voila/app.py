@@ -172,7 +172,8 @@ class App(Voila):
         tornado.ioloop.IOLoop.current().add_callback(self.kernel_manager.begin)
         threading.Thread(target=self.assets.warm, daemon=True).start()
         start = _start_address(self.options, self.owner)
-        sys.stderr.write(_greeting(start, self.options))
+        kept = _kept_address(start, self.owner, self._folder)
+        sys.stderr.write(_greeting(start, self.options, kept))
         if self.options.opens_browser:
             _open_in_browser(start, self._folder)
         self.ioloop = tornado.ioloop.IOLoop.current()
@@ -288,7 +289,31 @@ def _start_address(options: Options, owner: Owner | None) -> str:
     return f"http://{host}:{options.port}{path}{token}"
 
 
-def _greeting(start: str, options: Options) -> str:
+def _kept_address(start: str, owner: Owner | None, folder: Path) -> Path | None:
+    """Write a start address with a token where a log would show it to others.
+
+    None where the program's output is a terminal, or where there is no token.
+    """
+    if owner is None or sys.stderr.isatty():
+        return None
+    return _written_for_owner(folder / "address", f"{start}\n")
+
+
+def _written_for_owner(path: Path, text: str) -> Path:
+    """Write a file that no other user of the machine can read."""
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _greeting(start: str, options: Options, kept: Path | None) -> str:
+    if kept is not None:
+        bare = start.partition("?")[0]
+        return (
+            f"The planner: {bare}  (Ctrl+C ends it) Only the address with your token "
+            f"opens it. This is no terminal, so it is in a file that only you can "
+            f"read: {kept}\n"
+        )
     mode = (
         " Published: nothing runs or is read here for visitors."
         if options.published
@@ -302,10 +327,9 @@ def _open_in_browser(start: str, folder: Path) -> threading.Thread:
 
     Every user of a machine can read the arguments of its processes.
     """
-    page = folder / "open.html"
-    page.touch(mode=0o600)
     forward = tag("meta", http_equiv="refresh", content=f"0; url={start}")
-    page.write_text(f"{tag('meta', charset='utf-8')}{forward}", encoding="utf-8")
+    text = f"{tag('meta', charset='utf-8')}{forward}"
+    page = _written_for_owner(folder / "open.html", text)
     opening = threading.Thread(
         target=webbrowser.open, args=(page.as_uri(),), daemon=True
     )

@@ -3,7 +3,8 @@
     python -m planner.app.voila.plan_answers
 
 answers questions in a process of its own, which the server limits and can end. It reads
-one a line, the body of a request as a JSON text, and writes `[status, answer]` a line.
+one a line, the body of a request as a JSON text, and writes a line each:
+`[status, answer, seconds of processor time]`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -253,7 +255,10 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is not an answer
     for line in sys.stdin:
-        out.write(json.dumps(_answered(json.loads(line)), default=str) + "\n")
+        began = time.process_time()
+        status, said = _answered(json.loads(line))
+        took = time.process_time() - began
+        out.write(json.dumps([status, said, took], default=str) + "\n")
         out.flush()
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from planner.engine.arguments import ARGUMENTS, Kind
 from planner.engine.flags import plain
+from planner.engine.human_numbers import decimal_words, human_int
 from planner.errors import PlannerError
 from planner.export.values import checked, from_text
-from planner.units import SUFFIX_FACTORS
 from planner.values import frozen
 
 _NUMBER = re.compile(r"[0-9][0-9,_ ]*\Z", re.ASCII)
 _WHOLE = re.compile(r"-?[0-9]{1,18}\Z", re.ASCII)
-_HUMAN = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)([kKmMgG])\Z", re.ASCII)
+_HUMAN = re.compile(r"[0-9.]+[kKmMgGtT]\Z", re.ASCII)
 _LONGEST_NUMBER = 24
 AUTO_LENGTH = -1
 """vLLM's number for "the longest that fits"."""
@@ -38,18 +38,16 @@ class Entry:
 def whole_number(text: str) -> int | None:
     """Read a whole number as vLLM's command line does: 8192, 8k (8000) or 8K (8192).
 
-    None where it is not one. The page reads numbers the same way (`static/numbers.js`);
-    `tests/data/number_cases.json` tests both.
+    Commas and spaces may group its digits. None where it is not one. The page reads
+    numbers the same way (`static/numbers.js`); `tests/data/number_cases.json` tests
+    both.
 
-    >>> whole_number("8,192"), whole_number("1.5k"), whole_number("0.9")
+    >>> whole_number("8,192"), whole_number("1.5k"), whole_number("1.5K")
     (8192, 1500, None)
-
-    Source: vLLM 0.33.0 `engine/arg_utils.py` human_readable_int.
     """
     if len(text) <= _LONGEST_NUMBER and _NUMBER.match(text):
         return int(re.sub(r"[,_ ]", "", text))
-    match = _HUMAN.match(text)
-    return int(float(match[1]) * SUFFIX_FACTORS[match[2]]) if match else None
+    return human_int(text) if _HUMAN.match(text) else None
 
 
 def decimal_number(text: str) -> float | None:
@@ -72,6 +70,8 @@ def parse_count(name: str, text: str) -> int:
         PlannerError: when the text is not such a number.
     """
     number = whole_number(text)
+    if number is None and (words := decimal_words(text)):
+        raise PlannerError(f"{name} was not understood: {_short(text)}. {words}")
     if number is None:
         words = "a number, auto" if name == "max_model_len" else "a whole number"
         raise PlannerError(

@@ -91,7 +91,7 @@ _NEW = re.compile(
     r"|^For further information|^/|^\s*\^|^INFO:|^Exception"
 )
 _VALIDATION = re.compile(r"\d+ validation errors? for (?P<of>\S+)")
-_DETAILS = re.compile(r"\s*\[type=\w+.*", re.DOTALL)
+_DETAILS = re.compile(r"\[type=\w+.*", re.DOTALL)
 _PYDANTIC = (("Value error, ", "ValueError"), ("Assertion failed, ", "AssertionError"))
 _MAX_LINES = 12
 """Lines that an error's sentence may have been wrapped into."""
@@ -237,7 +237,7 @@ def _errors(lines: Sequence[LogLine]) -> Iterator[_Error]:
             type=kind,
             words=words,
             line=number,
-            is_chained=_is_chained(lines[number + 1 + len(rest) :]),
+            is_chained=_is_chained(lines, number + 1 + len(rest)),
         )
 
 
@@ -265,8 +265,9 @@ def _rest_of(lines: Sequence[LogLine], number: int) -> Iterator[LogLine]:
         width = line.width
 
 
-def _is_chained(lines: Sequence[LogLine]) -> bool:
-    following = next((line.text for line in lines if line.text.strip()), "")
+def _is_chained(lines: Sequence[LogLine], after: int) -> bool:
+    near = lines[after : after + _MAX_LINES]
+    following = next((line.text for line in near if line.text.strip()), "")
     return bool(_CHAINED.search(following))
 
 
@@ -278,10 +279,11 @@ def _validation(kind: str, words: str, after: Sequence[LogLine]) -> tuple[str, s
         for prefix, raised in _PYDANTIC:
             if text.strip().startswith(prefix):
                 sentence = joined.removeprefix(prefix)
-                return raised, _DETAILS.sub("", _before_link(sentence))
+                return raised, _DETAILS.sub("", _before_link(sentence)).rstrip()
         if "[type=" in text and number:
             field = texts[number - 1].strip()
-            return "ValidationError", f"{field}: {_DETAILS.sub('', text.strip())}"
+            said = _DETAILS.sub("", text.strip()).rstrip()
+            return "ValidationError", f"{field}: {said}"
     return kind, words
 
 

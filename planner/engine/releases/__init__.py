@@ -114,4 +114,4 @@ def _next_release(number: tuple[int, int, int]) -> tuple[int, int, int] | None:
     return min(after) if is_build and after else None
 
 
-NEWEST_RELEASE = Release(number_of(NEWEST))
+NEWEST_RELEASE, OLDEST_RELEASE = Release(number_of(NEWEST)), Release(number_of(OLDEST))

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import product
+from math import ceil
 from typing import Any
 
 from planner.engine.gpu import GPU
+from planner.engine.human_numbers import human_int
 from planner.errors import PlannerError
 from planner.export.texts.around import machines_in, release_in, why_not_planned
 from planner.export.texts.container import gpu_named_in
@@ -27,7 +29,7 @@ _LONGEST = 2_000
 """Characters; a longer text is no question."""
 _MOST_LINES = 12
 _CODE = re.compile(
-    r"^\s*(?:import \w|from [\w.]+ import|def \w|class \w|[\w-]+:\s*$|#!)"
+    r"^[ \t]*(?:import \w|from [\w.]+ import|def \w|class \w|[\w-]+:\s*$|#!)"
     r"|[{}<>]|\w\([^)]*[\"']|=\s*[\"']",
     re.MULTILINE,
 )
@@ -47,7 +49,7 @@ _GPU = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)})"
-_NODES = re.compile(rf"\b{_COUNT}\s+nodes?(?:\s+(?:of|with|each)|,)*\s*\Z", re.I)
+_NODES = re.compile(rf"\b{_COUNT}\s+nodes?(?:\s++(?:of|with|each)|,)*\s*\Z", re.I)
 _MEMORY = re.compile(
     rf"(?:\b{_COUNT}\s*[x\u00d7*]\s*)?\b(?P<size>\d{{1,3}})\s?GB\s*"
     r"(?:of\s+)?(?:VRAM|GPUs?|cards?|GPU memory|graphics)\b",
@@ -81,7 +83,7 @@ _USERS = (
         r"(?:users?|requests|sequences|clients|people|streams|conversations|sessions)",
         re.IGNORECASE,
     ),
-    re.compile(r"\b(?:concurrency|batch size)\s*(?:of|=|:)?\s*(?P<n>\d{1,5})", re.I),
+    re.compile(r"\b(?:concurrency|batch size)\s*+(?:of|=|:)?\s*(?P<n>\d{1,5})", re.I),
 )
 _KV_FP8 = re.compile(
     r"fp8[\s_-]*(?:e4m3\s+)?kv|kv[\s_-]*cache[\w\s]{0,12}fp8", re.IGNORECASE
@@ -264,11 +266,13 @@ def _load(text: str) -> tuple[int | None, Load | None, str]:
             Load(
                 prompt_tokens=max(prompt, 1), output_tokens=answer, requests=users or 1
             ),
-            "",
+            _letters(parts, "p", "o"),
         )
-    length = next((_tokens(m, "n") for sign in _CONTEXT if (m := sign.search(rest))), 0)
+    told = next((m for sign in _CONTEXT if (m := sign.search(rest))), None)
+    length = _tokens(told, "n") if told else 0
+    letter = _letters(told, "n") if told else ""
     if not users:
-        return length or None, None, ""
+        return length or None, None, letter
     whole = length or _USUAL_TOKENS
     answer = whole // _ANSWER_SHARE
     load = Load(
@@ -278,13 +282,29 @@ def _load(text: str) -> tuple[int | None, Load | None, str]:
     return (
         whole,
         load,
-        f"{users} requests at once{assumed}, a quarter of each for the answer.",
+        f"{users} requests at once{assumed}, a quarter of each for the answer. "
+        f"{letter}".rstrip(),
     )
 
 
 def _tokens(match: re.Match[str], name: str) -> int:
-    """Return a number of tokens: 32k is 32,768."""
+    """Return a number of tokens: 32k is 32,768, and no part of one is cut off."""
     written = match[name]
     if re.fullmatch(r"\d{1,3}(?:[,.]\d{3})+", written):
         written = re.sub("[,.]", "", written)
-    return int(float(written) * _K[(match[f"{name}_k"] or "").lower()])
+    return ceil(float(written) * _K[(match[f"{name}_k"] or "").lower()])
+
+
+def _letters(match: re.Match[str], *names: str) -> str:
+    """Say how a letter after a number is read where a flag of vLLM has another rule."""
+    for name in names:
+        written = f"{match[name]}{match[f'{name}_k'] or ''}"
+        tokens = _tokens(match, name)
+        if written[-1].isalpha() and human_int(written) != tokens:
+            return f"{written} is read as {tokens:,} tokens; {_of_flags(written)}."
+    return ""
+
+
+def _of_flags(written: str) -> str:
+    number = human_int(written)
+    return f"vLLM's flags {'refuse it' if number is None else f'read {number:,}'}"

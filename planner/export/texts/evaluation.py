@@ -19,7 +19,7 @@ from planner.export.texts.sites import Site, Start, WordList
 _PROGRAMS = re.compile(r"(?:lm[_-]eval|lighteval)(?:\.py)?\Z")
 _ITEM = re.compile(
     r"(?<!\w)(?P<name>\w+)="
-    r"(?P<value>[^,{\[]*(?:\{[^}]*(?:\}|\Z)|\[[^\]]*(?:\]|\Z))?[^,]*)"
+    r"(?P<value>[^,{\[]*+(?:\{[^}]*(?:\}|\Z)|\[[^\]]*(?:\]|\Z))?[^,]*)"
 )
 """A bracket that is not closed takes the rest, or each would be searched to the end."""
 _OWN = frozenset(

@@ -1,28 +1,25 @@
 """The values of flags, typed as vLLM's own parser types them, and unknown flags.
 
-Source: vLLM 0.33.0 `utils/argparse_utils.py` FlexibleArgumentParser,
-`engine/arg_utils.py` human_readable_int.
+Source: vLLM 0.33.0 `utils/argparse_utils.py` FlexibleArgumentParser.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from planner.engine import human_numbers
 from planner.engine.arguments import ARGUMENTS, Argument, Kind
+from planner.engine.releases import OLDEST_RELEASE
 from planner.engine.server import SERVER_FLAGS, ServerFlag, Takes, takes_value
 from planner.late import late
-from planner.units import SUFFIX_FACTORS, counted, on_each
+from planner.units import counted, on_each
 
-_SUFFIXED = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([kmgKMG]?)\Z")
-_LONGEST_NUMBER = 18
-"""Characters; longer ones are no size of anything."""
 SWITCHES = {"true": True, "false": False}
-_NUMBERS = (Kind.WHOLE, Kind.COUNT, Kind.LENGTH, Kind.SIZE)
-ALL_NUMBERS = (*_NUMBERS, Kind.NUMBER, Kind.SHARE)
+_DECIMAL = (Kind.NUMBER, Kind.SHARE)
+ALL_NUMBERS = (Kind.WHOLE, Kind.COUNT, Kind.LENGTH, Kind.SIZE, *_DECIMAL)
 
 
 def is_switch(known: Argument | ServerFlag | None) -> bool:
@@ -64,7 +61,8 @@ def _of_path(text: str) -> Any:  # noqa: ANN401 - any JSON
     """Read a value inside a table: JSON, a number with a suffix, True or False."""
     found = literal(text)
     if isinstance(found, str):
-        found = SWITCHES.get(found.lower(), _whole(found))
+        number = human_numbers.human_int(found)
+        found = SWITCHES.get(found.lower(), found if number is None else number)
     return found
 
 
@@ -73,7 +71,13 @@ def _items(known: Argument | ServerFlag, texts: Sequence[str]) -> list[Any]:
         found = literal(texts[0])
         return found if isinstance(found, list) else [texts[0]]
     words = texts[0].split(",") if is_joined(known) else texts
-    return [_whole(word) if known.kind is Kind.NUMBERS else word for word in words]
+    if known.kind is not Kind.NUMBERS:
+        return list(words)
+    numbers = [human_numbers.plain_int(word) for word in words]
+    return [
+        word if number is None else number
+        for word, number in zip(words, numbers, strict=True)
+    ]
 
 
 def _one(known: Argument | ServerFlag | None, text: str) -> Any:  # noqa: ANN401
@@ -82,28 +86,14 @@ def _one(known: Argument | ServerFlag | None, text: str) -> Any:  # noqa: ANN401
         return text if is_text and not text[:1].isdigit() else literal(text)
     if known.is_text:
         return text
-    has_numbers = any(isinstance(choice, int) for choice in known.choices)
-    if known.kind in _NUMBERS or has_numbers:
-        return _whole(text)
-    if known.kind in ALL_NUMBERS:
+    if human_numbers.is_whole(known):
+        return human_numbers.typed(known, text, OLDEST_RELEASE)
+    if known.kind in _DECIMAL:
         try:
             return float(text)
         except ValueError:
             return text
     return text if known.kind in (Kind.TEXT, Kind.CHOICE) else literal(text)
-
-
-def _whole(text: str) -> int | str:
-    """Read a number with vLLM's suffixes: 8k is 8000, 8K is 8192.
-
-    Source: vLLM 0.33.0 `engine/arg_utils.py` human_readable_int.
-    """
-    match = _SUFFIXED.match(text)
-    if match is None or len(text) > _LONGEST_NUMBER:
-        return text
-    if not match[2] and "." not in match[1]:
-        return int(match[1])
-    return int(float(match[1]) * SUFFIX_FACTORS[match[2]])
 
 
 def literal(text: str) -> Any:  # noqa: ANN401 - any JSON

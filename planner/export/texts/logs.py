@@ -63,7 +63,7 @@ _SHELL = re.compile(
     r"|\bgrep\s|\braise\s+\w+\("
 )
 """A line of a program that looks for an error, or raises one."""
-_CODE = re.compile(r"^\s*(?:import|from|def|class|with|for)\s|\w\(", re.MULTILINE)
+_CODE = re.compile(r"^[ \t]*(?:import|from|def|class|with|for)\s|\w\(", re.MULTILINE)
 _MANIFEST = re.compile(r"^(?:apiVersion|kind|services):", re.MULTILINE)
 _AMPERE = (8, 0)
 """The first compute capability with bfloat16."""

@@ -3,16 +3,20 @@
 
 const LONGEST = 24;
 const PLAIN = /^[0-9][0-9,_ ]*$/;
-const HUMAN = /^([0-9]{1,18}(?:\.[0-9]{1,18})?)([kKmMgG])$/;
+const HUMAN = /^(?=.{1,20}$)([0-9]+(?:\.[0-9]+(?=[kmgt]))?)([kKmMgGtT])$/;
 const DIGITS = "[0-9]+(?:_[0-9]+)*";
 const DECIMAL = new RegExp(
   `^\\s*[+-]?(?:${DIGITS}\\.?(?:${DIGITS})?|\\.${DIGITS})(?:[eE][+-]?${DIGITS})?\\s*$`,
 );
 /** @type {Record<string, number>} */
-const FACTORS = { k: 1e3, m: 1e6, g: 1e9, K: 1024, M: 1024 ** 2, G: 1024 ** 3 };
+const FACTORS = {
+  ...{ k: 1e3, m: 1e6, g: 1e9, t: 1e12 },
+  ...{ K: 1024, M: 1024 ** 2, G: 1024 ** 3, T: 1024 ** 4 },
+};
 
 /**
  * Reads a whole number: 8192, 8,192, 8k (8000) or 8K (8192); null where it is none.
+ * Before a capital there are no decimals, as vLLM has it.
  *
  * @param {string} text
  * @returns {number | null}
