@@ -35,6 +35,9 @@ CLEAN_ROOT = r"""
 set -eu
 root=$1; shift
 mount -t tmpfs -o mode=755 none "$root"
+mkdir -p "$root/tmp"
+# Before what is mounted: these tests may themselves lie below /tmp.
+mount -t tmpfs -o size=256m,mode=1777 none "$root/tmp"
 for path in /usr /bin /lib /lib64 /etc/ld.so.cache /etc/mime.types "$BASE" "$PREFIX"; do
     [ -e "$path" ] || continue
     if [ -L "$path" ]; then
@@ -46,10 +49,9 @@ for path in /usr /bin /lib /lib64 /etc/ld.so.cache /etc/mime.types "$BASE" "$PRE
         mkdir -p "$root${path%/*}"; cp "$path" "$root$path"
     fi
 done
-mkdir -p "$root/source" "$root/tmp" "$root/dev/shm" "$root/proc"
+mkdir -p "$root/source" "$root/dev/shm" "$root/proc"
 cp -r "$SOURCE/planner" "$root/source/"
 chmod -R a+rX "$root/source"
-mount -t tmpfs -o size=256m,mode=1777 none "$root/tmp"
 for name in null zero random urandom; do
     touch "$root/dev/$name"; mount --bind "/dev/$name" "$root/dev/$name"
 done
