@@ -70,6 +70,7 @@ def browser() -> Iterator[object]:
         def entered(**options: Any) -> Any:
             """Open a context that each app running for its owner lets in."""
             context = new_context(**options)
+            context.set_default_timeout(servers.PATIENCE_MS)
             servers.let_in(context)
             return context
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.ui.servers import free_port
+from tests.ui.servers import PATIENCE_SECONDS, free_port
 
 pytest.importorskip("voila")
 pytestmark = pytest.mark.browser  # it needs a server, as those do
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.browser  # it needs a server, as those do
 CONTAINER = ROOT / "deploy" / "Containerfile"
 TEXT = CONTAINER.read_text(encoding="utf-8")
 USER = 65532
-PATIENCE_SECONDS = 90
 MOST_ADDED_BYTES = 276_000_000
 """To the base, which has 124 MB: 400 MB in all."""
 # A root with the system's programs and libraries and the Python of these tests, all of
@@ -100,7 +99,7 @@ def health(port: int, process: subprocess.Popen[bytes], log: Path) -> dict[str, 
     """Ask the app how it is, until it answers."""
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end and process.poll() is None:
-        connection = HTTPConnection("127.0.0.1", port, timeout=5)
+        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
         try:
             connection.request("GET", "/healthz")
             told: dict[str, object] = json.loads(connection.getresponse().read())

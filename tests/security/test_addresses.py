@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.security.client import Visitor, ask, finished, is_alive
+from tests.security.client import PATIENCE, Visitor, ask, finished, is_alive
 from tests.security.server import served
 
 pytestmark = pytest.mark.browser
@@ -267,7 +267,7 @@ def test_half_a_request_holds_nobody_up(app) -> None:
     place = urlsplit(app.address)
     open_ones = []
     for _ in range(40):
-        one = socket.create_connection((place.hostname, place.port), timeout=5)
+        one = socket.create_connection((place.hostname, place.port), timeout=PATIENCE)
         one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         open_ones.append(one)
     status = ask(app.address, "/healthz").status
@@ -292,7 +292,9 @@ def test_half_a_request_holds_nobody_up(app) -> None:
 def test_a_malformed_request_is_answered_with_no(app, raw) -> None:
     """Or not at all; never passed on, never a page."""
     place = urlsplit(app.address)
-    with socket.create_connection((place.hostname, place.port), timeout=5) as one:
+    with socket.create_connection(
+        (place.hostname, place.port), timeout=PATIENCE
+    ) as one:
         one.sendall(raw)
         one.shutdown(socket.SHUT_WR)
         said = b""

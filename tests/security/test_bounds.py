@@ -27,7 +27,7 @@ from planner.app.voila.app import App
 from planner.app.voila.connections import BoundedServer
 from planner.app.voila.sessions import Session, Sessions
 from planner.errors import PlannerError
-from tests.security.client import ask, finished, is_alive
+from tests.security.client import PATIENCE, ask, finished, is_alive
 from tests.security.server import Served, served
 
 pytestmark = pytest.mark.browser
@@ -131,7 +131,7 @@ def status_of(app: Served, source: str, **headers: str) -> int:
     place = urlsplit(app.address)
     lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     with socket.create_connection(
-        (place.hostname, place.port), timeout=20, source_address=(source, 0)
+        (place.hostname, place.port), timeout=PATIENCE, source_address=(source, 0)
     ) as one:
         head = ["GET / HTTP/1.0", "Host: 127.0.0.1", *lines, "", ""]
         one.sendall("\r\n".join(head).encode())
@@ -270,7 +270,9 @@ def test_few_open_files_keep_the_monitor_alive(tmp_path) -> None:
     with served(tmp_path, *flags, before=program) as running, ExitStack() as open_ones:
         place = urlsplit(running.address)
         for _ in range(110):  # fewer than may wait to be accepted
-            one = socket.create_connection((place.hostname, place.port), timeout=30)
+            one = socket.create_connection(
+                (place.hostname, place.port), timeout=PATIENCE
+            )
             open_ones.enter_context(one)
             with suppress(OSError):
                 one.sendall(b"GET / HTTP/1.1\r\nX: ")

@@ -14,7 +14,7 @@ import pytest
 
 from planner.app.voila.sockets import MOST_SOCKETS, UNREAD_BYTES, KernelConnection
 from tests.app_visits import eventually
-from tests.security.client import V1, Visitor, ask, finished, is_alive, newer
+from tests.security.client import PATIENCE, V1, Visitor, ask, finished, is_alive, newer
 from tests.security.server import Served, served
 
 pytestmark = pytest.mark.browser
@@ -35,7 +35,7 @@ def raw(visitor: Visitor) -> socket.socket:
     opened = socket.socket()
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     opened.connect((at.hostname, at.port))
-    opened.settimeout(10)
+    opened.settimeout(PATIENCE)
     asked = _HANDSHAKE.format(visitor.kernel_id, uuid4().hex, at.netloc)
     opened.sendall(asked.encode())
     return opened

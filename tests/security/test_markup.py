@@ -12,7 +12,6 @@ import pytest
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 20_000
 MARKUP = [
     "<img src=x data-hit=1 onerror='window.hit=1'>",
     "\"'><svg data-hit=1 onload=window.hit=1>",
@@ -61,8 +60,8 @@ def opened(page, app, query: str = "") -> None:
     """Open the app and wait until its controls are alive."""
     page.goto("about:blank")
     page.goto(f"{app.address}{query}")
-    page.wait_for_selector(".pc-field", timeout=PATIENCE)
-    page.wait_for_selector(".planner-chart .barlayer .point path", timeout=PATIENCE)
+    page.wait_for_selector(".pc-field")
+    page.wait_for_selector(".planner-chart .barlayer .point path")
 
 
 def expect_untouched(page) -> None:
@@ -97,7 +96,7 @@ def test_a_link_holds_no_markup(window, app, query) -> None:
 def test_what_a_link_asks_for_is_shown_as_text(window, app) -> None:
     """The control of the test before: it does reach the page."""
     opened(window, app, "?model=Qwen/Qwen3-8B&gpu=" + quote("<b>no</b>"))
-    window.get_by_text("<b>no</b>").first.wait_for(timeout=PATIENCE)
+    window.get_by_text("<b>no</b>").first.wait_for()
     expect_untouched(window)
 
 
@@ -106,7 +105,7 @@ def test_no_field_takes_markup(window, app) -> None:
     opened(window, app)
     toggles = ".planner-toggle[aria-expanded=false]"
     window.eval_on_selector_all(toggles, "all => all.forEach(one => one.click())")
-    window.wait_for_selector("input[type=search]:visible", timeout=PATIENCE)
+    window.wait_for_selector("input[type=search]:visible")
     window.eval_on_selector_all(
         "details", "all => all.forEach(one => { one.open = true; })"
     )
@@ -172,7 +171,7 @@ def test_a_model_that_is_an_address_is_not_fetched(window, app, canary) -> None:
         entry.fill(name)
         entry.press("Enter")
         refusal = window.get_by_text(f"model={name!r} is not taken here")
-        refusal.locator("visible=true").first.wait_for(timeout=PATIENCE)
+        refusal.locator("visible=true").first.wait_for()
 
     assert canary.RequestHandlerClass.asked == []
     for secret in ("the secret", "root:x:"):

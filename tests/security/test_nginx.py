@@ -101,10 +101,10 @@ def test_a_browser_has_the_page_alive(browser, proxy) -> None:
     page = context.new_page()
     page.goto(proxy.address)
     model = page.get_by_role("combobox", name="Model model", exact=True)
-    model.wait_for(timeout=20_000)
+    model.wait_for()
     model.fill("Qwen/Qwen3-8B")
     model.press("Enter")
-    page.get_by_text("vllm serve Qwen/Qwen3-8B").first.wait_for(timeout=20_000)
+    page.get_by_text("vllm serve Qwen/Qwen3-8B").first.wait_for()
     protocol = page.evaluate(
         "performance.getEntriesByType('navigation')[0].nextHopProtocol"
     )

@@ -15,8 +15,6 @@ from tests.ui.servers import Served, cookie, health, served, start_address
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 20_000
-
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
@@ -125,10 +123,10 @@ def test_the_start_address_lets_a_browser_in(browser, own) -> None:
     heading = page.get_by_role("heading", level=1).inner_text()
     page.goto(f"{start_address(own.address)}&model=Qwen%2FQwen3-8B")
     first = page.evaluate("window.location.search")
-    page.get_by_text("vllm serve Qwen/Qwen3-8B").first.wait_for(timeout=PATIENCE)
+    page.get_by_text("vllm serve Qwen/Qwen3-8B").first.wait_for()
     (kept,) = context.cookies()
     again = page.reload()
-    page.wait_for_selector("input[type=range]", timeout=PATIENCE)
+    page.wait_for_selector("input[type=range]")
     context.close()
 
     assert refused.status == 403

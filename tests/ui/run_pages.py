@@ -4,10 +4,9 @@ from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.ui import lab
+from tests.ui import lab, servers
 
-SLOW = 40_000
-PATIENCE = 10_000
+PATIENCE = servers.PATIENCE_MS
 BARS = ".planner-run-bars .barlayer .point path"
 STATE = ".planner-run-progress"
 ASK = "Ask vLLM (no GPU needed)"
@@ -18,7 +17,7 @@ def open_in_lab(browser, address: str, notebook: Path, **options):
     context = browser.new_context(viewport={"width": 1400, "height": 1000}, **options)
     page = context.new_page()
     lab.run_all(page, address, notebook)
-    page.locator("[data-tab=run]").first.wait_for(state="attached", timeout=SLOW)
+    page.locator("[data-tab=run]").first.wait_for(state="attached")
     return page
 
 
@@ -27,7 +26,7 @@ def open_panel(page) -> None:
     toggle = page.get_by_role("tab", name="Run", exact=True)
     toggle.scroll_into_view_if_needed()
     toggle.click()
-    page.locator(".planner-run-start").wait_for(timeout=PATIENCE)
+    page.locator(".planner-run-start").wait_for()
 
 
 def set_minutes(page, minutes: int) -> None:

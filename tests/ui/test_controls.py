@@ -9,9 +9,7 @@ pytest.importorskip("axe_playwright_python")
 from tests.hub_server import HubServer, Repo
 from tests.ui import servers
 from tests.ui.control_pages import (
-    FIRST,
     MODEL,
-    PATIENCE,
     active,
     field,
     open_arguments,
@@ -62,7 +60,7 @@ def test_escape_closes_the_list_and_then_restores_the_name(page) -> None:
     box = page.get_by_role("combobox", name="Model model", exact=True)
     box.focus()
     page.keyboard.type("mistral")
-    page.locator(".pc-list [role=option]").first.wait_for(timeout=PATIENCE)
+    page.locator(".pc-list [role=option]").first.wait_for()
     page.keyboard.press("Escape")
     after_one = box.get_attribute("aria-expanded"), box.input_value()
     page.keyboard.press("Escape")
@@ -89,7 +87,7 @@ def test_markup_in_a_model_s_name_stays_text(page) -> None:
     box.focus()
     page.keyboard.type("<img src=x onerror=window.hit=1>/<b>x</b>")
     page.keyboard.press("Enter")
-    page.locator("[role=alert]:visible").first.wait_for(timeout=FIRST)
+    page.locator("[role=alert]:visible").first.wait_for()
 
     assert page.evaluate("window.hit === undefined")
     assert page.locator(".planner-explorer img[src=x]").count() == 0
@@ -113,7 +111,7 @@ def test_names_of_the_hub_come_below_the_bundled_ones(browser, tmp_path) -> None
             page.get_by_role("combobox", name="Model model", exact=True).focus()
             page.keyboard.type("llama")
             group = page.get_by_role("group", name="On the Hugging Face Hub")
-            group.wait_for(timeout=FIRST)
+            group.wait_for()
             names = group.get_by_role("option").all_inner_texts()
             wrong = violations(page, ".pc-model")
             page.context.close()
@@ -136,7 +134,7 @@ def test_a_hub_that_is_not_reached_is_said_below_the_bundled_names(
         page = open_page(browser, address)
         page.get_by_role("combobox", name="Model model", exact=True).focus()
         page.keyboard.type("qwen3-8b")
-        page.get_by_text("Hub not reachable").wait_for(timeout=FIRST)
+        page.get_by_text("Hub not reachable").wait_for()
         names = page.get_by_role("option").all_inner_texts()
         page.context.close()
 
@@ -163,7 +161,7 @@ def test_a_slider_moves_by_key_and_speaks_its_value(page) -> None:
     reset.focus()
     page.keyboard.press("Enter")
     page.locator(".pl-command code", has_text="--max-num-seqs").wait_for(
-        state="detached", timeout=PATIENCE
+        state="detached"
     )
 
     assert before == "1,024, vLLM's choice"
@@ -195,14 +193,14 @@ def test_a_wrong_entry_says_why_beside_it(page) -> None:
     page.keyboard.type("lots")
     page.keyboard.press("Enter")
     alert = field(page, "max_model_len").locator("[role=alert]")
-    alert.wait_for(timeout=PATIENCE)
+    alert.wait_for()
     described = page.locator(f"#{entry.get_attribute('aria-describedby')}").inner_text()
     wrong = entry.get_attribute("aria-invalid"), entry.input_value()
     page.keyboard.press("Control+A")
     page.keyboard.type("32K")
     page.keyboard.press("Enter")
     wait_for_command(page, "--max-model-len 32768")
-    alert.wait_for(state="detached", timeout=PATIENCE)
+    alert.wait_for(state="detached")
 
     assert "was not understood: 'lots'" in described
     assert wrong == ("true", "lots")
@@ -217,8 +215,8 @@ def test_what_an_argument_changes_uncounted_stands_in_the_verdict(page) -> None:
     box.select_option(label="on")
 
     conditional = "Fits, if what is not counted fits too"
-    page.locator(".pl-headline", has_text=conditional).wait_for(timeout=PATIENCE)
-    page.get_by_text("Not counted: enable_dbo=true").first.wait_for(timeout=PATIENCE)
+    page.locator(".pl-headline", has_text=conditional).wait_for()
+    page.get_by_text("Not counted: enable_dbo=true").first.wait_for()
 
 
 def test_neither_the_answer_nor_a_field_above_moves_when_one_is_wrong(page) -> None:
@@ -231,7 +229,7 @@ def test_neither_the_answer_nor_a_field_above_moves_when_one_is_wrong(page) -> N
     entry.focus()
     page.keyboard.type("0")
     page.keyboard.press("Enter")
-    field(page, "max_num_seqs").locator("[role=alert]").wait_for(timeout=PATIENCE)
+    field(page, "max_num_seqs").locator("[role=alert]").wait_for()
 
     assert before == [one.bounding_box()["y"] for one in others]
 
@@ -245,7 +243,7 @@ def test_a_question_mark_opens_the_glossary_and_escape_closes_it(page) -> None:
     button.focus()
     page.keyboard.press("Enter")
     text = page.locator(f"#{button.get_attribute('aria-controls')}")
-    text.wait_for(timeout=PATIENCE)
+    text.wait_for()
     said, state = text.inner_text(), button.get_attribute("aria-expanded")
     page.keyboard.press("Escape")
 
@@ -309,9 +307,9 @@ def test_the_controls_are_accessible_and_fit(browser, app, scheme, width) -> Non
     entry = page.get_by_role("textbox", name="Context length max_model_len", exact=True)
     entry.fill("lots")
     entry.press("Enter")
-    field(page, "max_model_len").locator("[role=alert]").wait_for(timeout=PATIENCE)
+    field(page, "max_model_len").locator("[role=alert]").wait_for()
     page.get_by_role("button", name="What is max_num_seqs?").click()
-    page.locator(".pc-meaning:visible").wait_for(timeout=PATIENCE)
+    page.locator(".pc-meaning:visible").wait_for()
     found = violations(page, ".pc-root")
     box = page.get_by_role("combobox", name="Model model", exact=True)
     box.fill("qwen")

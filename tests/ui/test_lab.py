@@ -61,7 +61,7 @@ def page(browser, tmp_path_factory, request) -> Iterator[object]:
         opened.on("console", lambda said: opened.said.append((said.type, said.text)))
         run_all(opened, address, path)
         bars = opened.locator(".planner-chart .barlayer .point path").first
-        bars.wait_for(state="attached", timeout=lab.SLOW)
+        bars.wait_for(state="attached")
         yield opened
         context.close()
 
@@ -74,14 +74,14 @@ def explorer(page):
 def expect_command(page, flag: str) -> None:
     """Wait until the explorer's command holds `flag`."""
     line = explorer(page).locator(".pl-command code", has_text=flag)
-    line.first.wait_for(timeout=lab.SLOW)
+    line.first.wait_for()
 
 
 def test_the_explorer_draws_a_plan_that_fits(page) -> None:
     """The same verdict and command as in the app."""
     expect_command(page, "vllm serve meta-llama/Llama-3.1-8B-Instruct")
     verdict = explorer(page).locator(".planner-verdict", has_text="Fits").first
-    verdict.wait_for(timeout=lab.SLOW)
+    verdict.wait_for()
 
     assert "does not" not in verdict.inner_text().lower()
 
@@ -133,7 +133,7 @@ def test_the_run_panel_opens(page) -> None:
     toggle = explorer(page).get_by_role("tab", name="Run", exact=True).first
     toggle.scroll_into_view_if_needed()
     toggle.click()
-    explorer(page).locator(".planner-run-start").first.wait_for(timeout=lab.SLOW)
+    explorer(page).locator(".planner-run-start").first.wait_for()
 
 
 def test_ctrl_z_takes_a_step_back_and_the_notebook_keeps_its_cells(page) -> None:
@@ -145,11 +145,11 @@ def test_ctrl_z_takes_a_step_back_and_the_notebook_keeps_its_cells(page) -> None
     expect_command(page, "--max-num-seqs 896")
     page.keyboard.press("Control+z")
     line = explorer(page).locator(".pl-command code")
-    line.filter(has_not_text="--max-num-seqs").first.wait_for(timeout=lab.SLOW)
+    line.filter(has_not_text="--max-num-seqs").first.wait_for()
     page.keyboard.press("Control+y")
     expect_command(page, "--max-num-seqs 896")
     page.keyboard.press("Control+z")
-    line.filter(has_not_text="--max-num-seqs").first.wait_for(timeout=lab.SLOW)
+    line.filter(has_not_text="--max-num-seqs").first.wait_for()
 
     assert cells == page.locator(".jp-Cell").count()
 
@@ -174,7 +174,7 @@ def test_the_verdict_stays_in_sight_while_the_notebook_scrolls(page) -> None:
     explorer(page).get_by_role("tab", name="Advice", exact=True).first.evaluate(
         "node => node.scrollIntoView({ block: 'start' })"
     )
-    bar.wait_for(state="visible", timeout=lab.SLOW)
+    bar.wait_for(state="visible")
     page.wait_for_timeout(500)
     place = bar.bounding_box()
     assert place is not None
@@ -186,15 +186,11 @@ def test_the_verdict_stays_in_sight_while_the_notebook_scrolls(page) -> None:
 def test_the_explorer_follows_a_theme_that_is_switched(page) -> None:
     """Paper, words and picture, without being drawn anew by the kernel."""
     page.evaluate(SWITCH, "JupyterLab Dark")
-    page.wait_for_function(
-        "document.body.dataset.jpThemeName === 'JupyterLab Dark'", timeout=lab.SLOW
-    )
+    page.wait_for_function("document.body.dataset.jpThemeName === 'JupyterLab Dark'")
     page.wait_for_timeout(500)
     dark = explorer(page).evaluate(COLOURS)
     page.evaluate(SWITCH, "JupyterLab Light")
-    page.wait_for_function(
-        "document.body.dataset.jpThemeName === 'JupyterLab Light'", timeout=lab.SLOW
-    )
+    page.wait_for_function("document.body.dataset.jpThemeName === 'JupyterLab Light'")
     page.wait_for_timeout(500)
     light = explorer(page).evaluate(COLOURS)
 

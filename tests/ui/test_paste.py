@@ -10,7 +10,6 @@ from tests.ui.servers import ROOT
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 15_000
 TEXTS = ROOT / "tests" / "data" / "texts"
 _PASTE = """text => {
   const data = new DataTransfer();
@@ -62,12 +61,12 @@ def paste(page, text: str) -> None:
 
 def said(page, words: str) -> None:
     """Wait until the box says what it read."""
-    page.locator(".planner-paste-said", has_text=words).wait_for(timeout=PATIENCE)
+    page.locator(".planner-paste-said", has_text=words).wait_for()
 
 
 def verdict(page, words: str) -> None:
     """Wait for the plan of what was read."""
-    page.locator(".pl-subject", has_text=words).first.wait_for(timeout=PATIENCE)
+    page.locator(".pl-subject", has_text=words).first.wait_for()
 
 
 def bars(page) -> int:
@@ -119,19 +118,19 @@ def test_a_crash_of_a_container_is_explained_and_mended(page) -> None:
     paste(page, (TEXTS / "log-docker-too-long.txt").read_text(encoding="utf-8"))
     said(page, "A log of vLLM for Qwen/Qwen3-8B, vLLM 0.27.1")
     read = page.locator(".planner-read")
-    read.get_by_text("vLLM did not start").first.wait_for(timeout=PATIENCE)
+    read.get_by_text("vLLM did not start").first.wait_for()
     told = read.inner_text()
     page.get_by_role("combobox", name="GPU gpu", exact=True).first.select_option("L4")
     verdict(page, "Qwen/Qwen3-8B on L4")
-    page.locator(".planner-paste[aria-busy=false]").wait_for(timeout=PATIENCE)
+    page.locator(".planner-paste[aria-busy=false]").wait_for()
     shorter = read.get_by_role("button", name="Apply: Allow requests")
     read.locator("summary", has_text="The other").click()  # after the first three
-    shorter.wait_for(timeout=PATIENCE)
+    shorter.wait_for()
     shorter.focus()
     page.keyboard.press("Enter")
-    page.locator(".planner-verdict", has_text="Fits").wait_for(timeout=PATIENCE)
+    page.locator(".planner-verdict", has_text="Fits").wait_for()
     command = page.locator(".planner-command code", has_text="--max-model-len")
-    command.wait_for(timeout=PATIENCE)
+    command.wait_for()
     page.locator("button[data-press=undo]").click()
     verdict(page, "meta-llama/Llama-3.1-8B-Instruct on H100")
 
@@ -153,11 +152,11 @@ def test_of_several_starts_one_is_chosen_by_key(page) -> None:
     """The pressed button says so."""
     paste(page, COMPOSE)
     other = page.get_by_role("button", name="2: small")
-    other.wait_for(timeout=PATIENCE)
+    other.wait_for()
     other.focus()
     page.keyboard.press("Enter")
     verdict(page, "Qwen/Qwen3-0.6B on H100")
-    page.locator("[data-press='start 2'][aria-pressed=true]").wait_for(timeout=PATIENCE)
+    page.locator("[data-press='start 2'][aria-pressed=true]").wait_for()
 
     assert page.evaluate("document.activeElement.dataset.press") == "start 2"
 
@@ -171,7 +170,7 @@ def test_the_text_is_given_back_with_the_changes(page) -> None:
     entry.press("Enter")
     open_tab(page, "Export")
     code = page.locator(".planner-export code")
-    page.locator(".planner-export ins", has_text="8192").wait_for(timeout=PATIENCE)
+    page.locator(".planner-export ins", has_text="8192").wait_for()
 
     assert code.evaluate("n => n.textContent") == DOCKER.replace("16384", "8192")
 
@@ -188,7 +187,7 @@ def test_a_name_is_read_when_it_is_entered_and_not_before(page) -> None:
 def test_what_is_not_understood_is_said_and_the_plan_stays(page) -> None:
     """An alert; markup in it is text."""
     paste(page, "<img src=x onerror=window.hit=1>\nis not a command")
-    page.locator(".planner-read [role=alert]").wait_for(timeout=PATIENCE)
+    page.locator(".planner-read [role=alert]").wait_for()
 
     assert page.evaluate("window.hit === undefined")
     assert "No start of vLLM" in page.locator(".planner-read [role=alert]").inner_text()
@@ -222,10 +221,10 @@ def test_what_was_read_is_accessible_and_not_cut_off(
     size = {"width": width, "height": 900}
     page = open_page(browser, app, color_scheme=scheme, viewport=size)
     paste(page, (TEXTS / "log-docker-too-long.txt").read_text(encoding="utf-8"))
-    page.get_by_role("button", name="Apply: ").first.wait_for(timeout=PATIENCE)
+    page.get_by_role("button", name="Apply: ").first.wait_for()
     page.get_by_text("Your text with it").first.click()
     open_tab(page, "Export")
-    page.locator(".planner-export code").wait_for(timeout=PATIENCE)
+    page.locator(".planner-export code").wait_for()
     found = violations(page, "html")
     right = page.evaluate(
         "Math.max(...[...document.querySelectorAll('.planner-explorer *')]"

@@ -14,8 +14,6 @@ pytest.importorskip("axe_playwright_python")
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 8000
-FIRST = 20_000
 WITH_ENCODERS = "Qwen/Qwen2.5-VL-7B-Instruct"
 PLANS = {
     "one GPU": ("Qwen/Qwen3-32B", {}),
@@ -47,9 +45,9 @@ def opened(browser, app: str, name: str, gpu: str = "H100", **options):
     options = {"viewport": {"width": 1280, "height": 900}} | options
     page = browser.new_context(**options).new_page()
     page.goto(app + query)
-    page.locator(".pl-subject", has_text=model).first.wait_for(timeout=FIRST)
-    page.locator(".pm-unit").first.wait_for(timeout=FIRST)
-    page.locator(".pc-field").first.wait_for(timeout=FIRST)
+    page.locator(".pl-subject", has_text=model).first.wait_for()
+    page.locator(".pm-unit").first.wait_for()
+    page.locator(".pc-field").first.wait_for()
     return page
 
 
@@ -112,14 +110,14 @@ def test_the_ghost_shows_the_plan_before_until_the_reader_rests(
     entry.fill("0.85")
     entry.press("Enter")
     change = page.locator(".pm-change")
-    change.wait_for(timeout=PATIENCE)
+    change.wait_for()
     said = change.text_content()
     outlines = page.locator(".pm-ghost").count()
     moving = page.evaluate(
         "document.querySelector('.planner-picture')"
         ".getAnimations({ subtree: true }).length"
     )
-    change.wait_for(state="detached", timeout=PATIENCE)
+    change.wait_for(state="detached")
     left = page.locator(".pm-ghost").count()
     page.context.close()
 
@@ -144,7 +142,7 @@ def test_another_gpu_leaves_no_ghost(browser, app) -> None:
     box = page.get_by_role("combobox", name="GPU gpu", exact=True)
     options = box.locator("option").all_inner_texts()
     box.select_option(label=next(text for text in options if text.startswith("H200")))
-    page.locator(".pm-title", has_text="H200").wait_for(timeout=PATIENCE)
+    page.locator(".pm-title", has_text="H200").wait_for()
     ghosts = page.locator(".pm-ghost").count()
     page.context.close()
 
@@ -233,7 +231,7 @@ def test_plotly_answers_the_pointer_with_the_plan_on_the_screen(browser, app) ->
         at = box["x"] + share * box["width"], box["y"] + share * box["height"]
         page.mouse.move(*at)
     said = page.locator(".planner-answer .hovertext").first
-    said.wait_for(timeout=PATIENCE)
+    said.wait_for()
     words = said.text_content()
     page.context.close()
     plan = planner.plan("Qwen/Qwen3-32B", gpu="H100", gpu_memory_utilization=0.91)

@@ -8,7 +8,7 @@ pytest.importorskip("axe_playwright_python")
 
 from tests.fake_run import STAGES, UNREAD
 from tests.ui import run_pages, servers
-from tests.ui.run_pages import BARS, PATIENCE
+from tests.ui.run_pages import BARS
 
 pytestmark = pytest.mark.browser
 
@@ -86,7 +86,7 @@ def test_run_goes_through_the_stages_to_both_bars(page) -> None:
     run_pages.note_stages(page)
     run_pages.press(page, "Run")
     log = page.get_by_role("log")
-    page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+    page.locator(BARS).first.wait_for(state="attached")
     run_pages.wait_for_state(page, "ended")
     table = page.locator("table.pl-compared")
     stages = page.evaluate("window.stages")
@@ -120,7 +120,7 @@ def test_stop_ends_the_run_and_a_slider_answers_before(page, marks) -> None:
     handle.press("ArrowLeft")
     page.locator(
         ".planner-results .pl-command code", has_text="--gpu-memory-utilization 0.91"
-    ).first.wait_for(timeout=PATIENCE)
+    ).first.wait_for()
     run_pages.wait_for_state(page, "running")
     run_text = page.locator(".pl-run-title").inner_text()
     is_locked = page.get_by_role("button", name="Run", exact=True).is_disabled()
@@ -159,7 +159,7 @@ def test_a_start_that_cannot_be_is_said_in_an_alert(page) -> None:
     page.get_by_label("weights", exact=True).select_option(label="real")
     run_pages.press(page, "Run")
     alert = page.locator(".planner-run [role=alert]")
-    alert.wait_for(timeout=PATIENCE)
+    alert.wait_for()
 
     said = alert.inner_text()
     page.get_by_label("weights", exact=True).select_option(label="dummy")
@@ -202,7 +202,7 @@ def test_the_panel_is_accessible_in_the_dark_theme(browser, folder, notebook) ->
         theme = page.evaluate("document.body.dataset.jpThemeLight")
         before = run_pages.violations(page, ".planner-explorer")
         run_pages.press(page, "Run")
-        page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+        page.locator(BARS).first.wait_for(state="attached")
         after = run_pages.violations(page, ".planner-explorer")
         page.context.close()
 
@@ -221,15 +221,15 @@ def test_the_app_asks_vllm_and_runs_a_plan_and_its_page_is_accessible(
     )
     page = context.new_page()
     page.goto(app)
-    page.locator("[data-tab=run]").wait_for(state="attached", timeout=20_000)
+    page.locator("[data-tab=run]").wait_for(state="attached")
     run_pages.open_panel(page)
     run_pages.press(page, run_pages.ASK)
-    page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+    page.locator(BARS).first.wait_for(state="attached")
     run_pages.wait_for_state(page, "ended")
     dry = run_pages.bar_names(page), run_pages.violations(page, "html")
     run_pages.press(page, "Run")
-    page.locator(BARS).first.wait_for(state="detached", timeout=PATIENCE)
-    page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+    page.locator(BARS).first.wait_for(state="detached")
+    page.locator(BARS).first.wait_for(state="attached")
     run_pages.wait_for_state(page, "ended")
     three = run_pages.bar_names(page)
     wide = run_pages.violations(page, "html")
@@ -251,13 +251,13 @@ def test_the_app_offers_to_ask_vllm_where_it_has_no_plan(browser, app) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
     page.goto(app)
-    page.locator("[data-tab=run]").wait_for(state="attached", timeout=20_000)
+    page.locator("[data-tab=run]").wait_for(state="attached")
     entry = page.get_by_role("combobox", name="Model model", exact=True)
     entry.fill(UNREAD)
     entry.press("Enter")
     name = f"{run_pages.ASK}: {UNREAD} on H100"
     button = page.get_by_role("button", name=name)
-    button.wait_for(timeout=PATIENCE)
+    button.wait_for()
     said = page.get_by_role("alert").first.inner_text()
     found = run_pages.violations(page, "html")
     button.click()
@@ -286,7 +286,7 @@ def test_in_the_app_a_closed_page_ends_its_run(browser, app, marks, button) -> N
     sockets = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
     page.goto(app)
-    page.locator("[data-tab=run]").wait_for(state="attached", timeout=20_000)
+    page.locator("[data-tab=run]").wait_for(state="attached")
     run_pages.open_panel(page)
     run_pages.set_minutes(page, 1)
     run_pages.press(page, button)

@@ -135,9 +135,9 @@ def test_a_figure_in_voila_is_drawn_without_an_error(browser, tmp_path) -> None:
         opened = context.new_page()
         errors: list[str] = []
         opened.on("pageerror", lambda error: errors.append(str(error)))
-        opened.goto(address, timeout=60_000)
+        opened.goto(address)
         bars = opened.locator(".js-plotly-plot .barlayer .point path")
-        bars.first.wait_for(timeout=60_000)
+        bars.first.wait_for()
         opened.wait_for_timeout(2000)  # the image that plotly's renderer makes after
         context.close()
 
