@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(
         key=lambda item: (
             "browser" in getattr(item, "fixturenames", ()),
-            item.get_closest_marker("browser") is not None,
+            any(item.get_closest_marker(name) for name in ("browser", "server")),
         )
     )
 

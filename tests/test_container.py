@@ -21,7 +21,7 @@ from tests.conftest import ROOT
 from tests.ui.servers import PATIENCE_SECONDS, free_port
 
 pytest.importorskip("voila")
-pytestmark = pytest.mark.browser  # it needs a server, as those do
+pytestmark = pytest.mark.server
 
 CONTAINER = ROOT / "deploy" / "Containerfile"
 TEXT = CONTAINER.read_text(encoding="utf-8")

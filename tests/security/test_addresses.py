@@ -13,7 +13,7 @@ import pytest
 from tests.security.client import PATIENCE, Visitor, ask, finished, is_alive
 from tests.security.server import served
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.server
 
 CLOSED = [
     "/api/contents",

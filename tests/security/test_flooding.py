@@ -17,7 +17,7 @@ from tests.app_visits import eventually
 from tests.security.client import PATIENCE, V1, Visitor, ask, finished, is_alive, newer
 from tests.security.server import Served, served
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.server
 
 _HANDSHAKE = (
     "GET /api/kernels/{}/channels?session_id={} HTTP/1.1\r\nHost: {}\r\n"

@@ -21,7 +21,7 @@ from tests.security.client import Visitor, drained, finished
 from tests.security.server import Served, served
 from tests.ui.servers import ROOT, health
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.server
 
 _ROUNDS = 3
 _PATIENCE_SECONDS = 120.0

@@ -19,7 +19,7 @@ from tests.security.proxy import Proxy, nginx, proxied
 from tests.ui.servers import free_port
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.server,
     pytest.mark.skipif(
         nginx() is None or shutil.which("openssl") is None,
         reason="no nginx on this machine: install it, or set NGINX to its path",
@@ -95,6 +95,7 @@ def test_the_socket_comes_through(proxy) -> None:
     assert visitor.handshake() == 404
 
 
+@pytest.mark.browser
 def test_a_browser_has_the_page_alive(browser, proxy) -> None:
     """Over HTTP/2, with a socket of its own; a change of the model is answered."""
     context = browser.new_context(ignore_https_errors=True)

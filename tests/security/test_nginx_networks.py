@@ -18,7 +18,7 @@ from tests.security.proxy import DEPLOY, nginx
 from tests.ui.servers import free_port
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.server,
     pytest.mark.skipif(
         nginx() is None,
         reason="no nginx on this machine: install it, or set NGINX to its path",

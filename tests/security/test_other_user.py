@@ -21,7 +21,7 @@ from tests.security.client import ask
 from tests.ui.servers import Served, cookie, served, start_address
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.server,
     pytest.mark.skipif(
         sys.platform != "linux" or os.geteuid() != 0,
         reason="only root of a Linux can become another user",

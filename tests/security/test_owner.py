@@ -13,7 +13,7 @@ from tests.security.client import Visitor, ask
 from tests.ui import servers
 from tests.ui.servers import Served, cookie, health, served, start_address
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,7 @@ def test_the_browser_is_opened_by_a_file_of_the_owners(tmp_path, monkeypatch) ->
     assert "url=http://127.0.0.1:1/?token=t" in page.read_text()
 
 
+@pytest.mark.browser
 def test_the_start_address_lets_a_browser_in(browser, own) -> None:
     """The token leaves the address at once; a link to a plan is opened without it."""
     context = browser.new_context()

@@ -26,7 +26,7 @@ from tests.security.client import (
     states_told,
 )
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.server
 
 _MOST_WIDGETS = 100
 WRITE = "open({path!r}, 'w').write('x')"

@@ -25,7 +25,7 @@ from tests.security.client import PATIENCE, Visitor, ask, finished
 from tests.security.server import served
 from tests.security.test_bounds import resident_bytes
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.server
 
 CLIENTS = 40
 MOST_BYTES = 16 << 20

@@ -12,6 +12,11 @@ STATE = ".planner-run-progress"
 ASK = "Ask vLLM (no GPU needed)"
 
 
+_ARRIVED = """() => Promise.allSettled(document.getAnimations()
+  .filter(one => Number.isFinite(one.effect.getComputedTiming().endTime))
+  .map(one => one.finished))"""
+
+
 def open_in_lab(browser, address: str, notebook: Path, **options):
     """Open a notebook in JupyterLab and run its cells; returns the page."""
     context = browser.new_context(viewport={"width": 1400, "height": 1000}, **options)
@@ -85,7 +90,11 @@ def command(page) -> str:
 
 
 def violations(page, context: str) -> list[str]:
-    """What axe-core finds wrong with a part of the page, one line each."""
+    """What axe-core finds wrong with a part of the page, one line each.
+
+    Colours on their way to others are let arrive.
+    """
+    page.evaluate(_ARRIVED)
     options = {"resultTypes": ["violations"]}  # the others are not read
     return in_lines(Axe().run(page, context, options).response["violations"])
 

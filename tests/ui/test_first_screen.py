@@ -3,6 +3,8 @@
 import pytest
 
 from planner.engine.releases import NEWEST
+from tests.app_visits import eventually
+from tests.ui.servers import status
 
 pytest.importorskip("axe_playwright_python")
 
@@ -59,14 +61,15 @@ def test_the_page_says_that_the_controls_start_until_they_are_there(page) -> Non
     assert page.locator(".planner-snapshot").count() == 0
 
 
-def test_a_page_whose_kernel_ended_says_so_and_offers_to_load_again(page) -> None:
+def test_a_page_whose_kernel_ended_says_so_and_offers_to_load_again(page, app) -> None:
     """A kernel that is gone answers nothing; the address still holds the plan."""
-    page.evaluate(
+    kernel = page.evaluate(
         "() => { const { baseUrl, kernelId } = JSON.parse("
         "document.getElementById('jupyter-config-data').textContent);"
-        "navigator.sendBeacon(`${baseUrl}voila/api/shutdown/${kernelId}`); }"
+        "navigator.sendBeacon(`${baseUrl}voila/api/shutdown/${kernelId}`);"
+        "return kernelId; }"
     )
-    page.wait_for_timeout(1000)
+    assert eventually(lambda: 404 == status(f"{app}api/kernels/{kernel}"))
     enter(page, "max_num_seqs", "64")
     bar = page.locator("#planner-connection[role=alert]")
     bar.wait_for()
@@ -135,11 +138,13 @@ def test_a_panel_opens_by_key_and_stays_open_while_values_change(
     focused = panel.locator("summary").evaluate("n => n === document.activeElement")
     enter(page, "max_num_seqs", "64")
     page.locator(".planner-command code", has_text="64").wait_for()
-    page.wait_for_timeout(300)
+    page.wait_for_function(
+        "([node, before]) => node.innerText !== before",
+        arg=[panel.element_handle(), before],
+    )
 
     assert focused
     assert panel.get_attribute("open") is not None
-    assert panel.inner_text() != before
 
 
 def test_each_memory_line_opens_to_its_arithmetic_and_source(page) -> None:

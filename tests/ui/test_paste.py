@@ -212,8 +212,7 @@ def test_a_long_text_does_not_block_the_page(page) -> None:
     assert took < 1000
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_what_was_read_is_accessible_and_not_cut_off(
     browser, app, scheme, width
 ) -> None:
