@@ -51,7 +51,7 @@ def frame(message: bytes) -> bytes:
 def test_a_page_that_reads_nothing_is_left(visitor, app, other) -> None:
     """All states again and again, none of them read: a few megabytes wait, not all."""
     comm = uuid4().hex
-    with raw(visitor) as unread:
+    with raw(visitor) as unread, raw(other):
         assert unread.recv(12) == b"HTTP/1.1 101"
         control = {
             "comm_id": comm,
