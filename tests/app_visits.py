@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
-from tests.ui.servers import cookie
+from tests.ui.servers import PATIENCE_SECONDS, cookie
 
-PATIENCE_SECONDS = 30
+Seen = TypeVar("Seen")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ class Answer:
 def ask(address: str, path: str = "", method: str = "GET", **headers: str) -> Answer:
     """Send one request; underscores in a header's name are hyphens."""
     place = urlsplit(address)
-    connection = HTTPConnection(place.netloc, timeout=30)
+    connection = HTTPConnection(place.netloc, timeout=PATIENCE_SECONDS)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     sent.setdefault("Cookie", cookie(address))
     try:
@@ -101,6 +102,14 @@ def eventually(is_so: Callable[[], bool]) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def in_the_end(look: Callable[[], Seen], wanted: Seen) -> Seen:
+    """Return what is wanted as soon as it is seen; else what is seen at last."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while (seen := look()) != wanted and time.monotonic() < end:
+        time.sleep(0.05)
+    return seen
 
 
 def children(pid: int) -> set[int]:

@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(
     items.sort(
         key=lambda item: (
             "browser" in getattr(item, "fixturenames", ()),
-            item.get_closest_marker("browser") is not None,
+            any(item.get_closest_marker(name) for name in ("browser", "server")),
         )
     )
 
@@ -91,6 +91,7 @@ def browser() -> Iterator[object]:
         def entered(**options: Any) -> Any:
             """Open a context that each app running for its owner lets in."""
             context = new_context(**options)
+            context.set_default_timeout(servers.PATIENCE_MS)
             servers.let_in(context)
             return context
 

@@ -18,15 +18,14 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.ui.servers import free_port
+from tests.ui.servers import PATIENCE_SECONDS, free_port
 
 pytest.importorskip("voila")
-pytestmark = pytest.mark.browser  # it needs a server, as those do
+pytestmark = pytest.mark.server
 
 CONTAINER = ROOT / "deploy" / "Containerfile"
 TEXT = CONTAINER.read_text(encoding="utf-8")
 USER = 65532
-PATIENCE_SECONDS = 90
 MOST_ADDED_BYTES = 276_000_000
 """To the base, which has 124 MB: 400 MB in all."""
 # A root with the system's programs and libraries and the Python of these tests, all of
@@ -35,6 +34,9 @@ CLEAN_ROOT = r"""
 set -eu
 root=$1; shift
 mount -t tmpfs -o mode=755 none "$root"
+mkdir -p "$root/tmp"
+# Before what is mounted: these tests may themselves lie below /tmp.
+mount -t tmpfs -o size=256m,mode=1777 none "$root/tmp"
 for path in /usr /bin /lib /lib64 /etc/ld.so.cache /etc/mime.types "$BASE" "$PREFIX"; do
     [ -e "$path" ] || continue
     if [ -L "$path" ]; then
@@ -46,10 +48,9 @@ for path in /usr /bin /lib /lib64 /etc/ld.so.cache /etc/mime.types "$BASE" "$PRE
         mkdir -p "$root${path%/*}"; cp "$path" "$root$path"
     fi
 done
-mkdir -p "$root/source" "$root/tmp" "$root/dev/shm" "$root/proc"
+mkdir -p "$root/source" "$root/dev/shm" "$root/proc"
 cp -r "$SOURCE/planner" "$root/source/"
 chmod -R a+rX "$root/source"
-mount -t tmpfs -o size=256m,mode=1777 none "$root/tmp"
 for name in null zero random urandom; do
     touch "$root/dev/$name"; mount --bind "/dev/$name" "$root/dev/$name"
 done
@@ -98,7 +99,7 @@ def health(port: int, process: subprocess.Popen[bytes], log: Path) -> dict[str, 
     """Ask the app how it is, until it answers."""
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end and process.poll() is None:
-        connection = HTTPConnection("127.0.0.1", port, timeout=5)
+        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
         try:
             connection.request("GET", "/healthz")
             told: dict[str, object] = json.loads(connection.getresponse().read())

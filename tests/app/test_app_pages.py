@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -18,6 +19,13 @@ CLIENTS = 8
 class _Game:
     def to_html(self) -> str:
         return "the bar of the day"
+
+
+def test_the_page_waits_a_minute_for_its_widgets() -> None:
+    """Jupyter's own four seconds left it without controls on a busy machine."""
+    bundle = pages.gather([]).texts["page/bundle.js"]
+
+    assert [b"60000"] == re.findall(rb'respond in time"\)+,(\w+)\)', bundle)
 
 
 def test_the_bar_of_the_day_is_drawn_once(monkeypatch) -> None:

@@ -70,6 +70,35 @@ test("a slider offers steps, and stands where the kernel's answer is", () => {
   assert.equal(slider.getAttribute("aria-valuetext"), "4,096");
 });
 
+test("a slider goes back where the last answer changes nothing", () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const { model, field } = shown();
+  const slider = find(field("max_model_len"), "input[type=range]");
+  const entry = find(field("max_model_len"), "input[type=text]");
+  fire(find(field("dtype"), "select"), "change", "half"); // not answered yet
+  fire(slider, "input", "1");
+  fire(entry, "input", "");
+  fire(entry, "change");
+  for (const ack of [1, 2]) {
+    model.tell("msg:custom", { ack });
+    mock.timers.tick(50);
+  }
+  assert.deepEqual(model.sent[1], { set: "max_model_len", value: "", n: 2 });
+  assert.equal(model.sent.length, 2);
+  assert.equal(slider.getAttribute("aria-valuetext"), "40,960, vLLM's choice");
+  assert.equal(slider.value, "3");
+  mock.timers.reset();
+});
+
+test("while a step is on its way, another answer does not move its slider", () => {
+  const { model, field } = shown();
+  const slider = find(field("max_model_len"), "input[type=range]");
+  fire(slider, "input", "1");
+  model.tell("msg:custom", { show: { max_model_len: { hint: "at most 40960" } } });
+  assert.equal(slider.getAttribute("aria-valuetext"), "2,048");
+  assert.equal(slider.value, "1");
+});
+
 test("an error is written where a screen reader speaks it, once", () => {
   const { model, field } = shown();
   model.tell("msg:custom", { show: { max_model_len: { e: "too long" } } });

@@ -30,6 +30,8 @@ test("while a step is unanswered only the newest waits", () => {
   model.tell("msg:custom", { ack: 1 });
   mock.timers.tick(50);
   assert.deepEqual(model.sent[1], { set: "a", value: 3, n: 2 });
+  assert.equal(store.isPending("a"), true);
+  model.tell("msg:custom", { ack: 2 });
   assert.equal(store.isPending("a"), false);
   mock.timers.reset();
 });

@@ -23,7 +23,7 @@ V1 = "v1.kernel.websocket.jupyter.org"
 _CONFIG = re.compile(
     r'<script id="jupyter-config-data" type="application/json">(.*?)</script>', re.S
 )
-PATIENCE = 10.0
+PATIENCE = 120.0
 Result = TypeVar("Result")
 
 

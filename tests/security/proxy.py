@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.ui.servers import ROOT, free_port
+from tests.ui.servers import PATIENCE_SECONDS, ROOT, free_port
 
 DEPLOY = ROOT / "deploy"
-_START_SECONDS = 20
 
 _MAIN = """
 daemon off;
@@ -105,12 +104,14 @@ def proxied(folder: Path, upstream: str) -> Iterator[Proxy]:
 def _wait(
     started: subprocess.Popen[bytes], ports: tuple[int, int], folder: Path
 ) -> None:
-    end = time.monotonic() + _START_SECONDS
+    end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
         if started.poll() is not None:
             raise RuntimeError((folder / "start.log").read_text())
         try:
-            with socket.create_connection(("127.0.0.1", ports[1]), timeout=1):
+            with socket.create_connection(
+                ("127.0.0.1", ports[1]), timeout=PATIENCE_SECONDS
+            ):
                 return
         except OSError:
             time.sleep(0.05)

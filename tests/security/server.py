@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.security.client import ask
-from tests.ui.servers import ROOT, free_port
-
-_START_SECONDS = 60
+from tests.ui.servers import PATIENCE_SECONDS, ROOT, free_port
 
 
 @dataclass
@@ -76,7 +74,7 @@ def served(
 
 def _wait(running: Served) -> None:
     """Wait until the server answers."""
-    end = time.monotonic() + _START_SECONDS
+    end = time.monotonic() + 2 * PATIENCE_SECONDS
     while time.monotonic() < end:
         if running.process.poll() is not None:
             raise RuntimeError(f"The server ended:\n{running.written()}")

@@ -6,14 +6,14 @@ import re
 import socket
 from importlib import metadata
 from urllib.parse import urlsplit
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
-from tests.security.client import Visitor, ask, finished, is_alive
+from tests.security.client import PATIENCE, Visitor, ask, finished, is_alive
 from tests.security.server import served
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.server
 
 CLOSED = [
     "/api/contents",
@@ -246,7 +246,7 @@ def test_an_error_tells_nothing_of_the_server(app) -> None:
         ("/" + "p" * 100_000, {}, None),
         ("/healthz", {"X-Large": "h" * 1_000_000}, None),
         ("/healthz", {f"X-{n}": "h" * 100 for n in range(2_000)}, None),
-        ("/voila/api/shutdown/" + str(uuid4()), {}, b"b" * 5_000_000),
+        (f"/voila/api/shutdown/{UUID(int=7)}", {}, b"b" * 5_000_000),
     ],
 )
 def test_an_oversized_request_is_cut_off(app, path, headers, body) -> None:
@@ -267,7 +267,7 @@ def test_half_a_request_holds_nobody_up(app) -> None:
     place = urlsplit(app.address)
     open_ones = []
     for _ in range(40):
-        one = socket.create_connection((place.hostname, place.port), timeout=5)
+        one = socket.create_connection((place.hostname, place.port), timeout=PATIENCE)
         one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         open_ones.append(one)
     status = ask(app.address, "/healthz").status
@@ -292,7 +292,9 @@ def test_half_a_request_holds_nobody_up(app) -> None:
 def test_a_malformed_request_is_answered_with_no(app, raw) -> None:
     """Or not at all; never passed on, never a page."""
     place = urlsplit(app.address)
-    with socket.create_connection((place.hostname, place.port), timeout=5) as one:
+    with socket.create_connection(
+        (place.hostname, place.port), timeout=PATIENCE
+    ) as one:
         one.sendall(raw)
         one.shutdown(socket.SHUT_WR)
         said = b""

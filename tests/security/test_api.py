@@ -7,8 +7,6 @@ import os
 import re
 import signal
 import socket
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,10 +14,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from planner.app.voila import api, kernels
+from tests.app_visits import eventually
 from tests.security.client import Answer, ask
 from tests.security.server import Served, served
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.server
 
 QUESTION = {"model": "Qwen/Qwen3-8B", "gpu": "L4"}
 JSON = {"Content-Type": "application/json"}
@@ -89,13 +88,11 @@ def test_a_question_is_answered_and_kept_nowhere(app) -> None:
     ids=range(12),
 )
 def test_a_hostile_body_is_refused_in_a_sentence(app, body, statuses) -> None:
-    """Soon, and the next question is answered."""
-    began = time.monotonic()
+    """Before its time is up, and the next question is answered."""
     answer = post(app, body, visitor="192.0.2.2")
 
     assert answer.status in statuses, answer
     assert json.loads(answer.body)["error"]
-    assert time.monotonic() - began < api.LONGEST_SECONDS / 2
     question = json.dumps(QUESTION).encode()
     assert 200 == post(app, question, visitor="192.0.2.3").status
 
@@ -123,15 +120,19 @@ def test_another_sites_page_can_send_no_question(app) -> None:
 
 def test_one_address_has_so_many_questions_a_minute(app) -> None:
     """It is told when to come back; others are not kept waiting."""
-    answers = [post(app, b"{}", visitor="192.0.2.5") for _ in range(api.AT_ONCE + 12)]
+    # Four together, which one address may: one after another may take a minute.
+    with ThreadPoolExecutor(4) as pool:
+        asked = [
+            pool.submit(post, app, b"{}", "192.0.2.5") for _ in range(2 * api.AT_ONCE)
+        ]
+    answers = [one.result() for one in asked]
     late = [one for one in answers if one.status == 429]
 
     assert {422, 429} == {one.status for one in answers}
     assert {"1"} == {one.header("Retry-After") for one in late}
     assert all(json.loads(one.body)["error"] for one in late)
     assert 422 == post(app, b"{}", visitor="192.0.2.6").status
-    time.sleep(1.1)
-    assert 422 == post(app, b"{}", visitor="192.0.2.5").status
+    assert eventually(lambda: post(app, b"{}", visitor="192.0.2.5").status == 422)
 
 
 def test_a_question_that_takes_long_keeps_no_page_waiting(app) -> None:
@@ -148,10 +149,8 @@ def test_a_question_that_takes_long_keeps_no_page_waiting(app) -> None:
                 pool.submit(post, app, question, f"192.0.2.{number}")
                 for number in (8, 9)
             ]
-            time.sleep(0.3)
-            began = time.monotonic()
             health = ask(app.address, "/healthz").status
-            took = time.monotonic() - began
+            is_early = not any(one.done() for one in asked)
             for pid in stopped:
                 os.kill(pid, signal.SIGCONT)
             answered = [one.result().status for one in asked]
@@ -160,7 +159,7 @@ def test_a_question_that_takes_long_keeps_no_page_waiting(app) -> None:
             os.kill(pid, signal.SIGCONT)
 
     assert (200, [200, 200]) == (health, answered)
-    assert took < 1
+    assert is_early
 
 
 def test_long_texts_of_two_addresses_keep_no_third_one_waiting(app) -> None:
@@ -199,20 +198,11 @@ def test_the_question_of_a_program_that_left_is_dropped(app) -> None:
         ) as connection:
             connection.sendall(head.encode() + question)
             ask(app.address, "/healthz")  # the question has arrived before
-        assert came(lambda: set(stopped) - set(processes(app)))
+        assert eventually(lambda: not {*stopped} <= {*processes(app)})
     finally:
         for pid in {*stopped} & {*processes(app)}:
             os.kill(pid, signal.SIGCONT)
     assert 200 == ask(app.address, "/healthz").status
-
-
-def came(is_so: Callable[[], object]) -> bool:
-    """Return once it is so; False where it never is."""
-    for _ in range(1200):
-        if is_so():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_the_processes_that_answer_have_the_limits_of_a_kernel(app) -> None:

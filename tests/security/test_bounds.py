@@ -7,7 +7,6 @@ import json
 import logging
 import re
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -27,10 +26,10 @@ from planner.app.voila.app import App
 from planner.app.voila.connections import BoundedServer
 from planner.app.voila.sessions import Session, Sessions
 from planner.errors import PlannerError
-from tests.security.client import ask, finished, is_alive
+from tests.security.client import PATIENCE, ask, finished, is_alive
 from tests.security.server import Served, served
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.server
 
 UPGRADE = {
     "Connection": "Upgrade",
@@ -46,7 +45,7 @@ BROKEN = (
     UPGRADE | {"Origin": "https://evil.example"},
 )
 HANDSHAKES = 400
-LEAK_BYTES = 1 << 20
+LEAK_BYTES = 4 << 20
 
 
 def resident_bytes(pid: int) -> int:
@@ -57,7 +56,10 @@ def resident_bytes(pid: int) -> int:
 
 
 def test_broken_handshakes_leave_nothing(app, visitor) -> None:
-    """Each kept 14 to 52 KiB for good; a later handshake opens the same session."""
+    """Each kept 14 to 52 KiB for good; a later handshake opens the same session.
+
+    All of them would keep 11 MiB at least.
+    """
 
     def send(number: int, session: str) -> int:
         path = f"/api/kernels/{visitor.kernel_id}/channels?session_id={session}"
@@ -131,7 +133,7 @@ def status_of(app: Served, source: str, **headers: str) -> int:
     place = urlsplit(app.address)
     lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     with socket.create_connection(
-        (place.hostname, place.port), timeout=20, source_address=(source, 0)
+        (place.hostname, place.port), timeout=PATIENCE, source_address=(source, 0)
     ) as one:
         head = ["GET / HTTP/1.0", "Host: 127.0.0.1", *lines, "", ""]
         one.sendall("\r\n".join(head).encode())
@@ -209,10 +211,10 @@ class _Health(RequestHandler):
     post = get
 
 
-def _dropped(server_class: type[HTTPServer], number: int) -> tuple[int, float]:
-    """Open slow connections; how many are dropped, and how long others wait."""
+def _dropped(server_class: type[HTTPServer], number: int, seconds: float) -> int:
+    """Open slow connections; how many end by then, while another one is answered."""
 
-    async def run() -> tuple[int, float]:
+    async def run() -> int:
         server = server_class(Application([("/healthz", _Health)]))
         if isinstance(server, BoundedServer):
             server.max_connections = number // 2
@@ -227,16 +229,13 @@ def _dropped(server_class: type[HTTPServer], number: int) -> tuple[int, float]:
                 else b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"
             )
             slow.append((reader, writer))
-        began = time.monotonic()
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
         assert (await reader.read()).endswith(b"ok")
-        waited = time.monotonic() - began
-        await asyncio.sleep(1)
         ended = 0
-        for one, _ in slow:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(0.01):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for one, _ in slow:
                     with suppress(ConnectionError):
                         await one.read()
                     ended += 1
@@ -247,20 +246,25 @@ def _dropped(server_class: type[HTTPServer], number: int) -> tuple[int, float]:
         await asyncio.gather(*closing, return_exceptions=True)
         server.stop()
         await server.close_all_connections()
-        return ended, waited
+        return ended
 
     return finished(run())
 
 
 def test_slow_connections_are_dropped_and_hold_nobody_up(monkeypatch) -> None:
-    """More of them than the server allows: the next request is answered at once."""
-    for name in ("IDLE_SECONDS", "BODY_SECONDS"):
-        monkeypatch.setattr(connections, name, 0.4)
-    ended, waited = _dropped(BoundedServer, 60)
+    """More of them than the server allows: the next request is answered all the same.
 
-    assert ended == 60
-    assert waited < 0.1
-    assert _dropped(HTTPServer, 6)[0] == 0  # the control: tornado's waits an hour
+    Those that are allowed stay until their time is up.
+    """
+    ends = {}
+    for limit, seconds in ((3600, 1), (0.4, PATIENCE)):
+        for name in ("IDLE_SECONDS", "BODY_SECONDS"):
+            monkeypatch.setattr(connections, name, limit)
+        ends[limit] = _dropped(BoundedServer, 60, seconds)
+
+    assert ends[3600] <= 31
+    assert ends[0.4] == 60
+    assert _dropped(HTTPServer, 6, 1) == 0  # the control: tornado's waits an hour
 
 
 def test_few_open_files_keep_the_monitor_alive(tmp_path) -> None:
@@ -270,7 +274,9 @@ def test_few_open_files_keep_the_monitor_alive(tmp_path) -> None:
     with served(tmp_path, *flags, before=program) as running, ExitStack() as open_ones:
         place = urlsplit(running.address)
         for _ in range(110):  # fewer than may wait to be accepted
-            one = socket.create_connection((place.hostname, place.port), timeout=30)
+            one = socket.create_connection(
+                (place.hostname, place.port), timeout=PATIENCE
+            )
             open_ones.enter_context(one)
             with suppress(OSError):
                 one.sendall(b"GET / HTTP/1.1\r\nX: ")

@@ -14,10 +14,10 @@ import pytest
 
 from planner.app.voila.sockets import MOST_SOCKETS, UNREAD_BYTES, KernelConnection
 from tests.app_visits import eventually
-from tests.security.client import V1, Visitor, ask, finished, is_alive, newer
+from tests.security.client import PATIENCE, V1, Visitor, ask, finished, is_alive, newer
 from tests.security.server import Served, served
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.server
 
 _HANDSHAKE = (
     "GET /api/kernels/{}/channels?session_id={} HTTP/1.1\r\nHost: {}\r\n"
@@ -35,7 +35,7 @@ def raw(visitor: Visitor) -> socket.socket:
     opened = socket.socket()
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     opened.connect((at.hostname, at.port))
-    opened.settimeout(10)
+    opened.settimeout(PATIENCE)
     asked = _HANDSHAKE.format(visitor.kernel_id, uuid4().hex, at.netloc)
     opened.sendall(asked.encode())
     return opened
@@ -51,7 +51,7 @@ def frame(message: bytes) -> bytes:
 def test_a_page_that_reads_nothing_is_left(visitor, app, other) -> None:
     """All states again and again, none of them read: a few megabytes wait, not all."""
     comm = uuid4().hex
-    with raw(visitor) as unread:
+    with raw(visitor) as unread, raw(other):
         assert unread.recv(12) == b"HTTP/1.1 101"
         control = {
             "comm_id": comm,

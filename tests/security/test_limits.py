@@ -13,7 +13,7 @@ import pytest
 from planner.app.voila import kernels
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.server,
     pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux"),
 ]
 

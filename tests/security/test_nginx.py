@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -19,7 +19,7 @@ from tests.security.proxy import Proxy, nginx, proxied
 from tests.ui.servers import free_port
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.server,
     pytest.mark.skipif(
         nginx() is None or shutil.which("openssl") is None,
         reason="no nginx on this machine: install it, or set NGINX to its path",
@@ -95,16 +95,17 @@ def test_the_socket_comes_through(proxy) -> None:
     assert visitor.handshake() == 404
 
 
+@pytest.mark.browser
 def test_a_browser_has_the_page_alive(browser, proxy) -> None:
     """Over HTTP/2, with a socket of its own; a change of the model is answered."""
     context = browser.new_context(ignore_https_errors=True)
     page = context.new_page()
     page.goto(proxy.address)
     model = page.get_by_role("combobox", name="Model model", exact=True)
-    model.wait_for(timeout=20_000)
+    model.wait_for()
     model.fill("Qwen/Qwen3-8B")
     model.press("Enter")
-    page.get_by_text("vllm serve Qwen/Qwen3-8B").first.wait_for(timeout=20_000)
+    page.get_by_text("vllm serve Qwen/Qwen3-8B").first.wait_for()
     protocol = page.evaluate(
         "performance.getEntriesByType('navigation')[0].nextHopProtocol"
     )
@@ -160,7 +161,7 @@ def test_a_flood_of_pages_is_turned_away(proxy) -> None:
     [
         ("/healthz?" + "q" * 17_000, {}, None, 414),
         ("/healthz", {"X-Large": "h" * 17_000}, None, 400),
-        (f"/voila/api/shutdown/{uuid4()}", {}, b"b" * 70_000, 413),
+        (f"/voila/api/shutdown/{UUID(int=7)}", {}, b"b" * 70_000, 413),
     ],
 )
 def test_what_is_too_large_is_turned_away(proxy, path, headers, body, status) -> None:

@@ -18,7 +18,7 @@ from tests.security.proxy import DEPLOY, nginx
 from tests.ui.servers import free_port
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.server,
     pytest.mark.skipif(
         nginx() is None,
         reason="no nginx on this machine: install it, or set NGINX to its path",
@@ -63,7 +63,7 @@ def counted(tmp_path_factory) -> Iterator[Counted]:
     words = [str(nginx()), "-p", folder, "-c", folder / "nginx.conf"]
     log = folder / "error.log"
     started = subprocess.Popen([*words, "-e", log], stderr=subprocess.DEVNULL)
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         for _ in range(200):
             if started.poll() is not None:

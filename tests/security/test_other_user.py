@@ -21,7 +21,7 @@ from tests.security.client import ask
 from tests.ui.servers import Served, cookie, served, start_address
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.server,
     pytest.mark.skipif(
         sys.platform != "linux" or os.geteuid() != 0,
         reason="only root of a Linux can become another user",
@@ -39,7 +39,7 @@ encoded = "x".encode("idna")
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 
 def status(method, path):
-    connection = http.client.HTTPConnection("127.0.0.1", asked["port"], timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", asked["port"], timeout=120)
     socket_words = {"Connection": "Upgrade", "Upgrade": "websocket",
         "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
     connection.request(method, path, headers=socket_words if "channels" in path else {})
@@ -105,7 +105,7 @@ class Own:
             ),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout)

@@ -17,9 +17,7 @@ from tests.security.client import Visitor, ask
 from tests.ui import servers
 from tests.ui.servers import Served, cookie, health, served, start_address
 
-pytestmark = pytest.mark.browser
-
-PATIENCE = 20_000
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +143,7 @@ def test_the_browser_is_opened_by_a_file_of_the_owners(tmp_path, monkeypatch) ->
     assert "url=http://127.0.0.1:1/?token=t" in page.read_text()
 
 
+@pytest.mark.browser
 def test_the_start_address_lets_a_browser_in(browser, own) -> None:
     """The token leaves the address at once; a link to a plan is opened without it."""
     context = browser.new_context()
@@ -154,10 +153,10 @@ def test_the_start_address_lets_a_browser_in(browser, own) -> None:
     heading = page.get_by_role("heading", level=1).inner_text()
     page.goto(f"{start_address(own.address)}&model=Qwen%2FQwen3-8B")
     first = page.evaluate("window.location.search")
-    page.get_by_text("vllm serve Qwen/Qwen3-8B").first.wait_for(timeout=PATIENCE)
+    page.get_by_text("vllm serve Qwen/Qwen3-8B").first.wait_for()
     (kept,) = context.cookies()
     again = page.reload()
-    page.wait_for_selector("input[type=range]", timeout=PATIENCE)
+    page.wait_for_selector("input[type=range]")
     context.close()
 
     assert refused.status == 403

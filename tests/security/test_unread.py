@@ -21,18 +21,17 @@ from tornado.web import Application
 from planner.app.voila import connections
 from planner.app.voila.connections import BoundedServer
 from planner.app.voila.files import AssetHandler, Assets
-from tests.security.client import Visitor, ask, finished
+from tests.security.client import PATIENCE, Visitor, ask, finished
 from tests.security.server import served
 from tests.security.test_bounds import resident_bytes
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.server
 
 CLIENTS = 40
 MOST_BYTES = 16 << 20
 SIZE_BYTES = 16 << 20
 PIECE_BYTES = 64 << 10
 HEAD_BYTES = 2 << 10
-PATIENCE_SECONDS = 60
 Address = tuple[str, int]
 
 
@@ -40,7 +39,7 @@ def asked(address: Address, path: str, encoding: str = "") -> socket.socket:
     """A connection that asked for a file, and has room for little of it."""
     one = socket.socket()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    one.settimeout(20)
+    one.settimeout(PATIENCE)
     one.connect(address)
     one.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n{encoding}\r\n".encode())
     return one
@@ -109,7 +108,7 @@ def test_a_file_that_nobody_reads_is_given_up(
         async with serving(assets) as (server, address):
             path = f"/assets/{assets.version}/{name}"
             client = await asyncio.to_thread(asked, address, path, encoding)
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(PATIENCE):
                 while not server._open:
                     await asyncio.sleep(0.01)
                 (stream,) = server._open

@@ -7,8 +7,6 @@ import pytest
 
 from tests.ui import servers
 
-FIRST_CHART_SECONDS = 20
-
 
 @pytest.fixture(scope="session")
 def app(tmp_path_factory) -> Iterator[str]:
@@ -26,9 +24,7 @@ def page(browser, app) -> Iterator[object]:
     opened.asked = []
     opened.on("request", lambda request: opened.asked.append(request.url))
     opened.goto(app)
-    opened.wait_for_selector(
-        ".planner-chart .barlayer .point path", timeout=FIRST_CHART_SECONDS * 1000
-    )
-    opened.wait_for_selector(".pc-field", timeout=FIRST_CHART_SECONDS * 1000)
+    opened.wait_for_selector(".planner-chart .barlayer .point path")
+    opened.wait_for_selector(".pc-field")
     yield opened
     context.close()

@@ -1,7 +1,5 @@
 """Opens the app and drives its controls by key."""
 
-PATIENCE = 8000
-FIRST = 20_000
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DEFAULT = f"vllm serve {MODEL}"
 
@@ -13,8 +11,8 @@ def open_page(browser, app: str, **options):
     page.sent = []
     page.on("websocket", lambda socket: _listen(page, socket))
     page.goto(app)
-    page.locator(".pl-command code").first.wait_for(timeout=FIRST)
-    page.locator(".pc-field").first.wait_for(timeout=FIRST)
+    page.locator(".pl-command code").first.wait_for()
+    page.locator(".pc-field").first.wait_for()
     return page
 
 
@@ -32,7 +30,7 @@ def _listen(page, socket) -> None:
 
 def wait_for_command(page, words: str) -> None:
     """Wait until the command holds some words."""
-    page.locator(".pl-command code", has_text=words).first.wait_for(timeout=PATIENCE)
+    page.locator(".pl-command code", has_text=words).first.wait_for()
 
 
 def active(page, expression: str) -> object:
@@ -59,6 +57,6 @@ def open_arguments(page, text: str) -> None:
         button = page.get_by_role("button", name="All engine arguments")
         button.focus()
         page.keyboard.press("Enter")
-    finder.wait_for(timeout=PATIENCE)
+    finder.wait_for()
     finder.focus()
     page.keyboard.type(text)

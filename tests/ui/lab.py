@@ -8,7 +8,7 @@ the notebook is connected to.
 from pathlib import Path
 from typing import Any
 
-SLOW = 40_000
+SLOW = 120_000
 
 _IS_OPEN = """() => {
   const panel = window.jupyterapp?.shell?.currentWidget;

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "build" / "lite" / "site"
 CUT = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 """No name is looked up: whatever is not this machine is not there."""
-SLOW = 60_000
+SLOW = 120_000
 
 _OUTPUTS = """() => {
   const cells = window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells;
@@ -97,7 +97,7 @@ def served(site: Path) -> Iterator[str]:
 
 
 def _wait(port: int) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + servers.PATIENCE_SECONDS
     while True:
         try:
             with closing(HTTPConnection("127.0.0.1", port, timeout=5)) as asked:

@@ -4,13 +4,17 @@ from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.ui import lab
+from tests.ui import lab, servers
 
-SLOW = 40_000
-PATIENCE = 10_000
+PATIENCE = servers.PATIENCE_MS
 BARS = ".planner-run-bars .barlayer .point path"
 STATE = ".planner-run-progress"
 ASK = "Ask vLLM (no GPU needed)"
+
+
+_ARRIVED = """() => Promise.allSettled(document.getAnimations()
+  .filter(one => Number.isFinite(one.effect.getComputedTiming().endTime))
+  .map(one => one.finished))"""
 
 
 def open_in_lab(browser, address: str, notebook: Path, **options):
@@ -18,7 +22,7 @@ def open_in_lab(browser, address: str, notebook: Path, **options):
     context = browser.new_context(viewport={"width": 1400, "height": 1000}, **options)
     page = context.new_page()
     lab.run_all(page, address, notebook)
-    page.locator("[data-tab=run]").first.wait_for(state="attached", timeout=SLOW)
+    page.locator("[data-tab=run]").first.wait_for(state="attached")
     return page
 
 
@@ -27,7 +31,7 @@ def open_panel(page) -> None:
     toggle = page.get_by_role("tab", name="Run", exact=True)
     toggle.scroll_into_view_if_needed()
     toggle.click()
-    page.locator(".planner-run-start").wait_for(timeout=PATIENCE)
+    page.locator(".planner-run-start").wait_for()
 
 
 def set_minutes(page, minutes: int) -> None:
@@ -86,7 +90,11 @@ def command(page) -> str:
 
 
 def violations(page, context: str) -> list[str]:
-    """What axe-core finds wrong with a part of the page, one line each."""
+    """What axe-core finds wrong with a part of the page, one line each.
+
+    Colours on their way to others are let arrive.
+    """
+    page.evaluate(_ARRIVED)
     options = {"resultTypes": ["violations"]}  # the others are not read
     return in_lines(Axe().run(page, context, options).response["violations"])
 

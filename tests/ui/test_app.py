@@ -1,15 +1,22 @@
 """The Voila app as a visitor uses it."""
 
 import re
-import time
 
 import pytest
 
+from tests.app_visits import in_the_end
 from tests.ui.servers import status
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 5000
+
+CUT = """width => [...document.querySelectorAll('.planner-explorer *')]
+  .filter((node) => node.offsetParent || node.matches('.main-svg'))
+  .filter((node) => !node.closest('.planner-chart, .ph-chips')
+    || node.matches('.planner-chart .main-svg'))
+  .filter((node) => node.getBoundingClientRect().right > width)
+  .map((node) => node.outerHTML.slice(0, 80))"""
+"""What reaches beyond the window; a chart draws a little over its own edge."""
 
 
 def command(page) -> str:
@@ -57,14 +64,12 @@ def enter(page, name: str, text: str) -> None:
 
 def expect_command(page, flag: str) -> None:
     """Wait until the command holds `flag`."""
-    page.locator(".pl-command code", has_text=flag).wait_for(timeout=PATIENCE)
+    page.locator(".pl-command code", has_text=flag).wait_for()
 
 
 def expect_default(page, number: str) -> None:
     """Wait until an empty entry shows `number` as vLLM's own choice."""
-    page.locator(f".pc-entry[placeholder='{number}']").first.wait_for(
-        state="attached", timeout=PATIENCE
-    )
+    page.locator(f".pc-entry[placeholder='{number}']").first.wait_for(state="attached")
 
 
 def reset(page) -> None:
@@ -74,8 +79,8 @@ def reset(page) -> None:
         ".forEach(one => one.click())"
     )
     plain = re.compile(r"^vllm serve meta-llama/Llama-3.1-8B-Instruct\s*$")
-    page.locator(".pl-command code", has_text=plain).wait_for(timeout=PATIENCE)
-    page.locator("[role=alert]").first.wait_for(state="detached", timeout=PATIENCE)
+    page.locator(".pl-command code", has_text=plain).wait_for()
+    page.locator("[role=alert]").first.wait_for(state="detached")
 
 
 def test_the_first_chart_shows_a_plan_that_fits(page) -> None:
@@ -83,7 +88,7 @@ def test_the_first_chart_shows_a_plan_that_fits(page) -> None:
     assert "Fits" in page.locator(".planner-verdict").inner_text()
     assert len(shape(page)) >= 6
     page.get_by_role("tab", name="Memory").click()
-    page.locator("table.pl-lines tr.pl-line").nth(5).wait_for(timeout=PATIENCE)
+    page.locator("table.pl-lines tr.pl-line").nth(5).wait_for()
     page.get_by_role("tab", name="Advice").click()
     assert command(page).startswith("vllm serve meta-llama/Llama-3.1-8B-Instruct")
 
@@ -120,7 +125,7 @@ def test_each_parallel_size_adds_a_gpu(page, name) -> None:
     enter(page, name, "2")
     expect_command(page, f"--{name.replace('_', '-')} 2")
     title = "stage 1: H100" if name.startswith("pipeline") else "2 x H100"
-    page.locator(".pm-title", has_text=title).wait_for(timeout=PATIENCE)
+    page.locator(".pm-title", has_text=title).wait_for()
     enter(page, name, "")
     reset(page)
 
@@ -148,14 +153,14 @@ def test_the_gpu_changes_the_chart_and_the_verdict(page) -> None:
     box = page.get_by_role("combobox", name="GPU gpu", exact=True)
     options = box.locator("option").all_inner_texts()
     box.select_option(label=next(text for text in options if text.startswith("L4,")))
-    page.locator(".planner-verdict", has_text="Does not fit").wait_for(timeout=PATIENCE)
+    page.locator(".planner-verdict", has_text="Does not fit").wait_for()
 
     assert "GiB" in page.locator(".pl-margin").inner_text()
     assert "of KV cache missing" in page.locator(".pl-sentence").inner_text()
     assert (
         "To serve at least one request" in page.locator(".planner-error").inner_text()
     )
-    page.locator(".planner-marks text", has_text="missing").wait_for(timeout=PATIENCE)
+    page.locator(".planner-marks text", has_text="missing").wait_for()
     assert shape(page) != before
     box.select_option(label=next(text for text in options if text.startswith("H100,")))
     reset(page)
@@ -192,7 +197,7 @@ def test_buttons_and_steps_set_the_parallel_sizes(page) -> None:
     page.get_by_role("button", name="tensor_parallel_size 4").click()
     expect_command(page, "--tensor-parallel-size 4")
     pressed = page.get_by_role("button", name="tensor_parallel_size 4", pressed=True)
-    pressed.wait_for(timeout=PATIENCE)
+    pressed.wait_for()
     page.get_by_role("button", name="One more: pipeline_parallel_size").click()
     expect_command(page, "--pipeline-parallel-size 2")
     switch = control(page, "enable_expert_parallel")
@@ -206,14 +211,12 @@ def test_buttons_and_steps_set_the_parallel_sizes(page) -> None:
 def test_a_preset_sets_the_load_and_the_verdict_has_two_parts(page) -> None:
     """It starts, and serves so many; length and sequences follow."""
     page.get_by_role("button", name="Chat", exact=True).click()
-    page.locator(".pl-headline", has_text="Starts, and serves 20 of 20").wait_for(
-        timeout=PATIENCE
-    )
+    page.locator(".pl-headline", has_text="Starts, and serves 20 of 20").wait_for()
     expect_command(page, "--max-model-len 4096 --max-num-seqs 20")
     followed = control(page, "max_model_len")
-    followed.get_by_text("follows what I need").wait_for(timeout=PATIENCE)
+    followed.get_by_text("follows what I need").wait_for()
     enter(page, "requests", "2000")
-    page.locator(".pl-partly").first.wait_for(timeout=PATIENCE)
+    page.locator(".pl-partly").first.wait_for()
     headline = page.locator(".pl-headline").inner_text()
     page.get_by_role("button", name="Chat", exact=True).click()
     page.get_by_role("button", name="Chat", exact=True).click()
@@ -264,7 +267,7 @@ def test_a_wrong_entry_keeps_the_last_plan_and_says_why(page) -> None:
     before = shape(page), command(page)
     enter(page, "max_model_len", "lots")
     alert = page.locator("[role=alert]:visible")
-    alert.wait_for(timeout=PATIENCE)
+    alert.wait_for()
 
     assert "max_model_len was not understood" in alert.inner_text()
     assert before == (shape(page), command(page))
@@ -275,22 +278,20 @@ def test_a_wrong_entry_keeps_the_last_plan_and_says_why(page) -> None:
 def test_what_is_not_modelled_yet_is_said(page) -> None:
     """The catalogue holds more than the planner knows."""
     choose_model(page, "deepseek-ai/DeepSeek-V4.1-Flash")
-    page.locator("[role=alert]:visible", has_text="DeepseekV41").wait_for(
-        timeout=PATIENCE
-    )
+    page.locator("[role=alert]:visible", has_text="DeepseekV41").wait_for()
     assert command(page).startswith("vllm serve meta-llama/Llama-3.1-8B-Instruct")
     choose_model(page, "meta-llama/Llama-3.1-8B-Instruct")
-    page.locator("[role=alert]:visible").wait_for(state="detached", timeout=PATIENCE)
+    page.locator("[role=alert]:visible").wait_for(state="detached")
 
 
 def test_a_model_that_is_nowhere_keeps_the_last_plan(page) -> None:
     """Read apart; the page goes on."""
     choose_model(page, "no-such-org/no-such-model")
-    page.locator("[role=alert]:visible").wait_for(timeout=20_000)
+    page.locator("[role=alert]:visible").wait_for()
 
     assert command(page).startswith("vllm serve meta-llama/Llama-3.1-8B-Instruct")
     choose_model(page, "meta-llama/Llama-3.1-8B-Instruct")
-    page.locator("[role=alert]:visible").wait_for(state="detached", timeout=PATIENCE)
+    page.locator("[role=alert]:visible").wait_for(state="detached")
 
 
 def test_no_request_leaves_the_host(page, app) -> None:
@@ -308,18 +309,10 @@ def test_no_request_leaves_the_host(page, app) -> None:
 def test_nothing_is_cut_off_at_any_width(page, width) -> None:
     """No part reaches beyond the window."""
     page.set_viewport_size({"width": width, "height": 900})
-    page.wait_for_timeout(300)
-    right = page.evaluate(
-        "Math.max(...[...document.querySelectorAll('.planner-explorer *')]"
-        ".filter(node => node.offsetParent)"
-        ".filter(node => !node.closest('.planner-chart, .ph-chips'))"
-        ".map(node => node.getBoundingClientRect().right))"
-    )
-    chart = page.locator(".planner-chart .main-svg").first.bounding_box()
+    cut = in_the_end(lambda: page.evaluate(CUT, width), [])
     page.set_viewport_size({"width": 1280, "height": 900})
 
-    assert right <= width
-    assert chart["x"] + chart["width"] <= width
+    assert [] == cut
 
 
 def test_the_kernel_goes_away_with_the_page(browser, app) -> None:
@@ -329,18 +322,16 @@ def test_the_kernel_goes_away_with_the_page(browser, app) -> None:
     sockets = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
     page.goto(app)
-    page.wait_for_selector(".pc-field", timeout=20_000)
+    page.wait_for_selector(".pc-field")
     kernel = re.search(r"kernels/([0-9a-f-]+)/", sockets[0])[1]
     state = f"{app}api/kernels/{kernel}"
     before = status(state)
     page.close(run_before_unload=True)
-    end = time.monotonic() + 5
-    while status(state) == before and time.monotonic() < end:
-        time.sleep(0.1)
+    after = in_the_end(lambda: status(state), 404)
 
     context.close()
     assert before == 200
-    assert status(state) == 404
+    assert after == 404
 
 
 def test_sources_and_files_are_not_served(app) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.ui.control_pages import (
-    PATIENCE,
     field,
     open_arguments,
     open_page,
@@ -26,7 +25,7 @@ def page(browser, app) -> Iterator[object]:
 def test_an_argument_is_found_set_and_marked(page) -> None:
     """The group says how many are set; "only those set" shows it alone."""
     open_arguments(page, "block size")
-    field(page, "block_size").wait_for(timeout=PATIENCE)
+    field(page, "block_size").wait_for()
     page.get_by_role("textbox", name="block_size", exact=True).focus()
     page.keyboard.type("32")
     page.keyboard.press("Enter")
@@ -52,7 +51,7 @@ def test_groups_open_and_close_by_key(page) -> None:
     group = page.locator(".pc-more .pc-group[data-title=LoRA]")
     group.locator("summary").focus()
     page.keyboard.press("Enter")
-    field(page, "max_loras").wait_for(timeout=PATIENCE)
+    field(page, "max_loras").wait_for()
     page.keyboard.press("Enter")
 
     assert not field(page, "max_loras").is_visible()
@@ -66,14 +65,14 @@ def test_json_is_checked_where_it_is_typed(page) -> None:
     page.keyboard.type("{'image': 0}")
     page.keyboard.press("Tab")
     alert = field(page, "limit_mm_per_prompt").locator("[role=alert]")
-    alert.wait_for(timeout=PATIENCE)
+    alert.wait_for()
     said = alert.inner_text()
     entry.focus()
     page.keyboard.press("Control+A")
     page.keyboard.type('{"image": 0}')
     page.keyboard.press("Tab")
     wait_for_command(page, "--limit-mm-per-prompt")
-    alert.wait_for(state="detached", timeout=PATIENCE)
+    alert.wait_for(state="detached")
 
     assert "is not valid JSON (line 1, column 2" in said
 
@@ -89,6 +88,6 @@ def test_arguments_of_later_releases_are_marked(page) -> None:
     page.keyboard.press("Control+A")
     page.keyboard.type("queued reqs")
     later = field(page, "max_num_queued_reqs").locator(".pc-hint")
-    later.wait_for(timeout=PATIENCE)
+    later.wait_for()
 
     assert later.inner_text().startswith("came with vLLM 0.")

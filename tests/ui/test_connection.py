@@ -12,7 +12,7 @@ from tests.ui import servers
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 20_000
+PATIENCE = servers.PATIENCE_MS
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def page(browser, app):
         ),
     )
     opened.goto(app.address)
-    opened.wait_for_selector("input[type=range]", timeout=PATIENCE)
+    opened.wait_for_selector("input[type=range]")
     yield opened
     context.close()
 
@@ -57,7 +57,7 @@ def test_scripts_come_in_few_requests_and_only_once(page) -> None:
     )
     first = page.evaluate(count)
     page.reload()
-    page.wait_for_selector("input[type=range]", timeout=PATIENCE)
+    page.wait_for_selector("input[type=range]")
 
     assert 5 < first < 25
     assert page.evaluate(count) == 0
@@ -73,10 +73,10 @@ def test_a_page_whose_kernel_ended_says_so_and_offers_to_load_again(page, app) -
     for kernel in kernels(app.pid):
         os.kill(kernel, signal.SIGKILL)
     bar = page.get_by_role("alert").filter(has_text="session has ended")
-    bar.wait_for(timeout=PATIENCE)
+    bar.wait_for()
     bar.get_by_role("link").click()
-    page.wait_for_selector("input[type=range]", timeout=PATIENCE)
-    page.get_by_text("Qwen/Qwen3-8B on L4").first.wait_for(timeout=PATIENCE)
+    page.wait_for_selector("input[type=range]")
+    page.get_by_text("Qwen/Qwen3-8B on L4").first.wait_for()
 
     expect(page).to_have_url(re.compile("Qwen"), timeout=PATIENCE)
     assert page.locator("#planner-connection").count() == 0
@@ -93,7 +93,7 @@ def test_a_visitor_too_many_waits_on_a_page_that_fits(app, browser) -> None:
     right = waiting.evaluate("document.documentElement.scrollWidth")
     leave(app.address, other)
     waiting.get_by_role("link").click()
-    waiting.wait_for_selector("input[type=range]", timeout=PATIENCE)
+    waiting.wait_for_selector("input[type=range]")
     context.close()
 
     assert answer.status == 503

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.ui.run_pages import in_lines, violations
 pytestmark = pytest.mark.browser
 axe_core = pytest.importorskip("axe_playwright_python.sync_playwright")
 
-LANES = 2
+LANES = max(os.cpu_count() or 1, 2)
 """Pages at once: looking at contrast takes a processor for seconds."""
 TYPICAL = (
     "index.html",
@@ -58,6 +59,7 @@ def _begin(page, file):
     )
 
 
+@pytest.mark.nightly
 def test_every_page_passes_axe_core(browser, folder):
     """In light, at a desk; no page asks for more than the site's own files."""
     lanes = [_opened(browser, 1280, "light") for _ in range(LANES)]

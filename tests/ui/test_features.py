@@ -5,7 +5,6 @@ import pytest
 pytest.importorskip("axe_playwright_python")
 
 from tests.ui.control_pages import (
-    PATIENCE,
     field,
     open_arguments,
     open_page,
@@ -38,15 +37,15 @@ def test_a_switch_brings_its_fields_and_takes_them_away(browser, app) -> None:
     box.focus()
     before = group.locator(".pc-field:visible").count()
     box.select_option(label="on")
-    field(page, "max_lora_rank").wait_for(timeout=PATIENCE)
+    field(page, "max_lora_rank").wait_for()
     rank = page.get_by_role("combobox", name="Largest rank max_lora_rank", exact=True)
     rank.select_option("64")
     wait_for_command(page, "--max-lora-rank 64")
     marks = group.locator(".pc-marks", has_text="2 set")
-    marks.wait_for(timeout=PATIENCE)
+    marks.wait_for()
     page.get_by_role("button", name="Reset max_lora_rank to vLLM's choice").click()
     box.select_option(label="off")
-    field(page, "max_lora_rank").wait_for(state="hidden", timeout=PATIENCE)
+    field(page, "max_lora_rank").wait_for(state="hidden")
     page.context.close()
 
     assert text_only == [
@@ -75,7 +74,7 @@ def test_parts_and_tables_show_the_same_in_both_places(browser, app) -> None:
     wait_for_command(page, '"num_speculative_tokens": 7')
     # The fields' answer comes after the command's, all of it at once.
     hint_of = field(page, "speculative_config").first.locator(".pc-hint")
-    hint_of.filter(has_text="also holds").wait_for(timeout=PATIENCE)
+    hint_of.filter(has_text="also holds").wait_for()
     second = tokens.input_value()
     same = group.get_by_role("textbox", name="All settings as JSON").input_value()
     hint = hint_of.inner_text()
@@ -131,7 +130,7 @@ def test_an_error_opens_the_group_that_it_stands_in(browser, app) -> None:
     release.select_option("0.10.2")
     group = page.locator(".planner-controls .pc-group[data-title^=Images]")
     alert = group.locator("[data-name=limit_mm_per_prompt] [role=alert]")
-    alert.wait_for(timeout=PATIENCE)
+    alert.wait_for()
     said = alert.inner_text()
     page.context.close()
 
@@ -147,10 +146,10 @@ def test_the_groups_are_accessible_and_fit(browser, app, scheme, width) -> None:
         color_scheme=scheme,
         viewport={"width": width, "height": 900},
     )
-    page.locator(".pc-group[data-title^=Images]").first.wait_for(timeout=PATIENCE)
+    page.locator(".pc-group[data-title^=Images]").first.wait_for()
     for group in page.locator(".planner-controls details.pc-group:visible").all():
         group.locator("summary").click()
-    field(page, "limit_mm_per_prompt.image.width").wait_for(timeout=PATIENCE)
+    field(page, "limit_mm_per_prompt.image.width").wait_for()
     found = violations(page, ".planner-controls")
     right = page.evaluate(
         "Math.max(...[...document.querySelectorAll('.planner-controls *')]"

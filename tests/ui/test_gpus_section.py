@@ -14,7 +14,6 @@ from tests.ui.test_compared_pages import THEMES, document
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 20_000
 MODEL = "Qwen/Qwen3-32B"
 LOAD = Load(prompt_tokens=32_000, output_tokens=768, requests=20)
 CELL = f"""
@@ -55,9 +54,9 @@ def opened(browser, address, **options):
     """Open the section, and wait until the search has ended."""
     page = browser.new_context(**options).new_page()
     page.goto(address)
-    page.locator(".ps-table tbody tr").first.wait_for(timeout=PATIENCE)
-    page.locator(".ps-root[aria-busy='false']").wait_for(timeout=PATIENCE)
-    page.locator(".planner-load-map .bars path").first.wait_for(timeout=PATIENCE)
+    page.locator(".ps-table tbody tr").first.wait_for()
+    page.locator(".ps-root[aria-busy='false']").wait_for()
+    page.locator(".planner-load-map .bars path").first.wait_for()
     return page
 
 
@@ -88,10 +87,10 @@ def test_the_cheapest_is_applied_in_two_presses(browser, address) -> None:
     page.get_by_role("button", name="Cheapest").press("Enter")
     name = f"{cheapest.gpus_total} x {cheapest.gpu.name}"
     first = page.locator(".ps-table tbody tr").first
-    first.get_by_text(name).wait_for(timeout=PATIENCE)
+    first.get_by_text(name).wait_for()
     first.get_by_role("button", name="Apply").press("Enter")
     said = page.locator(".said")
-    said.wait_for(timeout=PATIENCE)
+    said.wait_for()
     command = said.inner_text()
     is_stale = page.locator(".ps-root.is-stale").count()
     page.context.close()
@@ -109,7 +108,7 @@ def test_a_typed_price_is_used_and_stays(browser, address) -> None:
     entry.fill("0,5")
     entry.press("Enter")
     row = page.locator(".ps-table tr", has_text="2 x H200")
-    row.get_by_text("1.00", exact=True).wait_for(timeout=PATIENCE)
+    row.get_by_text("1.00", exact=True).wait_for()
     assert cheapest in page.locator(".ps-answer").inner_text()
     page.context.close()
 

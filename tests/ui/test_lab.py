@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 import planner
+from tests.app_visits import eventually, in_the_end
 from tests.ui import lab, servers
 
 pytestmark = pytest.mark.browser
@@ -61,7 +62,7 @@ def page(browser, tmp_path_factory, request) -> Iterator[object]:
         opened.on("console", lambda said: opened.said.append((said.type, said.text)))
         run_all(opened, address, path)
         bars = opened.locator(".planner-chart .barlayer .point path").first
-        bars.wait_for(state="attached", timeout=lab.SLOW)
+        bars.wait_for(state="attached")
         yield opened
         context.close()
 
@@ -71,17 +72,27 @@ def explorer(page):
     return page.locator(".planner-explorer").first
 
 
+def readable(page, *, is_dark: bool) -> dict[str, float]:
+    """Return the shades that are not those of a theme: of paper, and of words on it."""
+    shades = explorer(page).evaluate(COLOURS)
+    return {
+        name: shade
+        for name, shade in shades.items()
+        if (shade > 128) is not ((name == "paper") is not is_dark)
+    }
+
+
 def expect_command(page, flag: str) -> None:
     """Wait until the explorer's command holds `flag`."""
     line = explorer(page).locator(".pl-command code", has_text=flag)
-    line.first.wait_for(timeout=lab.SLOW)
+    line.first.wait_for()
 
 
 def test_the_explorer_draws_a_plan_that_fits(page) -> None:
     """The same verdict and command as in the app."""
     expect_command(page, "vllm serve meta-llama/Llama-3.1-8B-Instruct")
     verdict = explorer(page).locator(".planner-verdict", has_text="Fits").first
-    verdict.wait_for(timeout=lab.SLOW)
+    verdict.wait_for()
 
     assert "does not" not in verdict.inner_text().lower()
 
@@ -133,7 +144,7 @@ def test_the_run_panel_opens(page) -> None:
     toggle = explorer(page).get_by_role("tab", name="Run", exact=True).first
     toggle.scroll_into_view_if_needed()
     toggle.click()
-    explorer(page).locator(".planner-run-start").first.wait_for(timeout=lab.SLOW)
+    explorer(page).locator(".planner-run-start").first.wait_for()
 
 
 def test_ctrl_z_takes_a_step_back_and_the_notebook_keeps_its_cells(page) -> None:
@@ -145,11 +156,11 @@ def test_ctrl_z_takes_a_step_back_and_the_notebook_keeps_its_cells(page) -> None
     expect_command(page, "--max-num-seqs 896")
     page.keyboard.press("Control+z")
     line = explorer(page).locator(".pl-command code")
-    line.filter(has_not_text="--max-num-seqs").first.wait_for(timeout=lab.SLOW)
+    line.filter(has_not_text="--max-num-seqs").first.wait_for()
     page.keyboard.press("Control+y")
     expect_command(page, "--max-num-seqs 896")
     page.keyboard.press("Control+z")
-    line.filter(has_not_text="--max-num-seqs").first.wait_for(timeout=lab.SLOW)
+    line.filter(has_not_text="--max-num-seqs").first.wait_for()
 
     assert cells == page.locator(".jp-Cell").count()
 
@@ -174,35 +185,23 @@ def test_the_verdict_stays_in_sight_while_the_notebook_scrolls(page) -> None:
     explorer(page).get_by_role("tab", name="Advice", exact=True).first.evaluate(
         "node => node.scrollIntoView({ block: 'start' })"
     )
-    bar.wait_for(state="visible", timeout=lab.SLOW)
-    page.wait_for_timeout(500)
-    place = bar.bounding_box()
-    assert place is not None
+    bar.wait_for(state="visible")
 
+    assert eventually(lambda: 0 <= bar.bounding_box()["y"] < 300)
     assert "Fits" in bar.inner_text()
-    assert 0 <= place["y"] < 300
 
 
 def test_the_explorer_follows_a_theme_that_is_switched(page) -> None:
     """Paper, words and picture, without being drawn anew by the kernel."""
     page.evaluate(SWITCH, "JupyterLab Dark")
-    page.wait_for_function(
-        "document.body.dataset.jpThemeName === 'JupyterLab Dark'", timeout=lab.SLOW
-    )
-    page.wait_for_timeout(500)
-    dark = explorer(page).evaluate(COLOURS)
+    page.wait_for_function("document.body.dataset.jpThemeName === 'JupyterLab Dark'")
+    dark = in_the_end(lambda: readable(page, is_dark=True), {})
     page.evaluate(SWITCH, "JupyterLab Light")
-    page.wait_for_function(
-        "document.body.dataset.jpThemeName === 'JupyterLab Light'", timeout=lab.SLOW
-    )
-    page.wait_for_timeout(500)
-    light = explorer(page).evaluate(COLOURS)
+    page.wait_for_function("document.body.dataset.jpThemeName === 'JupyterLab Light'")
+    light = in_the_end(lambda: readable(page, is_dark=False), {})
 
-    assert set(dark) == set(light)
-    for name, shade in light.items():
-        is_paper = name == "paper"
-        assert (shade > 128) is is_paper, (name, shade)
-        assert (dark[name] > 128) is not is_paper, (name, dark[name])
+    assert {} == dark
+    assert {} == light
 
 
 def test_a_notebook_on_a_phone_cuts_nothing(page) -> None:
@@ -210,8 +209,7 @@ def test_a_notebook_on_a_phone_cuts_nothing(page) -> None:
     size = page.viewport_size
     page.evaluate("jupyterapp.shell.collapseLeft()")
     page.set_viewport_size({"width": 390, "height": 900})
-    page.wait_for_timeout(1000)
-    cut = page.evaluate(CUT)
+    cut = in_the_end(lambda: page.evaluate(CUT), [])
     page.set_viewport_size(size)
 
     assert [] == cut

@@ -93,7 +93,7 @@ def notebook_page(browser, tmp_path_factory) -> Iterator[Any]:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         page = context.new_page()
         lab.run_all(page, address, folder / edition.path.name)
-        page.locator(".planner-run-start").first.wait_for(timeout=lab.SLOW)
+        page.locator(".planner-run-start").first.wait_for()
         yield page
         context.close()
 

@@ -13,7 +13,8 @@ import pytest
 from tests.ui import lab, lite, servers
 from tools.notebooks import NOTEBOOKS
 
-pytestmark = pytest.mark.browser
+# Building the site takes minutes; tests/test_in_browser.py guards each change.
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 
 BARS = ".planner-chart .barlayer .point path"
 CHART = f".planner-explorer {BARS}"
@@ -110,7 +111,6 @@ def test_the_first_page_is_the_app(app) -> None:
     app.wait_for_function("window.location.search.includes('max_num_seqs=64')")
     # Advice is pale while it is counted anew.
     app.locator(".planner-advice[aria-busy=true]").wait_for(state="detached")
-    app.wait_for_timeout(500)
     found = []
     for scheme in ("light", "dark"):
         app.emulate_media(color_scheme=scheme)

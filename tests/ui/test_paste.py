@@ -10,7 +10,6 @@ from tests.ui.servers import ROOT
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 15_000
 TEXTS = ROOT / "tests" / "data" / "texts"
 _PASTE = """text => {
   const data = new DataTransfer();
@@ -62,12 +61,12 @@ def paste(page, text: str) -> None:
 
 def said(page, words: str) -> None:
     """Wait until the box says what it read."""
-    page.locator(".planner-paste-said", has_text=words).wait_for(timeout=PATIENCE)
+    page.locator(".planner-paste-said", has_text=words).wait_for()
 
 
 def verdict(page, words: str) -> None:
     """Wait for the plan of what was read."""
-    page.locator(".pl-subject", has_text=words).first.wait_for(timeout=PATIENCE)
+    page.locator(".pl-subject", has_text=words).first.wait_for()
 
 
 def on(page, gpu: str) -> None:
@@ -125,19 +124,19 @@ def test_a_crash_of_a_container_is_explained_and_mended(page) -> None:
     paste(page, (TEXTS / "log-docker-too-long.txt").read_text(encoding="utf-8"))
     said(page, "A log of vLLM for Qwen/Qwen3-8B, vLLM 0.27.1")
     read = page.locator(".planner-read")
-    read.get_by_text("vLLM did not start").first.wait_for(timeout=PATIENCE)
+    read.get_by_text("vLLM did not start").first.wait_for()
     page.get_by_role("combobox", name="GPU gpu", exact=True).first.select_option("L4")
     verdict(page, "Qwen/Qwen3-8B on L4")
-    read.get_by_text("What would help").wait_for(timeout=PATIENCE)
+    read.get_by_text("What would help").wait_for()
     told = read.inner_text()
     shorter = read.get_by_role("button", name="Apply: Allow requests")
     read.locator("summary", has_text="The other").click()  # after the first three
-    shorter.wait_for(timeout=PATIENCE)
+    shorter.wait_for()
     shorter.focus()
     page.keyboard.press("Enter")
-    page.locator(".planner-verdict", has_text="Fits").wait_for(timeout=PATIENCE)
+    page.locator(".planner-verdict", has_text="Fits").wait_for()
     command = page.locator(".planner-command code", has_text="--max-model-len")
-    command.wait_for(timeout=PATIENCE)
+    command.wait_for()
     page.locator("button[data-press=undo]").click()
     verdict(page, "meta-llama/Llama-3.1-8B-Instruct on H100")
 
@@ -161,11 +160,11 @@ def test_of_several_starts_one_is_chosen_by_key(page) -> None:
     paste(page, COMPOSE)
     on(page, "H100")
     other = page.get_by_role("button", name="2: small")
-    other.wait_for(timeout=PATIENCE)
+    other.wait_for()
     other.focus()
     page.keyboard.press("Enter")
     verdict(page, "Qwen/Qwen3-0.6B on H100")
-    page.locator("[data-press='start 2'][aria-pressed=true]").wait_for(timeout=PATIENCE)
+    page.locator("[data-press='start 2'][aria-pressed=true]").wait_for()
 
     assert page.evaluate("document.activeElement.dataset.press") == "start 2"
 
@@ -180,7 +179,7 @@ def test_the_text_is_given_back_with_the_changes(page) -> None:
     entry.press("Enter")
     open_tab(page, "Export")
     code = page.locator(".planner-export code")
-    page.locator(".planner-export ins", has_text="8192").wait_for(timeout=PATIENCE)
+    page.locator(".planner-export ins", has_text="8192").wait_for()
 
     assert code.evaluate("n => n.textContent") == DOCKER.replace("16384", "8192")
 
@@ -199,7 +198,7 @@ def test_what_no_plan_is_for_gets_a_question_and_no_verdict(page) -> None:
     """Why, and the field to fill; nothing is shown of another GPU or model."""
     paste(page, "Qwen3-8B on an MI300X")
     asked = page.locator(".planner-verdict", has_text="Which GPU instead?")
-    asked.wait_for(timeout=PATIENCE)
+    asked.wait_for()
     results = page.locator(".planner-results").inner_text()
     assert "'MI300X' is an AMD GPU, and is not covered. Which GPU instead?" == (
         results.strip()
@@ -212,7 +211,7 @@ def test_what_no_plan_is_for_gets_a_question_and_no_verdict(page) -> None:
 def test_what_is_not_understood_is_said_and_no_plan_is_shown(page) -> None:
     """An alert; markup in it is text; emptied, the box brings the plan back."""
     paste(page, "<img src=x onerror=window.hit=1>\nis not a command")
-    page.locator(".planner-read [role=alert]").wait_for(timeout=PATIENCE)
+    page.locator(".planner-read [role=alert]").wait_for()
 
     assert page.evaluate("window.hit === undefined")
     assert "No start of vLLM" in page.locator(".planner-read [role=alert]").inner_text()
@@ -239,8 +238,7 @@ def test_a_long_text_does_not_block_the_page(page) -> None:
     assert took < 1000
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_what_was_read_is_accessible_and_not_cut_off(
     browser, app, scheme, width
 ) -> None:
@@ -248,13 +246,13 @@ def test_what_was_read_is_accessible_and_not_cut_off(
     size = {"width": width, "height": 900}
     page = open_page(browser, app, color_scheme=scheme, viewport=size)
     paste(page, (TEXTS / "log-docker-too-long.txt").read_text(encoding="utf-8"))
-    page.get_by_text("vLLM did not start").first.wait_for(timeout=PATIENCE)
+    page.get_by_text("vLLM did not start").first.wait_for()
     found = violations(page, "html")  # with a question in the verdict's place
     on(page, "L4")
-    page.get_by_role("button", name="Apply: ").first.wait_for(timeout=PATIENCE)
+    page.get_by_role("button", name="Apply: ").first.wait_for()
     page.get_by_text("Your text with it").first.click()
     open_tab(page, "Export")
-    page.locator(".planner-export code").wait_for(timeout=PATIENCE)
+    page.locator(".planner-export code").wait_for()
     found += violations(page, "html")
     right = page.evaluate(
         "Math.max(...[...document.querySelectorAll('.planner-explorer *')]"

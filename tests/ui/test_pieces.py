@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from planner import learn, plan
@@ -57,8 +59,10 @@ def _open(browser, path, width=1280, scheme="light", motion="no-preference"):
     return page, noted
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 850, 390, BESIDE_SIDE_BARS])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(1280, "light"), (850, "dark"), (390, "light"), (BESIDE_SIDE_BARS, "dark")],
+)
 def test_all_of_them_pass_axe_core_and_stay_inside_the_page(
     browser, page_file, width, scheme
 ):
@@ -119,12 +123,15 @@ def test_who_asked_for_less_motion_gets_steps_only(browser, page_file):
     play = still.get_by_role("button", name="Play").count()
     still.context.close()
     page, _noted = _open(browser, page_file)
+    page.clock.install()
+    page.clock.pause_at(datetime.now(UTC) + timedelta(hours=1))
     page.get_by_role("combobox", name="Speed").select_option("500")
     page.get_by_role("button", name="Play").click()
+    page.clock.run_for(600)
     page.get_by_text("Step 2 of").wait_for()
     page.get_by_role("button", name="Pause").click()
     paused = page.locator(".pk-where").text_content()
-    page.wait_for_timeout(700)
+    page.clock.run_for(1500)
     later = page.locator(".pk-where").text_content()
     page.context.close()
 

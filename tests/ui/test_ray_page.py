@@ -6,7 +6,7 @@ pytest.importorskip("axe_playwright_python")
 
 from planner import ray
 from planner.ray import Node
-from tests.ui.control_pages import PATIENCE, field, open_page
+from tests.ui.control_pages import field, open_page
 from tests.ui.run_pages import violations
 from tests.ui.test_compared_pages import THEMES, document
 
@@ -41,14 +41,14 @@ def test_the_section_places_what_is_typed(browser, app, scheme, width) -> None:
     page.get_by_role("tab", name="Export").click()
     page.get_by_role("button", name="Ray Data LLM").focus()
     page.keyboard.press("Enter")
-    field(page, "replicas_max").wait_for(timeout=PATIENCE)
+    field(page, "replicas_max").wait_for()
     entry = page.get_by_role("textbox", name="replicas_max")
     entry.fill("10")
     entry.press("Enter")
     page.locator(
         ".planner-ray .pl-headline", has_text="8 of 10 replicas placed, 2 wait"
-    ).wait_for(timeout=PATIENCE)
-    page.locator(".planner-ray-nodes .bars path").first.wait_for(timeout=PATIENCE)
+    ).wait_for()
+    page.locator(".planner-ray-nodes .bars path").first.wait_for()
     found = violations(page, ".planner-ray")
     fits = page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.context.close()

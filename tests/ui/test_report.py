@@ -23,8 +23,7 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_report_opens_from_disk_and_passes_axe(
     browser, tmp_path, name, width, scheme

@@ -1,15 +1,14 @@
 """The Run panel in Chromium, on a start of vLLM that starts nothing."""
 
-import time
-
 import pytest
 
 pytest.importorskip("axe_playwright_python")
 
 from planner.app.widgets.consent import TICK
+from tests.app_visits import eventually
 from tests.fake_run import STAGES, UNREAD
 from tests.ui import run_pages, servers
-from tests.ui.run_pages import BARS, PATIENCE
+from tests.ui.run_pages import BARS
 
 pytestmark = pytest.mark.browser
 
@@ -74,20 +73,12 @@ def app(notebook, marks):
         yield address
 
 
-def until(condition, seconds: float = 20) -> bool:
-    """Wait for a kernel, and say whether it came."""
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.1)
-    return condition()
-
-
 def test_run_goes_through_the_stages_to_both_bars(page) -> None:
     """Stage, log, then the chart, the table and what it proves."""
     run_pages.note_stages(page)
     run_pages.press(page, "Run")
     log = page.get_by_role("log")
-    page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+    page.locator(BARS).first.wait_for(state="attached")
     run_pages.wait_for_state(page, "ended")
     table = page.locator("table.pl-compared")
     stages = page.evaluate("window.stages")
@@ -121,7 +112,7 @@ def test_stop_ends_the_run_and_a_slider_answers_before(page, marks) -> None:
     handle.press("ArrowLeft")
     page.locator(
         ".planner-results .pl-command code", has_text="--gpu-memory-utilization 0.91"
-    ).first.wait_for(timeout=PATIENCE)
+    ).first.wait_for()
     run_pages.wait_for_state(page, "running")
     run_text = page.locator(".pl-run-title").inner_text()
     is_locked = page.get_by_role("button", name="Run", exact=True).is_disabled()
@@ -143,14 +134,13 @@ def test_the_log_follows_its_end_unless_the_reader_scrolled_up(page) -> None:
     run_pages.wait_for_stage(page, "profiling")
     log = page.get_by_role("log")
     at_end = "log => log.scrollHeight - log.scrollTop - log.clientHeight < 24"
-    page.wait_for_timeout(500)
-    assert log.evaluate(at_end)
-    log.evaluate("log => { log.scrollTop = 10 }")
-    page.wait_for_timeout(800)
+    longer = "([log, text]) => log.textContent !== text"
+    page.wait_for_function(at_end, arg=log.element_handle())
+    before = log.evaluate("log => { log.scrollTop = 10; return log.textContent; }")
+    page.wait_for_function(longer, arg=[log.element_handle(), before])
     assert log.evaluate("log => log.scrollTop") == 10
     page.get_by_role("button", name="To the end").click()
-    page.wait_for_timeout(500)
-    assert log.evaluate(at_end)
+    page.wait_for_function(at_end, arg=log.element_handle())
     run_pages.press(page, "Stop")
     run_pages.wait_for_state(page, "ended")
 
@@ -160,7 +150,7 @@ def test_a_start_that_cannot_be_is_said_in_an_alert(page) -> None:
     page.get_by_label("weights", exact=True).select_option(label="real")
     run_pages.press(page, "Run")
     alert = page.locator(".planner-run [role=alert]")
-    alert.wait_for(timeout=PATIENCE)
+    alert.wait_for()
 
     said = alert.inner_text()
     page.get_by_label("weights", exact=True).select_option(label="dummy")
@@ -184,6 +174,25 @@ def test_the_panel_can_be_used_by_key(page) -> None:
     assert "Not decided" in page.locator(".pl-run-stage").inner_text()
 
 
+def test_the_panel_is_accessible_in_the_dark_theme(page) -> None:
+    """Contrast, names, roles: axe-core finds nothing, before and after a run."""
+    change = "theme => jupyterapp.commands.execute('apputils:change-theme', { theme })"
+    dark, light = (f"body[data-jp-theme-light={value}]" for value in ("false", "true"))
+    page.evaluate(change, "JupyterLab Dark")
+    page.locator(dark).wait_for()
+    before = run_pages.violations(page, ".planner-explorer")
+    run_pages.press(page, "Run")
+    run_pages.wait_for_state(page, "running")
+    run_pages.wait_for_state(page, "ended")
+    page.locator(BARS).first.wait_for(state="attached")
+    after = run_pages.violations(page, ".planner-run")
+    page.evaluate(change, "JupyterLab Light")
+    page.locator(light).wait_for()
+
+    assert before == []
+    assert after == []
+
+
 def test_a_page_that_is_closed_ends_its_run(page, marks) -> None:
     """JupyterLab keeps the kernel; the panel misses the page."""
     run_pages.set_minutes(page, 1)
@@ -192,24 +201,7 @@ def test_a_page_that_is_closed_ends_its_run(page, marks) -> None:
     assert not (marks / "stopped").exists()
     page.close(run_before_unload=False)
 
-    assert until((marks / "stopped").exists)
-
-
-def test_the_panel_is_accessible_in_the_dark_theme(browser, folder, notebook) -> None:
-    """Contrast, names, roles: axe-core finds nothing, before and after a run."""
-    with servers.jupyterlab(folder, theme="JupyterLab Dark") as address:
-        page = run_pages.open_in_lab(browser, address, notebook)
-        run_pages.open_panel(page)
-        theme = page.evaluate("document.body.dataset.jpThemeLight")
-        before = run_pages.violations(page, ".planner-explorer")
-        run_pages.press(page, "Run")
-        page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
-        after = run_pages.violations(page, ".planner-explorer")
-        page.context.close()
-
-    assert theme == "false"
-    assert before == []
-    assert after == []
+    assert eventually((marks / "stopped").exists)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -222,29 +214,28 @@ def test_the_app_asks_vllm_and_runs_a_plan_and_its_page_is_accessible(
     )
     page = context.new_page()
     page.goto(app)
-    page.locator("[data-tab=run]").wait_for(state="attached", timeout=20_000)
+    page.locator("[data-tab=run]").wait_for(state="attached")
     run_pages.open_panel(page)
     run_pages.press(page, run_pages.ASK)
-    page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+    page.locator(BARS).first.wait_for(state="attached")
     run_pages.wait_for_state(page, "ended")
-    dry = run_pages.bar_names(page), run_pages.violations(page, "html")
+    dry = run_pages.bar_names(page), run_pages.violations(page, ".planner-run")
     run_pages.press(page, "Run")
-    page.locator(BARS).first.wait_for(state="detached", timeout=PATIENCE)
-    page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+    page.locator(BARS).first.wait_for(state="detached")
+    page.locator(BARS).first.wait_for(state="attached")
     run_pages.wait_for_state(page, "ended")
     three = run_pages.bar_names(page)
-    wide = run_pages.violations(page, "html")
+    wide = run_pages.violations(page, "html") if scheme == "light" else []
     page.set_viewport_size({"width": 390, "height": 900})
-    page.wait_for_timeout(500)
-    narrow = run_pages.violations(page, "html")
-    right = run_pages.right_edge(page)
+    fits = eventually(lambda: run_pages.right_edge(page) <= 390)
+    narrow = run_pages.violations(page, "html") if scheme == "dark" else []
     context.close()
 
     assert dry == (["dry run", "estimated"], [])
     assert three == ["dry run", "estimated", "measured"]
     assert wide == []
     assert narrow == []
-    assert right <= 390
+    assert fits
 
 
 FOREIGN = (
@@ -260,14 +251,14 @@ def test_what_a_pasted_text_may_run_waits_for_a_tick(browser, app, marks) -> Non
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.goto(app)
-    page.locator("[data-tab=run]").wait_for(state="attached", timeout=20_000)
+    page.locator("[data-tab=run]").wait_for(state="attached")
     page.locator(".planner-paste textarea").first.fill(FOREIGN)
     run_pages.open_panel(page)
     named = page.locator(".planner-run-consent")
-    named.wait_for(timeout=PATIENCE)
+    named.wait_for()
     told = named.inner_text()
     run_pages.press(page, "Run")
-    page.locator(".planner-run .pl-alert").wait_for(timeout=PATIENCE)
+    page.locator(".planner-run .pl-alert").wait_for()
     found = run_pages.violations(page, ".planner-run")
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 390, "height": 900})
@@ -276,7 +267,7 @@ def test_what_a_pasted_text_may_run_waits_for_a_tick(browser, app, marks) -> Non
     before = list(marks.iterdir())
     page.get_by_role("checkbox", name=TICK).check()
     run_pages.press(page, "Run")
-    page.locator(BARS).first.wait_for(state="attached", timeout=PATIENCE)
+    page.locator(BARS).first.wait_for(state="attached")
     context.close()
 
     assert "--tool-parser-plugin /home/somebody/a_long_name/of_a_file.py" in told
@@ -291,13 +282,13 @@ def test_the_app_offers_to_ask_vllm_where_it_has_no_plan(browser, app) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
     page.goto(app)
-    page.locator("[data-tab=run]").wait_for(state="attached", timeout=20_000)
+    page.locator("[data-tab=run]").wait_for(state="attached")
     entry = page.get_by_role("combobox", name="Model model", exact=True)
     entry.fill(UNREAD)
     entry.press("Enter")
     name = f"{run_pages.ASK}: {UNREAD} on H100"
     button = page.get_by_role("button", name=name)
-    button.wait_for(timeout=PATIENCE)
+    button.wait_for()
     said = page.get_by_role("alert").first.inner_text()
     found = run_pages.violations(page, "html")
     button.click()
@@ -326,14 +317,14 @@ def test_in_the_app_a_closed_page_ends_its_run(browser, app, marks, button) -> N
     sockets = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
     page.goto(app)
-    page.locator("[data-tab=run]").wait_for(state="attached", timeout=20_000)
+    page.locator("[data-tab=run]").wait_for(state="attached")
     run_pages.open_panel(page)
     run_pages.set_minutes(page, 1)
     run_pages.press(page, button)
     run_pages.wait_for_stage(page, "profiling")
     kernel = sockets[0].split("/kernels/")[1].split("/")[0]
     page.close(run_before_unload=True)
-    is_gone = until(
+    is_gone = eventually(
         lambda: (
             servers.status(f"{app}api/kernels/{kernel}") == 404
             or (marks / "stopped").exists()

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.soak import __main__ as soaking
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.server, pytest.mark.nightly]
 
 SECONDS = 9
 

@@ -24,8 +24,6 @@ from tests.ui.control_pages import MODEL
 pytestmark = pytest.mark.browser
 
 MOST_ACTIONS = 6
-PATIENCE = 90_000
-"""Milliseconds: states are waited for, on a busy machine too; none takes long."""
 WIDTH, HEIGHT = 1280, 900
 VERDICT = ".planner-answer .pl-headline, .pl-bar-words"
 """At its place, or further down the page as a line."""
@@ -111,7 +109,7 @@ class Visitor:
     def _wait(self, state: str, place: str, words: tuple[str, ...]) -> None:
         try:
             asked = [place, words, HEIGHT]
-            self.page.wait_for_function(state, arg=asked, timeout=PATIENCE)
+            self.page.wait_for_function(state, arg=asked)
         except TimeoutError:
             said = self.page.locator(place).all_inner_texts()
             pytest.fail(f"{words} not at {place}, which says {said}")
@@ -122,7 +120,7 @@ def reach(control):
 
     Playwright alone would put it into the middle of the page, and the answer out of it.
     """
-    control.wait_for(timeout=PATIENCE)
+    control.wait_for()
     control.evaluate("node => node.scrollIntoView({ block: 'nearest' })")
     return control
 
@@ -141,8 +139,8 @@ def visitor(browser, app):
     )
     page = context.new_page()
     page.goto(app)
-    page.locator(".pl-command code").first.wait_for(timeout=PATIENCE)
-    page.locator(".pc-field").first.wait_for(timeout=PATIENCE)
+    page.locator(".pl-command code").first.wait_for()
+    page.locator(".pc-field").first.wait_for()
     yield Visitor(page)
     context.close()
 
@@ -154,7 +152,7 @@ def test_the_cheapest_set_up_for_twenty_users(visitor) -> None:
     visitor.fill("Answer tokens", "1024")
     visitor.fill("Users at once", "20")
     visitor.open("GPUs")
-    visitor.page.locator(".ps-root[aria-busy='false']").wait_for(timeout=PATIENCE)
+    visitor.page.locator(".ps-root[aria-busy='false']").wait_for()
     visitor.press("Cheapest")
 
     load = planner.Load(prompt_tokens=32768, output_tokens=1024, requests=20)

@@ -104,7 +104,7 @@ def test_the_first_column_stays_while_the_others_scroll(page) -> None:
     assert [] == boxes.evaluate_all(FIRST_CELLS_GONE)
 
 
-@pytest.mark.parametrize(("width", "theme"), PLACES)
+@pytest.mark.parametrize(("width", "theme"), [PLACES[0], PLACES[3]])
 def test_axe_finds_nothing(page, width, theme) -> None:
     """Contrast, names and tables, with every fold open."""
     views.show(page, width, theme)
@@ -135,10 +135,11 @@ def test_a_figure_in_voila_is_drawn_without_an_error(browser, tmp_path) -> None:
         opened = context.new_page()
         errors: list[str] = []
         opened.on("pageerror", lambda error: errors.append(str(error)))
-        opened.goto(address, timeout=60_000)
+        opened.goto(address)
         bars = opened.locator(".js-plotly-plot .barlayer .point path")
-        bars.first.wait_for(timeout=60_000)
-        opened.wait_for_timeout(2000)  # the image that plotly's renderer makes after
+        bars.first.wait_for()
+        # plotly's renderer makes an image after that.
+        opened.evaluate("() => new Promise((done) => requestIdleCallback(done))")
         context.close()
 
     assert errors == []

@@ -56,8 +56,7 @@ def _open(browser, path, width=1280, scheme="light"):
     return page, asked
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_slides_pass_axe_core_with_their_notes_open(
     browser, slides_file, width, scheme
 ):

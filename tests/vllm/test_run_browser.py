@@ -70,11 +70,11 @@ def move_slider(page, key: str, share: str) -> None:
 def test_run_stop_and_run_to_the_end(page, release) -> None:
     """Stop leaves no process; a whole run shows both bars, and axe-core passes."""
     page.locator(".pl-installed", has_text=f"vLLM {release} (CPU build)").wait_for(
-        timeout=run_pages.SLOW
+        timeout=run_pages.PATIENCE
     )
     before = started()
     run_pages.press(page, "Run")
-    run_pages.wait_for_stage(page, "starting", run_pages.SLOW)
+    run_pages.wait_for_stage(page, "starting", run_pages.PATIENCE)
     during = started()
     move_slider(page, "ArrowRight", "0.16")
     run_pages.wait_for_state(page, "running")

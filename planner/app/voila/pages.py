@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import threading
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
@@ -50,6 +51,10 @@ _GUESS_POLICY = (
     "default-src 'none'; script-src {}; style-src 'unsafe-inline'; "
     "frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
 )
+_IMPATIENT = re.compile(rb'(respond in time"\)+,)4e3\b')
+"""Jupyter's scripts wait so long for a kernel to tell of its widgets. Then they ask for
+each by a message that is not answered, and the page stays without controls for good."""
+_WIDGETS_MILLISECONDS = 60_000
 _DRAWING = threading.Lock()
 """A cache draws again for each request that comes before the first is answered."""
 FORBIDDEN = 403
@@ -258,7 +263,8 @@ def _bundle(assets: Assets) -> bytes:
     names = json.loads((_HERE / "bundled.json").read_text(encoding="utf-8"))
     parts = (assets.paths[name] for name in names if name in assets.paths)
     # A function for each chunk, since some begin with "use strict".
-    return b"".join(b"(()=>{" + part.read_bytes() + b"\n})();\n" for part in parts)
+    joined = b"".join(b"(()=>{" + part.read_bytes() + b"\n})();\n" for part in parts)
+    return _IMPATIENT.sub(rb"\g<1>%d" % _WIDGETS_MILLISECONDS, joined)
 
 
 def _homes(extension: str) -> list[Path]:

@@ -62,6 +62,7 @@ export class Store {
     this.number = 0;
     /** @type {number | null} */
     this.unanswered = null;
+    this.asked = ""; // the field whose step that is
     this.sentAt = 0;
     this.isDue = false;
     model.on("msg:custom", (message) => this.hear(message));
@@ -82,7 +83,8 @@ export class Store {
 
   /** @param {string} name */
   isPending(name) {
-    return this.waiting.has(name);
+    const isAsked = this.unanswered !== null && this.asked === name;
+    return isAsked || this.waiting.has(name);
   }
 
   sendSoon() {
@@ -112,6 +114,7 @@ export class Store {
   sendOne(name, value) {
     this.number += 1;
     this.unanswered = this.number;
+    this.asked = name;
     this.sentAt = performance.now();
     this.model.send({ set: name, value, n: this.number });
     // A kernel that is gone or busy must not lock the controls for ever.
@@ -128,8 +131,13 @@ export class Store {
 
   /** @param {any} message of the kernel */
   hear(message) {
-    if (message?.show) this.show(message.show);
-    if (typeof message?.ack === "number") this.answered(message.ack);
+    const changes = message?.show ?? {};
+    if (message?.ack === this.unanswered && this.unanswered !== null) {
+      // Shown also where it changed nothing: the control was moved meanwhile.
+      changes[this.asked] ??= {};
+      this.answered(this.unanswered);
+    }
+    if (Object.keys(changes).length) this.show(changes);
     if (message?.explained) {
       this.texts.set(message.explained, message.text);
       this.tellText(message.explained, message.text);
