@@ -165,6 +165,7 @@ def test_a_notebook_is_committed_without_outputs(edition: Edition) -> None:
     assert [([], None)] * len(left) == left
 
 
+@pytest.mark.server
 @every_tool
 def test_a_notebook_runs_from_top_to_bottom(edition: Edition) -> None:
     """A fresh kernel, no network, no GPU: no cell fails and each result is shown."""

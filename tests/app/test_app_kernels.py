@@ -22,7 +22,10 @@ from tests.app_visits import (
 from tests.ui.servers import Served, health, served
 
 pytest.importorskip("voila")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks kernels")
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(sys.platform != "linux", reason="forks kernels"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -102,6 +102,7 @@ class Call(threading.Thread):
         return self.sweep
 
 
+@pytest.mark.server
 @pytest.mark.usefixtures("vllm_stand_in")
 def test_figures_and_files_are_those_of_this_machine(
     machines, tiny_folder, tmp_path
@@ -141,6 +142,7 @@ def test_figures_and_files_are_those_of_this_machine(
     assert len(lines_of(file)) == 2
 
 
+@pytest.mark.server
 def test_two_hundred_starts_run_once_each_and_together(
     machines, tiny_folder, tmp_path, refusing
 ) -> None:
@@ -166,6 +168,7 @@ def test_two_hundred_starts_run_once_each_and_together(
     assert 2 <= refusing.most_at_once() <= 4
 
 
+@pytest.mark.server
 def test_a_worker_that_is_killed_is_made_up_for(
     machines, tiny_folder, tmp_path, refusing
 ) -> None:
@@ -203,6 +206,7 @@ def test_a_worker_that_is_killed_is_made_up_for(
     assert len(refusing.begun()) == 4
 
 
+@pytest.mark.server
 def test_a_machine_that_goes_away_is_made_up_for(
     machines, tiny_folder, refusing
 ) -> None:
@@ -242,6 +246,7 @@ planner.confirm_many(plans, file, address=address, python=python, cpus=2,
 """
 
 
+@pytest.mark.server
 def test_a_driver_that_is_killed_goes_on_where_it_was(
     machines, tiny_folder, tmp_path, refusing, root
 ) -> None:
@@ -282,6 +287,7 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(
     assert len(refusing.begun()) - before - (6 - len(done)) in (0, 1)
 
 
+@pytest.mark.server
 def test_a_plan_that_no_machine_has_room_for_says_so(machines, tiny_folder) -> None:
     """Instead of waiting for ever; the others are not held up.
 
@@ -304,6 +310,7 @@ def test_a_plan_that_no_machine_has_room_for_says_so(machines, tiny_folder) -> N
     assert started.problem.startswith(f"{os.uname().nodename}: /no/python does not")
 
 
+@pytest.mark.server
 def test_a_cluster_that_vanishes_is_an_error_that_says_what_is_done(
     tiny_folder, tmp_path, refusing
 ) -> None:

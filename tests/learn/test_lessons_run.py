@@ -20,6 +20,8 @@ from tests.lesson_runs import LEARNERS, LESSONS, SOLVED
 from tests.wrong_answers import wrong_answers
 from tools.notebooks import Edition
 
+pytestmark = pytest.mark.server
+
 
 def _name(edition: Edition) -> str:
     return edition.path.stem
