@@ -137,10 +137,10 @@ def pipeline(case: str) -> Pipeline:
 
 @pytest.mark.server
 def test_ray_places_what_the_planner_says(tmp_path: Path) -> None:
-    """Placed, waits or never: for each worker of each case, in the order of their start.
+    """Placed, waits or never: for each worker, in the order of their start.
 
-    Every case is asked of one real cluster. What it is told of the planner's answer is
-    only what to wait for.
+    Every case is asked of one real cluster, which is told the planner's answer only to
+    know what to wait for.
     """
     workers = {case: pipeline(case).on(NODES).workers for case in CASES}
     said = {case: [str(one.state) for one in found] for case, found in workers.items()}
