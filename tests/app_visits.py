@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from tests.ui.servers import cookie
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Answer:
 def ask(address: str, path: str = "", method: str = "GET", **headers: str) -> Answer:
     """Send one request; underscores in a header's name are hyphens."""
     place = urlsplit(address)
-    connection = HTTPConnection(place.netloc, timeout=30)
+    connection = HTTPConnection(place.netloc, timeout=PATIENCE_SECONDS)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     sent.setdefault("Cookie", cookie(address))
     try:

@@ -21,7 +21,7 @@ from tools.notebooks import Edition
 
 EDITIONS = notebooks.editions()
 MAX_CELL_LINES = 8
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 600
 
 # What a cell may hold: names, calls, attributes, literals and text with values in it.
 ALLOWED = (

@@ -17,7 +17,7 @@ from planner.app.magic import next_words
 from tests.conftest import ROOT
 from tests.samples import samples_of
 
-PATIENCE = 60
+PATIENCE = 300
 QWEN = "Qwen/Qwen3-8B"
 
 

@@ -150,7 +150,9 @@ def _said(client: Any, code: str) -> str:
         content = message["content"]
         said.append(content.get("data", {}).get("text/plain") or content.get("ename"))
 
-    client.execute_interactive(code, output_hook=hear, timeout=60)
+    client.execute_interactive(
+        code, output_hook=hear, timeout=lesson_runs.LESSON_SECONDS
+    )
     return "\n".join(filter(None, said))
 
 
@@ -163,7 +165,7 @@ def test_progress_outlives_a_restart_of_the_kernel() -> None:
             _said(client, 'learn.predict("KV cache on the L4", "5 GiB")')
             right = _said(client, 'learn.exercise("1.2").check("c")')
             manager.restart_kernel(now=True)
-            client.wait_for_ready(timeout=60)
+            client.wait_for_ready(timeout=lesson_runs.LESSON_SECONDS)
             gone = _said(client, "desk")
             _said(client, "from planner import learn")
             progress = _said(client, "learn.progress(1)")
