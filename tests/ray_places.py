@@ -22,6 +22,7 @@ TRIES = 3
 PATIENCE_SECONDS = 300.0
 """Only what is not as expected, or a Ray that has ended, is waited for so long."""
 SLACK = 1e-5
+ALONE = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_prestart_worker_first_driver": "0",
@@ -45,12 +46,12 @@ def main(asked: str, answer: str) -> None:
     wait_for_no_agent()
     cluster = Cluster()
     for number, node in enumerate(told["nodes"]):
-        extra = {"include_dashboard": False} if number == 0 else {}
+        extra = dict(ALONE) if number == 0 else {}
         if cluster.head_node is not None:
             extra["node_ip_address"] = cluster.head_node.node_ip_address
         small = {"object_store_memory": 80 * 2**20}
         cluster.add_node(**node, **small, **extra, **ports(), wait=False)
-    cluster.wait_for_nodes()
+    cluster.wait_for_nodes(timeout=PATIENCE_SECONDS)
     ray.init(address=cluster.address, log_to_driver=False)
     answers = [ask(groups) for groups in told["cases"]]
     Path(answer).write_text(json.dumps(answers))

@@ -25,7 +25,7 @@ H100S = {"num_cpus": 16, "num_gpus": 8, "resources": {"accelerator_type:H100": 1
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Any]:
     """A head, and one machine that says it has eight H100."""
-    with started(num_cpus=2) as made:
+    with started(num_cpus=2, no_monitor=False) as made:
         add_node(made, **H100S)
         yield made
 

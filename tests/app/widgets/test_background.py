@@ -87,7 +87,8 @@ def test_a_new_job_takes_the_place_of_the_one_that_runs():
                 lambda name=name: ended.append(name),
                 lambda _error: None,
             )
-        await asyncio.sleep(0.1)
+        while slices.is_running:
+            await asyncio.sleep(0)
         return ended
 
     assert ["new"] == asyncio.run(go())
