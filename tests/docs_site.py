@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
+import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TextIO
 
 from tests.conftest import ROOT
 
@@ -65,19 +70,39 @@ class Site:
 
 @cache
 def built() -> Site:
-    """Build the site, offline."""
-    place = Path(tempfile.mkdtemp(prefix="planner-docs-"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    folder = place / "site"
+    """Build the site, offline; of the workers of one run, the first builds for all."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    place = Path(tempfile.gettempdir(), f"planner-docs-{run}")
+    place.mkdir(exist_ok=True)
+    users = (place / "users").open("w")
+    fcntl.flock(users, fcntl.LOCK_SH)
+    atexit.register(_leave, place, users)
+    with (place / "builder").open("w") as builder:
+        fcntl.flock(builder, fcntl.LOCK_EX)
+        said = place / "said.json"
+        if not said.exists():
+            status, text = _build(place)
+            said.write_text(json.dumps({"status": status, "said": text}), "utf-8")
+        return Site(folder=place / "site", **json.loads(said.read_text("utf-8")))
+
+
+def _leave(place: Path, users: TextIO) -> None:
+    """Take the site away with the last process that looks at it."""
+    with suppress(BlockingIOError):
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _build(place: Path) -> tuple[int, str]:
     words = ["-q", "-W", "--keep-going", "-E", "-d", str(place / "cache")]
     done = subprocess.run(
-        [sys.executable, "-c", _BUILD, *words, str(DOCS), str(folder)],
+        [sys.executable, "-c", _BUILD, *words, str(DOCS), str(place / "site")],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    return Site(folder=folder, status=done.returncode, said=done.stdout)
+    return done.returncode, done.stdout
 
 
 class Parts(HTMLParser):

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.starts import PATIENCE
+
 STORE_BYTES = 80 << 20
 TRIES = 4
 QUIET = {
@@ -19,6 +21,13 @@ QUIET = {
     # A busy machine starts a node slowly.
     "RAY_raylet_start_wait_time_s": "60",
 }
+SMALL = {
+    "num_cpus": 0,
+    "include_dashboard": False,
+    "include_log_monitor": False,
+    "no_monitor": True,
+}
+"""A head that runs nothing, without the processes that no test looks at."""
 AGENTS = (
     "metrics_agent_port",
     "metrics_export_port",
@@ -34,7 +43,7 @@ def cluster(**head: Any) -> Iterator[Any]:
         for name, value in QUIET.items():
             patch.setenv(name, value)
         _name_ports(patch)
-        made = _started({"num_cpus": 0, "include_dashboard": False, **head})
+        made = _started({**SMALL, **head})
         try:
             yield made
         finally:
@@ -65,7 +74,10 @@ def add_node(made: Any, **node: Any) -> Any:
         node["node_ip_address"] = made.head_node.node_ip_address
     heeded = signal.getsignal(signal.SIGTERM)
     try:
-        return made.add_node(object_store_memory=STORE_BYTES, **_ports(), **node)
+        small = {"object_store_memory": STORE_BYTES, **_ports()}
+        added = made.add_node(wait=False, **small, **node)
+        made.wait_for_nodes(timeout=PATIENCE)  # Ray's own wait gives up after 30 s
+        return added
     finally:
         # Ray takes this process's signal for a node's.
         signal.signal(signal.SIGTERM, heeded)

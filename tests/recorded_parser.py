@@ -40,8 +40,9 @@ class _Parser(argparse.ArgumentParser):
         raise NotParsed(message)
 
 
+@cache
 def recorded(release: str) -> dict[str, Any]:
-    """Return what was recorded of a release."""
+    """Return what was recorded of a release; every caller has the same table."""
     text = (FOLDER / f"{release}.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found

@@ -16,6 +16,9 @@ from planner.units import GIB
 STAND_IN = Path(__file__).parent / "fake_vllm"
 """A package that is called vllm and starts, logs, measures and answers as vLLM does."""
 
+PATIENCE = 300.0
+"""Seconds after which what does not come is a fault, on the busiest machine too."""
+
 TINY = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -94,7 +97,7 @@ def shared_memory(pids: set[int]) -> set[Path]:
     }
 
 
-def wait_until(is_true: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(is_true: Callable[[], bool], seconds: float = PATIENCE) -> None:
     """Wait for something to become true; fail when it does not."""
     end = time.monotonic() + seconds
     while not is_true():

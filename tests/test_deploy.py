@@ -163,6 +163,7 @@ def test_the_unit_exposes_little() -> None:
     assert float(level[1]) <= 1.5
 
 
+@pytest.mark.server
 def test_the_unit_starts_where_systemd_runs() -> None:
     """Under another name and port; a visitor moves a slider, within its limits."""
     program = Path("/opt/planner/bin/planner")

@@ -133,6 +133,7 @@ def test_the_chart_renders_what_kubernetes_takes(changes) -> None:
         _as_kubernetes(document)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("changes", [{}, WITH_INGRESS], ids=["defaults", "ingress"])
 def test_helm_itself_passes_the_chart_and_renders_the_same(changes, tmp_path) -> None:
     """`make test` sets HELM, see `tools/system.sh`."""

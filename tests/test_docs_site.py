@@ -31,6 +31,7 @@ def site() -> docs_site.Site:
     return docs_site.built()
 
 
+@pytest.mark.server
 def test_the_site_is_built_without_warnings_or_network(site: docs_site.Site) -> None:
     """A warning would be an error, and so would a connection."""
     assert "imported:" == site.said.strip().splitlines()[-1]
@@ -38,25 +39,30 @@ def test_the_site_is_built_without_warnings_or_network(site: docs_site.Site) -> 
     assert 0 == site.status, site.said
 
 
-@pytest.mark.parametrize(
-    "source", sorted(DOCS.rglob("*.md")), ids=lambda path: str(path.relative_to(DOCS))
-)
-def test_each_page_of_the_documentation_is_in_the_site(
-    site: docs_site.Site, source: Path
-) -> None:
+@pytest.mark.server
+def test_each_page_of_the_documentation_is_in_the_site(site: docs_site.Site) -> None:
     """Built, and reached from the list of some other page."""
-    name = source.relative_to(DOCS).as_posix()
-    page = site.folder / INSTEAD.get(name, f"{name.removesuffix('.md')}.html")
+    names = [path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md"))]
+    pages = [
+        site.folder / INSTEAD.get(name, f"{name.removesuffix('.md')}.html")
+        for name in names
+    ]
+    reached = {
+        target
+        for page in site.pages
+        for link in docs_site.parts(page).links
+        if (target := _target(page, link)[0]) != page
+    }
 
-    assert page.is_file()
-    assert page.name == "index.html" or any(
-        page == _target(other, link)[0]
-        for other in site.pages
-        if other != page
-        for link in docs_site.parts(other).links
-    )
+    assert [] == [page.name for page in pages if not page.is_file()]
+    assert [] == [
+        page.name
+        for page in pages
+        if page.resolve() not in reached and page.name != "index.html"
+    ]
 
 
+@pytest.mark.server
 def test_each_lesson_is_there_solved_with_its_charts(site: docs_site.Site) -> None:
     """Run while the site is built; the committed notebooks hold no outputs."""
     for place in lessons.places():
@@ -67,6 +73,7 @@ def test_each_lesson_is_there_solved_with_its_charts(site: docs_site.Site) -> No
         assert "Error</span>" not in page
 
 
+@pytest.mark.server
 def test_the_search_finds_solved_lessons_but_by_no_answer(
     site: docs_site.Site,
 ) -> None:
@@ -88,27 +95,23 @@ def test_the_search_finds_solved_lessons_but_by_no_answer(
     assert "144 KiB" not in lessons.unsolved(third).astext()
 
 
-@pytest.mark.parametrize("name", planner.__all__)
-def test_each_public_name_is_in_the_reference(site: docs_site.Site, name: str) -> None:
-    """The door of the package, name by name."""
-    assert f"planner.{name}" in site.names()
+@pytest.mark.server
+def test_each_public_name_is_in_the_reference(site: docs_site.Site) -> None:
+    """The door of the package, and what `planner.solve` and its like offer."""
+    public = [
+        *planner.__all__,
+        *(
+            f"{package}.{name}"
+            for package in PACKAGES
+            for name in import_module(f"planner.{package}").__all__
+        ),
+    ]
+
+    known = site.names()
+    assert [] == [name for name in public if f"planner.{name}" not in known]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        f"{package}.{name}"
-        for package in PACKAGES
-        for name in import_module(f"planner.{package}").__all__
-    ],
-)
-def test_each_name_of_its_packages_is_in_the_reference(
-    site: docs_site.Site, name: str
-) -> None:
-    """What `planner.solve` and its like offer."""
-    assert f"planner.{name}" in site.names()
-
-
+@pytest.mark.server
 def test_the_reference_begins_with_a_list_of_all_names(site: docs_site.Site) -> None:
     """Each leads to its entry."""
     listed = docs_site.parts(site.folder / "reference" / "index.html").links
@@ -121,6 +124,7 @@ def test_the_reference_begins_with_a_list_of_all_names(site: docs_site.Site) -> 
     ]
 
 
+@pytest.mark.server
 def test_fields_and_sources_are_in_the_reference(site: docs_site.Site) -> None:
     """With what their docstrings say."""
     place = site.names()["planner.Plan.max_concurrency_low"]
@@ -134,6 +138,7 @@ def test_fields_and_sources_are_in_the_reference(site: docs_site.Site) -> None:
     assert "The largest number of requests that vLLM processes at once" in page
 
 
+@pytest.mark.server
 def test_each_word_of_the_glossary_can_be_linked_to(site: docs_site.Site) -> None:
     """Terms, and arguments that plans do not count; a search leads to terms first."""
     anchors = docs_site.parts(site.folder / "glossary.html").anchors
@@ -150,6 +155,7 @@ def test_each_word_of_the_glossary_can_be_linked_to(site: docs_site.Site) -> Non
     assert '"kv cache":[[' in index
 
 
+@pytest.mark.server
 def test_each_command_is_in_the_reference(site: docs_site.Site) -> None:
     """With what it says to --help."""
     page = (site.folder / "reference" / "command-line.html").read_text("utf-8")
@@ -162,6 +168,7 @@ def test_each_command_is_in_the_reference(site: docs_site.Site) -> None:
     assert "--gpu GPU" in page
 
 
+@pytest.mark.server
 def test_each_engine_argument_is_in_the_reference(site: docs_site.Site) -> None:
     """With its flag, its text, and what it may be."""
     page = site.folder / "reference" / "arguments.html"
@@ -183,6 +190,7 @@ def _target(page: Path, link: str) -> tuple[Path, str]:
     return (page.parent / path).resolve() if path else page, unquote(parts.fragment)
 
 
+@pytest.mark.server
 def test_links_lead_to_pages_and_anchors(site: docs_site.Site) -> None:
     """Inside the site; what leaves it is https."""
     broken = []
@@ -205,6 +213,7 @@ def test_links_lead_to_pages_and_anchors(site: docs_site.Site) -> None:
     assert seen > 1000
 
 
+@pytest.mark.server
 def test_pages_load_nothing_from_elsewhere(site: docs_site.Site) -> None:
     """Scripts, styles, fonts and pictures lie beside the pages."""
     loaded = {
@@ -237,6 +246,7 @@ def test_files_of_the_repository_have_a_place_or_none() -> None:
     assert links.place_of(links.ROOT / "tests" / "security") is None
 
 
+@pytest.mark.server
 def test_links_out_of_the_site_are_readable(site: docs_site.Site) -> None:
     """A page is called by its title, a folder by its path, another file comes along."""
     kit = (site.folder / "workshop" / "README.html").read_text(encoding="utf-8")

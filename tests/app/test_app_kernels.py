@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.app_visits import (
+    PATIENCE_SECONDS,
     ask,
     children,
     eventually,
@@ -22,7 +23,10 @@ from tests.app_visits import (
 from tests.ui.servers import Served, health, served
 
 pytest.importorskip("voila")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks kernels")
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(sys.platform != "linux", reason="forks kernels"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +57,7 @@ def answer_of(socket) -> str:
     """Ask the kernel what it is, and return what it says."""
     socket.send(message("kernel_info_request", {}))
     while True:
-        heard = socket.recv(timeout=20)
+        heard = socket.recv(timeout=PATIENCE_SECONDS)
         if '"kernel_info_reply"' in heard:
             return heard
 
@@ -64,7 +68,7 @@ def end_of(socket) -> int:
 
     try:
         while True:
-            socket.recv(timeout=20)
+            socket.recv(timeout=PATIENCE_SECONDS)
     except ConnectionClosed as closed:
         return closed.rcvd.code
 

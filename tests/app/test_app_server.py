@@ -12,6 +12,7 @@ from tests.app_visits import ask, eventually, kernel_of, leave, visit
 from tests.ui.servers import Served, health, served
 
 pytest.importorskip("voila")
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")

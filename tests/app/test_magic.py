@@ -17,7 +17,7 @@ from planner.app.magic import next_words
 from tests.conftest import ROOT
 from tests.samples import samples_of
 
-PATIENCE = 60
+PATIENCE = 300
 QWEN = "Qwen/Qwen3-8B"
 
 
@@ -74,6 +74,7 @@ def kernel(tmp_path_factory) -> Iterator[Kernel]:
     manager.shutdown_kernel(now=True)
 
 
+@pytest.mark.server
 def test_a_plan_shows_itself(kernel) -> None:
     """The same flags as `vllm serve`; text for terminals, HTML for notebooks."""
     said = kernel.run(f"%plan {QWEN} --gpu H100 --max-model-len 32768")
@@ -83,6 +84,7 @@ def test_a_plan_shows_itself(kernel) -> None:
     assert "Fits" in data["text/html"]
 
 
+@pytest.mark.server
 def test_a_plan_is_a_value(kernel) -> None:
     """It may be assigned, and asked afterwards."""
     kernel.run(f"found = %plan {QWEN} --gpu L4 --enforce-eager")
@@ -92,6 +94,7 @@ def test_a_plan_is_a_value(kernel) -> None:
     )
 
 
+@pytest.mark.server
 def test_a_semicolon_keeps_the_plan_silent(kernel) -> None:
     """As it does for every expression in a notebook."""
     said = kernel.run(f"%plan {QWEN};")
@@ -100,6 +103,7 @@ def test_a_semicolon_keeps_the_plan_silent(kernel) -> None:
     assert "execute_result" not in said
 
 
+@pytest.mark.server
 def test_names_stand_for_variables_and_braces_for_json(kernel) -> None:
     """$name and {name} are whole words; JSON in quotes stays what it is."""
     kernel.run(f"model, card = {QWEN!r}, 'L40S'")
@@ -111,6 +115,7 @@ def test_names_stand_for_variables_and_braces_for_json(kernel) -> None:
     assert """--limit-mm-per-prompt '{"image": 1}'""" in shown
 
 
+@pytest.mark.server
 def test_a_plan_file_works_with_flags_beside_it(kernel) -> None:
     """Flags count instead of the file; its load is judged too."""
     written = (
@@ -125,6 +130,7 @@ def test_a_plan_file_works_with_flags_beside_it(kernel) -> None:
     assert "serves 8 of 8 at once" in said["execute_result"]["data"]["text/plain"]
 
 
+@pytest.mark.server
 def test_the_explorer_opens_on_the_plan(kernel) -> None:
     """--explore returns the widget instead of the plan."""
     said = kernel.run(f"%plan {QWEN} --gpu L4 --explore")
@@ -134,6 +140,7 @@ def test_the_explorer_opens_on_the_plan(kernel) -> None:
     assert "application/vnd.jupyter.widget-view+json" in shown["data"]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
@@ -161,6 +168,7 @@ def test_what_is_refused_is_one_sentence(kernel, line, sentence) -> None:
     assert sentence == kernel.sentence(f"%plan {line}")
 
 
+@pytest.mark.server
 def test_a_refusal_stops_the_cell(kernel) -> None:
     """What follows would work with an older plan."""
     kernel.run("after = 1")
@@ -169,6 +177,7 @@ def test_a_refusal_stops_the_cell(kernel) -> None:
     assert "1" == kernel.text("after")
 
 
+@pytest.mark.server
 def test_the_magic_documents_itself(kernel) -> None:
     """`%plan?` opens the pager with every flag."""
     (page,) = kernel.run("%plan?")["payload"]
@@ -180,6 +189,7 @@ def test_the_magic_documents_itself(kernel) -> None:
         assert "--explore" in told
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("typed", "offer"),
     [
@@ -204,6 +214,7 @@ def test_the_tab_key_completes(kernel, typed, offer) -> None:
     assert all(one.startswith(typed[: typed.rindex("%plan")]) for one in found)
 
 
+@pytest.mark.server
 def test_the_tab_key_offers_plan_s_words_only(kernel) -> None:
     """No names of Python between the GPUs; other lines are completed as before."""
     gpus = kernel.offered(f"%plan {QWEN} --gpu L")
@@ -213,6 +224,7 @@ def test_the_tab_key_offers_plan_s_words_only(kernel) -> None:
     assert "some_long_name" in kernel.offered("some_long_na")
 
 
+@pytest.mark.server
 def test_the_tab_key_completes_plan_files(kernel) -> None:
     """A path is left to IPython's own completion."""
     kernel.run("_ = open('short.yaml', 'w').close()")
@@ -220,6 +232,7 @@ def test_the_tab_key_completes_plan_files(kernel) -> None:
     assert "%plan -f short.yaml" in kernel.offered("%plan -f sho")
 
 
+@pytest.mark.server
 def test_unloading_takes_the_magic_back(kernel) -> None:
     """And loading again brings it once."""
     kernel.run("%unload_ext planner")
@@ -232,6 +245,7 @@ def test_unloading_takes_the_magic_back(kernel) -> None:
     assert sorted(set(found)) == sorted(found) != []
 
 
+@pytest.mark.server
 def test_the_page_on_notebooks_shows_what_its_cells_answer(kernel) -> None:
     """Each cell of docs/notebooks.md runs, and says what stands below it."""
     blocks = samples_of(ROOT / "docs" / "notebooks.md")
@@ -271,6 +285,7 @@ DOCKER = (
 )
 
 
+@pytest.mark.server
 def test_a_cell_shows_what_was_read_and_its_plan(kernel) -> None:
     """Text for terminals, HTML for notebooks; what was kept is named."""
     said = kernel.run(f"%%vllm --gpu L4\n{DOCKER}")
@@ -282,6 +297,7 @@ def test_a_cell_shows_what_was_read_and_its_plan(kernel) -> None:
     assert "pl-verdict" in data["text/html"]
 
 
+@pytest.mark.server
 def test_a_cell_is_a_value_with_its_plan(kernel) -> None:
     """The last value of the notebook: reading, plan, and no explanation of a start."""
     kernel.run(f"%%vllm --gpu H100\n{DOCKER}")
@@ -293,6 +309,7 @@ def test_a_cell_is_a_value_with_its_plan(kernel) -> None:
     )
 
 
+@pytest.mark.server
 def test_a_cell_without_a_gpu_says_what_to_give(kernel) -> None:
     """What was read is shown all the same."""
     said = kernel.run(f"%%vllm\nvllm serve {QWEN} --max-model-len 4096")
@@ -302,12 +319,14 @@ def test_a_cell_without_a_gpu_says_what_to_give(kernel) -> None:
     assert "Not planned: The text does not say on which GPU" in text
 
 
+@pytest.mark.server
 def test_a_cell_that_is_no_start_is_refused_in_a_sentence(kernel) -> None:
     """No traceback."""
     assert "No start of vLLM was found" in kernel.sentence("%%vllm\nwhat is this?")
     assert "`%%vllm?` helps" in kernel.sentence(f"%%vllm --gpux L4\n{DOCKER}")
 
 
+@pytest.mark.server
 def test_nothing_in_a_cell_is_run_or_replaced(kernel) -> None:
     """Neither the shell's substitutions nor the notebook's braces."""
     kernel.run("mark = 1")
@@ -319,6 +338,7 @@ def test_nothing_in_a_cell_is_run_or_replaced(kernel) -> None:
     assert "False" == kernel.text("__import__('os').path.exists('ran')")
 
 
+@pytest.mark.server
 def test_the_help_of_a_cell_names_its_options(kernel) -> None:
     """`%%vllm -h` prints it."""
     said = kernel.run("%%vllm -h\n ")

@@ -36,7 +36,7 @@ from tests.fake_run import (
 from tests.starts import STAND_IN
 
 ENDLESS_MINUTES = 1
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 300
 SMALL = {"dtype": "float32", "gpu_memory_utilization": 0.05, "max_model_len": 1024}
 NAMED = f"vLLM {NEWEST} on H100"
 installed = run_panel._installed

@@ -1,4 +1,8 @@
-"""Many confirmations on a Ray cluster: each runs once, whatever is killed."""
+"""Many confirmations on a Ray cluster: each runs once, whatever is killed.
+
+What loses workers, machines or the whole cluster takes minutes and runs at night;
+`test_cluster_agent.py` asks the same of a stand-in for Ray.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ from tests.ray_clusters import RefusingPython, add_node, cluster, worker_of
 from tests.starts import STAND_IN, a_plan, is_alive, wait_until
 
 SHARES = (0.3, 0.4)
-LONG = 300.0
+LONG = 1200.0
 """Seconds that a busy machine may take to start a worker; no test waits for them."""
 
 
@@ -102,6 +106,7 @@ class Call(threading.Thread):
         return self.sweep
 
 
+@pytest.mark.server
 @pytest.mark.usefixtures("vllm_stand_in")
 def test_figures_and_files_are_those_of_this_machine(
     machines, tiny_folder, tmp_path
@@ -141,23 +146,26 @@ def test_figures_and_files_are_those_of_this_machine(
     assert len(lines_of(file)) == 2
 
 
-def test_two_hundred_starts_run_once_each_and_together(
-    machines, tiny_folder, tmp_path, refusing
+@pytest.mark.server
+@pytest.mark.parametrize("many", [8, pytest.param(200, marks=pytest.mark.nightly)])
+def test_starts_run_once_each_and_together(
+    many, machines, tiny_folder, tmp_path, refusing
 ) -> None:
     """More than one at a time, as there are four CPUs and each takes one.
 
     A vLLM that refuses is a result: it is not started again.
     """
-    (refusing.folder / "seconds").write_text("0.1")
-    shares = [(200 + number) / 1000 for number in range(200)]
+    shares = [(200 + number) / 1000 for number in range(many)]
     plans = [a_plan(tiny_folder, share=share) for share in shares]
     file = tmp_path / "results.jsonl"
+    refusing.hold()
 
     call = Call(plans, file, address=machines.address, python=str(refusing.path))
-    call.join(600)
+    wait_until(lambda: len(refusing.begun()) >= 2, LONG)
+    refusing.go_on()
     sweep = call.over()
 
-    assert len(sweep) == 200
+    assert len(sweep) == many
     assert {row.outcome for row in sweep} == {"contradicted"}
     begun = [share for what, _, share in refusing.events() if what == "begin"]
     assert sorted(begun) == shares
@@ -166,6 +174,8 @@ def test_two_hundred_starts_run_once_each_and_together(
     assert 2 <= refusing.most_at_once() <= 4
 
 
+@pytest.mark.server
+@pytest.mark.nightly
 def test_a_worker_that_is_killed_is_made_up_for(
     machines, tiny_folder, tmp_path, refusing
 ) -> None:
@@ -203,6 +213,8 @@ def test_a_worker_that_is_killed_is_made_up_for(
     assert len(refusing.begun()) == 4
 
 
+@pytest.mark.server
+@pytest.mark.nightly
 def test_a_machine_that_goes_away_is_made_up_for(
     machines, tiny_folder, refusing
 ) -> None:
@@ -242,6 +254,8 @@ planner.confirm_many(plans, file, address=address, python=python, cpus=2,
 """
 
 
+@pytest.mark.server
+@pytest.mark.nightly
 def test_a_driver_that_is_killed_goes_on_where_it_was(
     machines, tiny_folder, tmp_path, refusing, root
 ) -> None:
@@ -282,6 +296,7 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(
     assert len(refusing.begun()) - before - (6 - len(done)) in (0, 1)
 
 
+@pytest.mark.server
 def test_a_plan_that_no_machine_has_room_for_says_so(machines, tiny_folder) -> None:
     """Instead of waiting for ever; the others are not held up.
 
@@ -304,6 +319,8 @@ def test_a_plan_that_no_machine_has_room_for_says_so(machines, tiny_folder) -> N
     assert started.problem.startswith(f"{os.uname().nodename}: /no/python does not")
 
 
+@pytest.mark.server
+@pytest.mark.nightly
 def test_a_cluster_that_vanishes_is_an_error_that_says_what_is_done(
     tiny_folder, tmp_path, refusing
 ) -> None:

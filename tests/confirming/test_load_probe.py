@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from planner.confirming.server import send_load
+from tests.starts import PATIENCE
 
 ASKED = {
     "num_requests": 3,
@@ -47,7 +48,7 @@ class Busy:
             self.prompts.append(prompt)
             self._at_work += 1
             until = self._num_asked + 3
-            self._asked.wait_for(lambda: self._num_asked >= until, timeout=20)
+            self._asked.wait_for(lambda: self._num_asked >= until, timeout=PATIENCE)
             self._at_work -= 1
 
 

@@ -15,6 +15,8 @@ REQUEST = (
     "INFO 04-22 01:47:55 [loggers.py:436] Engine 000: Avg prompt throughput: 123.4 "
     "tokens/s, Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.2%\n"
 )
+MOST_SECONDS = 60.0
+"""Of the processor, on the busiest machine: what grows with a square takes hours."""
 RUNS = (
     "1",
     "1,",
@@ -40,7 +42,7 @@ def test_long_runs_of_one_thing_take_no_time(run: str) -> None:
     with pytest.raises(planner.PlannerError):
         planner.read(run * (60_000 // len(run))).plan(gpu="not a GPU")
 
-    assert time.process_time() - before < 6
+    assert time.process_time() - before < MOST_SECONDS
 
 
 def test_a_log_of_fifty_megabytes_is_read_in_seconds() -> None:
@@ -49,7 +51,7 @@ def test_a_log_of_fifty_megabytes_is_read_in_seconds() -> None:
     before = time.process_time()
     reading = read_log(text)
 
-    assert time.process_time() - before < 5
+    assert time.process_time() - before < MOST_SECONDS
     assert reading.figures == read_log(LOG).figures
     assert reading.started
     assert reading.setting == read_log(LOG).setting
@@ -59,4 +61,4 @@ def test_a_line_of_twenty_megabytes_is_no_obstacle() -> None:
     """A collector that lost the line breaks."""
     before = time.process_time()
     assert read_log("9" * 20_000_000).figures == {}
-    assert time.process_time() - before < 5
+    assert time.process_time() - before < MOST_SECONDS

@@ -25,7 +25,7 @@ from tests.fake_nvml import Board, FakeDriver
 from tests.starts import STAND_IN, a_plan, confirm, descendants, is_alive, wait_until
 
 both_entry_points = pytest.mark.parametrize("entrypoint", ["serve", "llm"])
-pytestmark = pytest.mark.usefixtures("vllm_stand_in")
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("vllm_stand_in")]
 
 
 @both_entry_points

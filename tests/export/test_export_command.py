@@ -150,6 +150,17 @@ def parsed_again(plan: planner.Plan, release: str = NEWEST) -> planner.Plan:
     return planner.plan(model, gpu=plan.gpu, vllm_version=release, **parsed)
 
 
+def comes_back(plan: planner.Plan, release: str, name: str, value: Any) -> bool:
+    """Return whether a plan with one argument is the one that its line asks for.
+
+    What is given again as it was plans to the same figures: no second plan is made.
+    """
+    parsed = as_given(engine_arguments(release, shlex.split(plan.command())))
+    if repr(parsed) == repr({"model_tag": plan.name, name: value}):
+        return True
+    return figures(plan) == figures(parsed_again(plan, release))
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_each_argument_comes_back_from_each_release_s_own_parser(release):
     """Every argument with each plausible value, as far as the release has it."""
@@ -165,12 +176,10 @@ def test_each_argument_comes_back_from_each_release_s_own_parser(release):
             continue  # what this release does not have, or what is not modelled
         tried += 1
         try:
-            again = parsed_again(plan, release)
+            if not comes_back(plan, release, name, value):
+                wrong.append(f"{name}={value!r}: other figures <- {plan.command()}")
         except (NotParsed, PlannerError) as error:
             wrong.append(f"{name}={value!r}: {error} <- {plan.command()}")
-            continue
-        if figures(plan) != figures(again):
-            wrong.append(f"{name}={value!r}: other figures <- {plan.command()}")
 
     assert [] == wrong
     assert tried > 150
@@ -195,7 +204,7 @@ def test_other_kinds_of_models_come_back_too(model):
             except PlannerError:
                 continue
             tried += 1
-            if figures(plan) != figures(parsed_again(plan)):
+            if not comes_back(plan, NEWEST, name, value):
                 wrong.append(plan.command())
 
     assert [] == wrong

@@ -230,6 +230,7 @@ def test_slides_are_the_same_each_time(built: str) -> None:
     assert built == slides.build()
 
 
+@pytest.mark.server
 def test_a_class_is_measured() -> None:
     """One learner, lesson 1, as everybody's Run All: every cell timed, one kernel."""
     found = asyncio.run(classroom._round(1, 0.0, 1))

@@ -25,7 +25,7 @@ H100S = {"num_cpus": 16, "num_gpus": 8, "resources": {"accelerator_type:H100": 1
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Any]:
     """A head, and one machine that says it has eight H100."""
-    with started(num_cpus=2) as made:
+    with started(num_cpus=2, no_monitor=False) as made:
         add_node(made, **H100S)
         yield made
 
@@ -56,6 +56,7 @@ EIGHT = Node(name="a", cpus=16, gpus=8, accelerator_type="H100")
 EIGHT_MORE = NodeType(name="h100x8", cpus=16, gpus=8, accelerator_type="H100")
 
 
+@pytest.mark.server
 def test_a_cluster_tells_its_machines(machines) -> None:
     """And the pipeline is placed on them: two replicas of four GPUs; a third waits."""
     read_now = planner_ray.cluster(machines.address)
@@ -80,6 +81,7 @@ def test_a_cluster_tells_its_machines(machines) -> None:
     assert three.to_dict()["cluster"]["nodes"][0]["total"]
 
 
+@pytest.mark.server
 def test_the_command_asks_the_cluster(machines, capsys) -> None:
     """Nine replicas of one GPU on eight: eight go now, and rows flow."""
     words = "ray Qwen/Qwen3-8B --gpu H100 --accelerator-type H100 --concurrency 9"
@@ -91,6 +93,7 @@ def test_the_command_asks_the_cluster(machines, capsys) -> None:
     assert "8 of 8 H100 GPUs free" in out
 
 
+@pytest.mark.server
 def test_auto_finds_the_cluster_of_this_machine(machines, monkeypatch) -> None:
     """As Ray does it: from RAY_ADDRESS, else from what runs here."""
     monkeypatch.setenv("RAY_ADDRESS", machines.address)
@@ -118,6 +121,7 @@ def test_what_an_autoscaler_would_have_to_add() -> None:
     )
 
 
+@pytest.mark.server
 def test_a_replica_across_machines_needs_more_than_one_at_once() -> None:
     """Pipeline 2 x tensor 8 are 16 GPUs: no machine alone helps."""
     empty = a_cluster(Node(name="head", cpus=8), types=(EIGHT_MORE,))
@@ -188,6 +192,7 @@ def test_names_of_gpus_are_rays() -> None:
     assert types_in([{"GPU": 1}, {"accelerator_type:L4": 1, "CPU": 2}]) == ("L4",)
 
 
+@pytest.mark.server
 def test_nobody_answers() -> None:
     """A port where nobody listens is told at once, a wrong host too."""
     with socket.socket() as free:
@@ -197,6 +202,7 @@ def test_nobody_answers() -> None:
             cluster(address)
 
 
+@pytest.mark.server
 def test_somebody_else_answers() -> None:
     """A program that takes the connection and says nothing: bounded too."""
     with socket.socket() as mute:

@@ -15,7 +15,7 @@ from planner.app.widgets.reading_section import MARK, ReadingSection
 from tests.conftest import ROOT
 
 TEXTS = ROOT / "tests" / "data" / "texts"
-PATIENCE = 60
+PATIENCE = 300
 DOCKER = """\
 # ours
 docker run --gpus 2 -e HF_TOKEN=$TOKEN vllm/vllm-openai:v0.32.0 \\

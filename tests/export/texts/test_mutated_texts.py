@@ -17,7 +17,6 @@ TEXTS = [
     for path in sorted(FOLDER.iterdir())
     if path.suffix in (".sh", ".py", ".yaml", ".yml", ".txt")
 ]
-NUM_TEXTS = 5_000
 LONGEST_SENTENCE = 700
 PIECES = (
     *("'", '"', "\\", "\n", "`", "$(", "$(touch ran)", ")", "{", "}", "[", "]", "\0"),
@@ -71,8 +70,9 @@ def read_or_sentence(text: str) -> planner.Reading | str:
         return str(error)
 
 
+@pytest.mark.parametrize("many", [500, pytest.param(5_000, marks=pytest.mark.nightly)])
 def test_a_mutated_text_gives_inputs_or_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No other exception, and no program that a text names has run."""
     monkeypatch.chdir(tmp_path)
@@ -80,7 +80,7 @@ def test_a_mutated_text_gives_inputs_or_a_sentence(
     monkeypatch.setattr(os, "system", None)
     random = Random(22)
     num_read = 0
-    for number in range(NUM_TEXTS):
+    for number in range(many):
         text = mutated(TEXTS[number % len(TEXTS)], random)
         found = read_or_sentence(text)
         if isinstance(found, str):
@@ -91,7 +91,7 @@ def test_a_mutated_text_gives_inputs_or_a_sentence(
             found.to_dict()
             change_and_read_again(found)
 
-    assert num_read > NUM_TEXTS / 5  # YAML seldom survives a cut
+    assert num_read > many / 5  # YAML seldom survives a cut
     assert list(tmp_path.iterdir()) == []
 
 
