@@ -89,7 +89,8 @@ def test_a_mutated_text_gives_inputs_or_a_sentence(
         else:
             num_read += 1
             found.to_dict()
-            change_and_read_again(found)
+            if number % 10 == 0:  # each is read twice more
+                change_and_read_again(found)
 
     assert num_read > many / 5  # YAML seldom survives a cut
     assert list(tmp_path.iterdir()) == []
