@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -38,6 +39,11 @@ def test_visitors_who_left_are_forgotten(monkeypatch) -> None:
         rate.wait(str(number), 10.0 * number)
 
     assert len(rate._due) <= 100
+
+
+def ran(test: Coroutine[Any, Any, Any]) -> Any:
+    """Run a test of the desk; one that waits for what never comes fails."""
+    return asyncio.run(asyncio.wait_for(test, 120))
 
 
 class Slow:
@@ -88,7 +94,7 @@ def test_one_visitor_leaves_a_process_to_the_others() -> None:
         assert len(log) == 4
         return before
 
-    assert ["a0", "b0"] == asyncio.run(run())
+    assert ["a0", "b0"] == ran(run())
 
 
 def test_more_than_may_wait_are_turned_away() -> None:
@@ -108,7 +114,7 @@ def test_more_than_may_wait_are_turned_away() -> None:
         await desk.answer("new", "")
         assert not desk._here
 
-    asyncio.run(run())
+    ran(run())
 
 
 def test_the_time_to_wait_is_part_of_the_limit(monkeypatch) -> None:
@@ -128,7 +134,7 @@ def test_the_time_to_wait_is_part_of_the_limit(monkeypatch) -> None:
         await asyncio.gather(*held)
         assert (["a", "b"], {}) == (log, desk._here)
 
-    asyncio.run(run())
+    ran(run())
 
 
 def test_a_long_question_makes_room_for_another_visitor(monkeypatch) -> None:
@@ -153,7 +159,7 @@ def test_a_long_question_makes_room_for_another_visitor(monkeypatch) -> None:
         assert not desk._here
         assert not desk._waiting
 
-    asyncio.run(run())
+    ran(run())
 
 
 def desk_processes(desk: Desk) -> int:
@@ -180,7 +186,7 @@ def test_who_took_less_of_the_processor_goes_first() -> None:
         await asyncio.gather(*held)
         return log
 
-    assert ["a", "b", "new", "greedy"] == asyncio.run(run())
+    assert ["a", "b", "new", "greedy"] == ran(run())
 
 
 def test_one_who_leaves_is_dropped_and_counted() -> None:
@@ -203,7 +209,7 @@ def test_one_who_leaves_is_dropped_and_counted() -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
         assert not desk._here
 
-    asyncio.run(run())
+    ran(run())
 
 
 def test_processor_time_is_paid_back_at_an_even_pace() -> None:
@@ -234,7 +240,7 @@ def test_a_question_that_takes_too_long_ends_its_process(monkeypatch) -> None:
         assert first is process._process
         assert await ended(process) < 0
 
-    asyncio.run(run())
+    ran(run())
 
 
 def test_a_process_that_ended_by_itself_is_replaced() -> None:
@@ -248,4 +254,4 @@ def test_a_process_that_ended_by_itself_is_replaced() -> None:
         assert 200 == (await process.answer(QUESTION))[0]
         assert await ended(process) < 0
 
-    asyncio.run(run())
+    ran(run())

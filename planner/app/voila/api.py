@@ -322,7 +322,8 @@ class PlanHandler(ProgramHandler):
         except TimeoutError:
             self._refuse(
                 HTTPStatus.GATEWAY_TIMEOUT,
-                f"There was no answer within {LONGEST_SECONDS:.0f} seconds.",
+                f"There was no answer in time: {LONGEST_SECONDS:.0f} seconds, or "
+                f"{PATIENCE_SECONDS:.0f} of work while others wait.",
             )
         except ConnectionError:
             self._refuse(

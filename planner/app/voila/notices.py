@@ -38,9 +38,9 @@ CROWDED = Notice(
 REFUSED = Notice(
     title="open it with its start address",
     heading="This planner belongs to whoever started it",
-    text="Open the address that it printed when it was started, which contains the "
-    "token. If this browser did so before, and you followed a link on another site, "
-    "open this address again.",
+    text="Open the address with the token that it printed when it was started, or "
+    "that is in the file which it named. If this browser did so before, and you "
+    "followed a link on another site, open this address again.",
     retries=False,
 )
 BY_NGINX = {
