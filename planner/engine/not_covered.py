@@ -71,7 +71,7 @@ NOT_COVERED = tuple(listed for listed, *_ in _KINDS)
 """The kinds, as a list of devices to choose from names them."""
 _NVIDIA = "nvidia|geforce|quadro|tesla|rtx|gtx"
 _IN_PROSE = re.compile(
-    r"(?:(?<![\w./-])|(?<=/)|(?<=-)(?=rocm|tpu|xpu|hpu|gaudi|ascend|neuron))(?P<name>(?:"
+    r"(?:(?<![\w./-])|(?<=[/-])(?=rocm|tpu|xpu|[hn]pu|gaudi|ascend|neuron))(?P<name>(?:"
     + "|".join(words for _, words, *_ in _KINDS)
     + r")(?:[ -](?:max|ultra|pro|air|mini|studio|xtx?|gre|silicon|gpu|card|chip"
     r"|[a-z]{1,2}\d{1,4}[a-z]?|\d{1,4}[a-z]?)(?!\w)|\.com/gpu)*)s?(?!\w)",

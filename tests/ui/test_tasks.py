@@ -246,6 +246,7 @@ def test_eight_bits_against_sixteen(visitor) -> None:
 def test_a_command_that_somebody_sent(visitor) -> None:
     """Pasted as it stands: two GPUs, whether it starts, and how much is left."""
     visitor.paste(COMMAND)
+    visitor.sees(".planner-open", "GPU")  # which it does not name
     visitor.choose("GPU", "^H100,")
 
     visitor.sees(".pl-subject", "Qwen/Qwen3-14B on 2 x H100")
@@ -260,6 +261,7 @@ def test_a_crash(visitor) -> None:
     said = planner.plan("Qwen/Qwen3-32B", gpu="H100", max_model_len=40_960).error
     text = f"$ vllm serve Qwen/Qwen3-32B\nValueError: {said.message}"
     visitor.paste(text)
+    visitor.sees(".planner-open", "GPU")
     visitor.choose("GPU", "^H100,")
 
     fix = planner.read(text).explain("H100").fixes[0]

@@ -80,6 +80,7 @@ def told_around(start: Start, text: str) -> Start:
     )
 
 
+@lru_cache(maxsize=1)  # of a text with many starts, each asks
 def why_not_planned(text: str) -> str:
     """Return why the device of a text is none to plan for; empty: it names none.
 

@@ -121,8 +121,7 @@ def _with_device(reading: Reading) -> Reading:
     is_long_log = reading.log is not None and not is_note(reading.given)
     if reading.gpu is not None or is_long_log or reading.kind in _WITHOUT_DEVICE:
         return reading
-    others = reading.given.replace(reading.model or "\0", " ")
-    return without_gpu(reading, why_not_planned(others))
+    return without_gpu(reading, why_not_planned(reading.given))
 
 
 def _chosen(found: Sequence[Found], start: int, given: str) -> Reading:
