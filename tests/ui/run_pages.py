@@ -13,8 +13,9 @@ ASK = "Ask vLLM (no GPU needed)"
 
 
 _ARRIVED = """() => Promise.allSettled(document.getAnimations()
-  .filter(one => Number.isFinite(one.effect.getComputedTiming().endTime))
-  .map(one => one.finished))"""
+  .filter(one => one.playState === 'running')
+  .filter(one => Number.isFinite(one.effect?.getComputedTiming().endTime))
+  .map(one => one.finished)).then(() => null)"""
 
 
 def open_in_lab(browser, address: str, notebook: Path, **options):

@@ -138,11 +138,8 @@ def test_a_panel_opens_by_key_and_stays_open_while_values_change(
     focused = panel.locator("summary").evaluate("n => n === document.activeElement")
     enter(page, "max_num_seqs", "64")
     page.locator(".planner-command code", has_text="64").wait_for()
-    page.wait_for_function(
-        "([node, before]) => node.innerText !== before",
-        arg=[panel.element_handle(), before],
-    )
 
+    assert eventually(lambda: panel.inner_text() != before)
     assert focused
     assert panel.get_attribute("open") is not None
 

@@ -109,16 +109,14 @@ def test_the_bar_is_twice_as_tall_as_before(browser, app) -> None:
 
 NOTE_GHOST = """() => {
   const picture = document.querySelector('.planner-picture');
-  window.ghost = new Promise((done) => {
-    const watcher = new MutationObserver(() => {
-      const change = picture.querySelector('.pm-change');
-      if (!change) return;
-      watcher.disconnect();
-      done([change.textContent, picture.querySelectorAll('.pm-ghost').length,
-        picture.getAnimations({ subtree: true }).length]);
-    });
-    watcher.observe(picture, { childList: true, subtree: true });
+  const watcher = new MutationObserver(() => {
+    const change = picture.querySelector('.pm-change');
+    if (!change) return;
+    watcher.disconnect();
+    window.noted = [change.textContent, picture.querySelectorAll('.pm-ghost').length,
+      picture.getAnimations({ subtree: true }).length];
   });
+  watcher.observe(picture, { childList: true, subtree: true });
 }"""
 """It may be gone before a busy machine asks for it."""
 
@@ -134,7 +132,7 @@ def test_the_ghost_shows_the_plan_before_until_the_reader_rests(
     entry = page.get_by_role("textbox", name="gpu_memory_utilization")
     entry.fill("0.85")
     entry.press("Enter")
-    said, outlines, moving = page.evaluate("window.ghost")
+    said, outlines, moving = page.wait_for_function("window.noted").json_value()
     page.locator(".pm-change").wait_for(state="detached")
     left = page.locator(".pm-ghost").count()
     page.context.close()
@@ -208,14 +206,12 @@ PLOTLYS_OWN = """() => document.querySelector(
 CHART = ".planner-answer .js-plotly-plot"
 """A pointer over it makes plotly draw at once what is on the screen."""
 NOTE_MOVE = f"""() => {{
-  window.moved = new Promise((done) => {{
-    const watcher = new MutationObserver(() => {{
-      watcher.disconnect();
-      done([({OUTLINES})(), ({PLOTLYS_OWN})()]);
-    }});
-    const bars = document.querySelector('.planner-answer .barlayer');
-    watcher.observe(bars, {{ attributes: true, childList: true, subtree: true }});
+  const watcher = new MutationObserver(() => {{
+    watcher.disconnect();
+    window.noted = [({OUTLINES})(), ({PLOTLYS_OWN})()];
   }});
+  const bars = document.querySelector('.planner-answer .barlayer');
+  watcher.observe(bars, {{ attributes: true, childList: true, subtree: true }});
 }}"""
 
 
@@ -232,7 +228,7 @@ def test_bars_that_a_step_moves_are_where_plotly_draws_them(browser, app, name) 
     known = page.evaluate(PLOTLYS_OWN)
     page.evaluate(NOTE_MOVE)
     page.get_by_role("slider", name="gpu_memory_utilization").first.press("ArrowLeft")
-    moved, still = page.evaluate("window.moved")
+    moved, still = page.wait_for_function("window.noted").json_value()
     page.wait_for_function(
         f"known => ({PLOTLYS_OWN})().join() !== known", arg=",".join(map(str, known))
     )

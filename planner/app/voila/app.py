@@ -255,6 +255,8 @@ def _config(options: Options, folder: Path) -> Config:
         per_network=options.per_network,
         kernel_folder=str(folder if options.published else Path.cwd()),
         ends_at_once=options.published,
+        # A busy machine may take its owner's browser long to load a page.
+        arrive_seconds=30 if options.published else 120,
         lost_seconds=60 if options.published else 600,
         # An unused page gives its place to others; on one's own machine it stays.
         cull_idle_timeout=_CULL_SECONDS if options.published else 0,
