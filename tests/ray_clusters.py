@@ -18,8 +18,8 @@ TRIES = 4
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_prestart_worker_first_driver": "0",
-    # A busy machine starts nodes, agents and workers slowly, and hears of them late; one
-    # that is killed refuses connections, which Ray notices all the same.
+    # A busy machine starts all of it slowly, and hears of it late; what is killed
+    # refuses connections, which Ray notices all the same.
     "RAY_raylet_start_wait_time_s": "300",
     "RAY_agent_register_timeout_ms": "600000",
     "RAY_worker_register_timeout_seconds": "600",
