@@ -18,8 +18,12 @@ TRIES = 4
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_prestart_worker_first_driver": "0",
-    # A busy machine starts a node slowly.
-    "RAY_raylet_start_wait_time_s": "60",
+    # A busy machine starts all of it slowly, and hears of it late; what is killed
+    # refuses connections, which Ray notices all the same.
+    "RAY_raylet_start_wait_time_s": "300",
+    "RAY_agent_register_timeout_ms": "600000",
+    "RAY_worker_register_timeout_seconds": "600",
+    "RAY_health_check_timeout_ms": "120000",
 }
 SMALL = {
     "num_cpus": 0,

@@ -31,8 +31,10 @@ QUIET = {
     # It tries a group that was not placed again soon.
     "RAY_gcs_create_placement_group_retry_min_interval_ms": "10",
     "RAY_gcs_create_placement_group_retry_max_interval_ms": "40",
-    # A busy machine starts a node slowly.
-    "RAY_raylet_start_wait_time_s": "180",
+    # A busy machine starts a node and its agents slowly, and hears late of both.
+    "RAY_raylet_start_wait_time_s": "300",
+    "RAY_agent_register_timeout_ms": "600000",
+    "RAY_health_check_timeout_ms": "120000",
 }
 
 
