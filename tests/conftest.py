@@ -37,6 +37,9 @@ _OWN_SETTINGS = "_hypothesis_internal_use_settings"
 # Jupyter warns about its old folders until this is said; kernels inherit it.
 os.environ["JUPYTER_PLATFORM_DIRS"] = "1"
 
+# Text is folded for the width that this says; workers of xdist are told the terminal's.
+os.environ.pop("COLUMNS", None)
+
 # What this machine's user has measured must not change a test; servers inherit it.
 _DATA = tempfile.mkdtemp(prefix="planner-tests-")
 atexit.register(shutil.rmtree, _DATA, ignore_errors=True)

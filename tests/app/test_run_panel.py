@@ -200,7 +200,7 @@ PASTED = (
 
 def test_what_a_pasted_text_may_run_is_named_and_waits_for_a_tick() -> None:
     """Neither Run nor Ask vLLM starts before; another text takes the tick away."""
-    explorer = Explorer()
+    explorer = Explorer(gpu="H100")
     explorer.results.tabs.choose("run")
     opened = explorer.results.run.panel
     hidden = opened.consent.layout.display

@@ -252,6 +252,7 @@ def test_what_a_pasted_text_may_run_waits_for_a_tick(browser, app, marks) -> Non
     page.goto(app)
     page.locator("[data-tab=run]").wait_for(state="attached")
     page.locator(".planner-paste textarea").first.fill(FOREIGN)
+    page.locator(".planner-open select").select_option("H100")
     run_pages.open_panel(page)
     named = page.locator(".planner-run-consent")
     named.wait_for()
