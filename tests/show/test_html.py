@@ -152,7 +152,7 @@ def test_what_is_written_is_html() -> None:
 
 def test_no_html_is_written_by_hand() -> None:
     """Text with tags in it is a docstring, a chart's, or a mistake."""
-    # Models have tokens that look like tags, and so have Python's types, which vLLM names.
+    # Models have tokens that look like tags; vLLM's refusals name Python's types.
     others = (
         ROOT / "planner/confirming/dry/alone",
         ROOT / "planner/engine/human_numbers.py",
