@@ -10,6 +10,7 @@ import argparse
 import re
 import shlex
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ def test_shell_is_understood_and_names_what_is_there(
         if Path(words[0]).name != "planner":
             check_words(words)
         elif words[1] in SERVES:
-            cli.refuse_unknown(cli.build_parser().parse_known_args(words[1:])[1], "")
+            cli.refuse_unknown(parser().parse_known_args(words[1:])[1], "")
         else:
             assert cli.FITS == cli.main(words[1:]), capsys.readouterr().out
 
@@ -262,22 +263,26 @@ def test_commands_in_sentences_have_flags_that_are_known() -> None:
     assert [] == unknown
 
 
+parser = cache(cli.build_parser)
+"""Made once, not for each command."""
+
+
 def is_known(words: list[str]) -> bool:
     """Whether the parser of a command, and of its question, has each flag."""
-    parser = cli.build_parser()
+    made = parser()
     flags = {word.partition("=")[0] for word in words if word.startswith("--")}
     for word in words:
         choices = [
             action.choices
-            for action in parser._actions
+            for action in made._actions
             if isinstance(action, argparse._SubParsersAction)
         ]
         if not choices:
             break
         if word not in choices[0]:
             return False
-        parser = choices[0][word]
-    return flags <= set(parser._option_string_actions)
+        made = choices[0][word]
+    return flags <= set(made._option_string_actions)
 
 
 def test_the_folders_that_contributors_are_shown_are_there() -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import shlex
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -15,6 +16,9 @@ from planner.engine.settings import EngineSettings, command, settings_from
 from planner.errors import PlannerError
 from planner.export.values import checked, from_text, to_text
 from tests.rows import each_row
+
+parser = cache(build_parser)
+"""With every engine argument; made once, not for each example."""
 
 
 def test_an_unknown_argument_names_the_nearest_one() -> None:
@@ -130,7 +134,7 @@ def test_a_command_says_what_was_typed(engine_args: dict[str, object]) -> None:
     """Parsing the line again gives the same settings."""
     settings = settings_from(engine_args)
     words = shlex.split(command("org/model", settings))
-    options = vars(build_parser().parse_args(["plan", *words[2:]]))
+    options = vars(parser().parse_args(["plan", *words[2:]]))
     start = ("run", "file", "model", "gpu", "vllm_version", "entrypoint", "json")
     for name in start:
         options.pop(name)
@@ -150,9 +154,7 @@ def test_every_list_of_names_is_read_alike(name) -> None:
     """From Python, from a link of either kind, and from the command line."""
     from_python = settings_from({name: ["a", "b"]})
     options = vars(
-        build_parser().parse_args(
-            ["plan", "m", f"--{name.replace('_', '-')}", "a", "b"]
-        )
+        parser().parse_args(["plan", "m", f"--{name.replace('_', '-')}", "a", "b"])
     )
 
     assert ("a", "b") == getattr(from_python, name)
