@@ -34,6 +34,7 @@ LEFT_OUT = {
     "test": "decides over a change, so that it runs for each",
     "gate": "a part of `make test`",
     "nightly": "it runs this",
+    "mutants": "an hour; `make nightly` runs it itself",
     "test-vllm": "installs 3.7 GB; run by .ci/run",
     "test-dry": "installs 10 GB",
     "release": "installs 10 GB",
