@@ -22,7 +22,7 @@ from tests.solutions import (
     start,
 )
 
-EXAMPLES = settings(max_examples=30, deadline=None)
+EXAMPLES = settings(max_examples=15, deadline=None)
 
 
 def possible(find, *arguments, **named):
@@ -137,7 +137,7 @@ def test_the_smallest_kv_cache_serves_and_one_byte_less_does_not(
         assert not is_served(found.next_plan, load or length_of(found.next_plan))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(model=models, gpu=gpus, load=st.one_of(st.none(), loads))
 def test_the_fewest_gpus_serve_and_no_layout_of_one_less_does(model, gpu, load):
     """Every layout of one GPU less, planned by hand, fails."""
