@@ -126,7 +126,6 @@ def own() -> Iterator[Own]:
             patched.setenv(name, str(place))
         patched.setenv("PLANNER_DATA_DIR", str(place / "data"))
         with served(place, "--pool=1") as running:
-            running.log.chmod(0o600)  # this test's, and the start address is in it
             owner = {"Cookie": cookie(running.address)}
             page = ask(running.address, "/", headers=owner)
             found = re.search(rb'"kernelId": "([0-9a-f-]+)"', page.body)
@@ -175,9 +174,13 @@ def test_no_file_or_process_shows_the_token(own: Own) -> None:
     assert not {str(one / "environ") for one in processes} & set(readable)
     names = [Path(path).name for path in readable]
     assert not [one for one in names if re.match(r"(jpserver|kernel)-.*json$", one)]
-    # The control: the owner's token is in the owner's own file.
+    # The control: the owner's token is in the file that the log names, and not in it.
     token = start_address(own.served.address).partition("=")[2]
-    assert token in own.served.log.read_text()
+    told = own.served.log.read_text()
+    (kept,) = re.findall(r"only you can read: (.+)", told)
+    assert kept not in readable
+    assert token in Path(kept).read_text()
+    assert token not in told
 
 
 def ends_of(processes: set[int]) -> tuple[list[str], list[int]]:

@@ -179,14 +179,14 @@ def test_the_panel_is_accessible_in_the_dark_theme(page) -> None:
     change = "theme => jupyterapp.commands.execute('apputils:change-theme', { theme })"
     dark, light = (f"body[data-jp-theme-light={value}]" for value in ("false", "true"))
     page.evaluate(change, "JupyterLab Dark")
-    page.locator(dark).wait_for()
+    page.locator(dark).wait_for(state="attached")
     before = run_pages.violations(page, ".planner-explorer")
     run_pages.press(page, "Run")
     run_pages.wait_for_stage(page, "Confirmed")
     page.locator(BARS).first.wait_for(state="attached")
     after = run_pages.violations(page, ".planner-run")
     page.evaluate(change, "JupyterLab Light")
-    page.locator(light).wait_for()
+    page.locator(light).wait_for(state="attached")
 
     assert before == []
     assert after == []

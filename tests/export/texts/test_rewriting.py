@@ -22,6 +22,7 @@ FOLDER = Path(__file__).parents[2] / "data/texts"
 TEXTS = {
     path.name: path.read_text(encoding="utf-8")
     for path in sorted(FOLDER.iterdir())
+    if path.is_file()
     if path.name not in ("commands.json", "manifests.json")
 }
 CHANGES: tuple[dict[str, Any], ...] = (
