@@ -20,9 +20,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import planner  # noqa: E402
-from tests.export.texts.test_mutated_texts import NUM_TEXTS, TEXTS, mutated  # noqa: E402
+from tests.export.texts.test_mutated_texts import TEXTS, mutated  # noqa: E402
 
 LIMIT_MS, LIMIT_MB = 200.0, 100.0
+NUM_TEXTS = 5_000
 _MB = 1_000_000
 _LONG = 64_000
 
