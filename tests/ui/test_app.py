@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.app_visits import in_the_end
+from tests.app_visits import eventually, in_the_end
 from tests.ui.servers import status
 
 pytestmark = pytest.mark.browser
@@ -73,13 +73,21 @@ def expect_default(page, number: str) -> None:
 
 
 def reset(page) -> None:
-    """Take back what a test set, and wait for the first plan."""
-    page.evaluate(
-        "[...document.querySelectorAll('.pc-reset')].filter(one => !one.hidden)"
-        ".forEach(one => one.click())"
-    )
+    """Take back what a test set, and wait for the first plan.
+
+    The buttons come in a message of their own, after the command.
+    """
     plain = re.compile(r"^vllm serve meta-llama/Llama-3.1-8B-Instruct\s*$")
-    page.locator(".pl-command code", has_text=plain).wait_for()
+    line = page.locator(".pl-command code", has_text=plain)
+
+    def is_plain() -> bool:
+        page.evaluate(
+            "[...document.querySelectorAll('.pc-reset')].filter(one => !one.hidden)"
+            ".forEach(one => one.click())"
+        )
+        return line.count() > 0
+
+    assert eventually(is_plain)
     page.locator("[role=alert]").first.wait_for(state="detached")
 
 
