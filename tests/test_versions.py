@@ -95,7 +95,7 @@ def test_the_run_of_one_environment_leaves_the_other_rows_as_they_are() -> None:
     row = ["app-lowest", "3.11", "8.1.9", "2.0.3", "5.24.0", "1.0.0", "0.5.13", "app"]
     page = text("docs/releasing.md")
     others = [line for line in page.splitlines() if not line.startswith("| app-lowest")]
-    written = versions.with_rows(page, [row]).splitlines()
+    written = versions.page_with(page, [row]).splitlines()
 
     assert f"| {' | '.join(row)} |" in written
     assert others == [line for line in written if not line.startswith("| app-lowest")]

@@ -10,7 +10,6 @@ machine cannot run, keeps its row.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import time
@@ -19,9 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools.page_table import with_rows  # noqa: E402
+
 PAGE = ROOT / "docs" / "nightly.md"
-BEGIN, END = "<!-- nightly: begin -->\n", "<!-- nightly: end -->\n"
-HEAD = ("part", "what it looks for", "last passed", "commit", "minutes")
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile")
 
 
@@ -106,7 +107,7 @@ def main() -> int:
 
 
 def _listed() -> str:
-    return ", ".join(part.name for part in PARTS)
+    return ", ".join(map(_name, PARTS))
 
 
 def _passed(part: Part) -> bool:
@@ -115,13 +116,18 @@ def _passed(part: Part) -> bool:
     now = datetime.now(UTC)
     words = [word.format(day=now.strftime("%Y%m%d")) for word in part.command]
     before = time.monotonic()
-    done = subprocess.run(words, cwd=ROOT, check=False, env=dict(os.environ))
+    done = subprocess.run(words, cwd=ROOT, check=False)
     minutes = (time.monotonic() - before) / 60
     if done.returncode:
         return False
     row = (part.name, part.looks_for, f"{now:%Y-%m-%d}", _commit(), f"{minutes:.0f}")
-    PAGE.write_text(with_row(PAGE.read_text(encoding="utf-8"), row), encoding="utf-8")
+    page = with_rows(PAGE.read_text("utf-8"), "nightly", [row], map(_name, PARTS))
+    PAGE.write_text(page, encoding="utf-8")
     return True
+
+
+def _name(part: Part) -> str:
+    return part.name
 
 
 def _commit() -> str:
@@ -133,21 +139,6 @@ def _commit() -> str:
         stdout=subprocess.PIPE,
     )
     return told.stdout.strip()
-
-
-def with_row(page: str, row: tuple[str, ...]) -> str:
-    """Return the page with this row in its table, a row for each part."""
-    before, rest = page.split(BEGIN)
-    table, after = rest.split(END)
-    rows = {
-        cells[0]: cells
-        for line in table.splitlines()[2:]
-        if (cells := tuple(cell.strip() for cell in line[1:-1].split("|")))
-    } | {row[0]: row}
-    never = {part.name: (part.name, part.looks_for, "never", "", "") for part in PARTS}
-    lines = [HEAD, ("---",) * len(HEAD), *(rows.get(k, v) for k, v in never.items())]
-    text = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-    return f"{before}{BEGIN}{text}{END}{after}"
 
 
 if __name__ == "__main__":

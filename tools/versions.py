@@ -25,9 +25,12 @@ from hashlib import sha256
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools.page_table import table, with_rows  # noqa: E402
+
 BUILD = ROOT / "build" / "versions"
 PAGE = ROOT / "docs" / "releasing.md"
-BEGIN, END = "<!-- versions: begin -->\n", "<!-- versions: end -->\n"
 CORE = ("tests/planning", "tests/engine")
 VIEWS = (
     *("tests/show", "tests/app/widgets", "tests/app/test_widgets.py"),
@@ -47,6 +50,7 @@ COLAB = (
 # pandas before 2.2.2 is built for numpy 1, and does not say so.
 OF_LOWEST = "numpy<2\n"
 NAMED = ("ipywidgets", "pandas", "plotly", "huggingface_hub", "voila")
+HEAD = ("environment", "Python", *NAMED, "result")
 # Libraries of years ago warn of what the newest Pythons deprecate.
 QUIET = (
     *("-W", "ignore::DeprecationWarning", "-W", "ignore::ResourceWarning"),
@@ -142,8 +146,8 @@ def main() -> int:
         if not options.only or environment.name in options.only:
             rows.append(result(environment, wheel))
             text = PAGE.read_text(encoding="utf-8")
-            PAGE.write_text(with_rows(text, rows), encoding="utf-8")
-    print(write_table(rows))
+            PAGE.write_text(page_with(text, rows), encoding="utf-8")
+    print(table(HEAD, rows))
     return int(any("failed" in cell for row in rows for cell in row))
 
 
@@ -357,24 +361,9 @@ def run(*words: str, env: dict[str, str] | None = None) -> None:
     subprocess.run(words, cwd=ROOT, check=True, env=os.environ | (env or {}))
 
 
-def write_table(rows: list[list[str]]) -> str:
-    """Return the rows as a table of Markdown."""
-    head = ["environment", "Python", *NAMED, "result"]
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-
-def with_rows(page: str, rows: list[list[str]]) -> str:
+def page_with(page: str, rows: list[list[str]]) -> str:
     """Return the page on releases with these rows in its table, in their own order."""
-    before, rest = page.split(BEGIN)
-    table, after = rest.split(END)
-    kept = [
-        [cell.strip() for cell in line[1:-1].split("|")]
-        for line in table.splitlines()[2:]
-    ]
-    found = {row[0]: row for row in (*kept, *rows)}
-    known = [found[one.name] for one in ENVIRONMENTS if one.name in found]
-    return f"{before}{BEGIN}{write_table(known)}{END}{after}"
+    return with_rows(page, "versions", rows, [one.name for one in ENVIRONMENTS])
 
 
 if __name__ == "__main__":
