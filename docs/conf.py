@@ -28,6 +28,7 @@ version = release
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "tools.docs_site.changes",
     "tools.docs_site.command_line",
     "tools.docs_site.docstrings",
     "tools.docs_site.engine_arguments",

@@ -65,15 +65,6 @@ class RefusedArgument(Refused):
     """
 
 
-class RefusedSince(Refused):
-    """A setting that vLLM refuses since a release; how older ones act is unknown."""
-
-    def __init__(self, message: str, since: tuple[int, int, int]) -> None:
-        """Store the message and the first release that refuses the setting."""
-        super().__init__(message)
-        self.since = since
-
-
 def deprecated(old: str, new: str, *, stacklevel: int = 3) -> None:
     """Warn that a name, argument or flag goes with the next release.
 

@@ -20,13 +20,17 @@ _VERSION = re.compile(rf"\b{re.escape(NEWEST)}\b")
 # What vLLM said of one release itself; it stays when another is the newest.
 ABOUT = {
     "planner/models/drafts/dflash.py",
+    "planner/models/drafts/head_shapes.py",
     "planner/models/quantization/methods.py",
     "tools/recipes_page.py",
 }
 
 
 def _literals(path: Path) -> Iterator[str]:
-    """Yield strings of a file that name the newest release; no docstrings."""
+    """Yield strings of a file that name the newest release.
+
+    Docstrings and what a `Change` says of the release it is about do not count.
+    """
     text = path.read_text(encoding="utf-8")
     if not _VERSION.search(text):
         return
@@ -36,6 +40,14 @@ def _literals(path: Path) -> Iterator[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call):
+            is_change = ast.unparse(call.func) == "Change"
+            texts |= {
+                id(keyword.value)
+                for keyword in call.keywords
+                if is_change or keyword.arg == "source"
+            }
     for node in ast.walk(tree):
         value = node.value if isinstance(node, ast.Constant) else None
         if isinstance(value, str) and id(node) not in texts and _VERSION.search(value):

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from planner.engine.releases.shared import SUBTRACTS_CONSUMED
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
@@ -97,7 +99,7 @@ def missing_gib(start: Start) -> float | None:
     peak, kv = start.logged("activation_gib"), start.logged("available_kv_gib")
     if peak is not None:
         planned = start.line_gib("peak activation")
-        if start.run.release.subtracts_consumed:
+        if start.run.release.has(SUBTRACTS_CONSUMED):
             planned += start.line_gib("CUDA graphs")
         return peak - planned
     if kv is None:

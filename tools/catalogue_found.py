@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from planner.data import DATA
-from planner.errors import PlannerError, Refused, RefusedSince
+from planner.engine.releases.change import RefusedSince
+from planner.errors import PlannerError, Refused
 from planner.models.families.reading import read
 from planner.models.files import ModelFiles
 from planner.models.recordings import config_key

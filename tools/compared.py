@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from planner.engine.releases import number_of
+from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.show.certainty import features_of
 from planner.units import GIB
 from tools.starts import OTHER_BUILDS, Start
@@ -114,7 +115,7 @@ def _line_errors(start: Start, plan: dict[str, Any]) -> dict[str, float]:
         "CUDA graphs, as captured": start.captured_graph_bytes,
     }
     # From 0.27 on the logged peak holds the estimate of the graphs as well.
-    if start.run.release.subtracts_consumed:
+    if start.run.release.has(SUBTRACTS_CONSUMED):
         rank = start.plan.limiting_rank
         charged = rank.line("CUDA graphs").size_bytes if rank else 0
         planned["peak activation"] += charged

@@ -8,6 +8,7 @@ from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.engine.layout import UNIFIED
+from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.memory.lines.outside import resident_threads
 from planner.units import GIB
 from tools.fitting import SOURCE, STRETCH, TWO, Sample, entry
@@ -124,7 +125,7 @@ def left_gib(start: Start) -> float | None:
 def peak_and_graphs_gib(start: Start) -> float | None:
     """Return what the peak and the estimate of graphs took; None where not known."""
     peak = start.logged("activation_gib")
-    if start.run.release.subtracts_consumed:
+    if start.run.release.has(SUBTRACTS_CONSUMED):
         # The logged peak holds the graphs.
         return peak if peak is not None or not is_unified(start) else planned(start)
     return planned(start)

@@ -16,8 +16,8 @@ from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from planner.engine.releases import MODELLED, number_of
-from planner.memory.lora.wrapping import LONG_KNOWN, MORE, MORE_KNOWN, WIDE
+from planner.engine.releases import MODELLED, Release, number_of
+from planner.memory.lora import wrapping
 from planner.models.families.registry import readers
 
 OUTPUT = Path(__file__).parent.parent / "planner" / "data" / "lora_classes.json"
@@ -339,11 +339,12 @@ def _stand_in(name: str) -> str:
     return name
 
 
-def _known(number: tuple[int, ...]) -> Iterable[str]:
+def _known(release: Release) -> Iterable[str]:
     """Return the architectures of which a release is read."""
-    if number >= WIDE:
+    if release.has(wrapping.WRAPS_ALL_MODELS):
         return readers()
-    return (*LONG_KNOWN, *MORE_KNOWN) if number >= MORE else LONG_KNOWN
+    has_more = release.has(wrapping.WRAPS_MORE_MODELS)
+    return (*wrapping.LONG_KNOWN, *(wrapping.MORE_KNOWN if has_more else ()))
 
 
 def history(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -359,7 +360,7 @@ def add(found: dict[str, list[dict[str, Any]]], folder: Path, version: str) -> N
 
     `folder` holds its package `vllm`.
     """
-    names = sorted(_known(number_of(version)))
+    names = sorted(_known(Release(number_of(version))))
     sources = Sources(folder)
     stand_ins = {_stand_in(name) for name in names}
     registered = sources.registered({*names, *stand_ins})

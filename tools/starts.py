@@ -14,6 +14,7 @@ import planner
 from planner.engine.gpu import GPU
 from planner.engine.layout import HOPPER
 from planner.engine.releases import OLDEST, number_of
+from planner.engine.releases.shared import COUNTS_DISTRIBUTED_START
 from planner.errors import PlannerError
 from planner.memory.estimate import RankMemory
 from planner.memory.lines.cudagraphs import actual_bytes, layers_and_graphs
@@ -118,7 +119,9 @@ class Start:
     def start_is_beside_budget(self) -> bool:
         """Whether NCCL starts before vLLM's first look at the memory."""
         run = self.run
-        return run.layout.world_size > 1 and not run.release.counts_distributed_start
+        return run.layout.world_size > 1 and not run.release.has(
+            COUNTS_DISTRIBUTED_START
+        )
 
     @property
     def layers_and_graphs(self) -> int:

@@ -16,6 +16,7 @@ from planner.confirming.process import ALONE
 from planner.engine import environment
 from planner.engine.flags import flags, python_values
 from planner.engine.releases import Release, number_of
+from planner.engine.releases.change import Change
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.models.files import ModelFiles
@@ -27,8 +28,10 @@ from planner.values import frozen
 PROBE = "planner_memory_probe.MemoryProbe"
 _FIRST_PROMPT = (1, 5, 7)
 FIRST_ANSWER = 8
-_DEBUG_BEFORE = (0, 12, 0)
-"""Workers of older releases keep few figures; their log has more at level DEBUG."""
+_DEBUG = Change(
+    until=(0, 12),
+    what="Workers keep few figures; their log has more at level DEBUG.",
+)
 _SET_BY_US = (
     *("load_format", "worker_extension_cls", "skip_tokenizer_init"),
     *("served_model_name", "disable_log_stats", "host", "port"),
@@ -171,7 +174,7 @@ def variables_of(  # noqa: PLR0913 - what a process's environment consists of
     for name in left_out:
         del given[name]
     places = [*map(str, folders), *filter(None, [given.get("PYTHONPATH")])]
-    level = "DEBUG" if number_of(vllm_version) < _DEBUG_BEFORE else "INFO"
+    level = "DEBUG" if Release(number_of(vllm_version)).has(_DEBUG) else "INFO"
     given = {"VLLM_LOGGING_LEVEL": level, **given}
     if isinstance(token, str):  # a command line can be read by other users
         given["HF_TOKEN"] = token

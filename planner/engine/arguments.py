@@ -33,19 +33,21 @@ from typing import Any
 
 from planner.data import DATA
 from planner.engine.releases import Release, came_later
+from planner.engine.releases.change import Change, recorded
 from planner.errors import PlannerError
 from planner.values import frozen
 
 _DATA = DATA / "arguments.json"
+_RECORDED = "planner/data/arguments.json"
 _CHOICES_SHOWN = 6
 """Choices that a line of help has room for."""
 _CHOICES_BEGUN = 3
 """Of more choices, those that it shows before an ellipsis."""
-_FITS_LENGTH_SINCE = (0, 14)
-"""max_model_len -1 or auto is fitted to the memory.
-
-Source: vLLM 0.14.0 `v1/core/kv_cache_utils.py` _auto_fit_max_model_len.
-"""
+_FITS_LENGTH = Change(
+    since=(0, 14),
+    what="A max_model_len of -1 or auto is fitted to the memory.",
+    source="vLLM 0.14.0 `v1/core/kv_cache_utils.py` _auto_fit_max_model_len",
+)
 _HAVE_OTHER_NAMES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
 """Older releases have them in compilation_config, or as cuda_graph_sizes."""
 
@@ -361,17 +363,32 @@ def check_release(engine_args: Mapping[str, object], release: Release) -> None:
     if first is not None:
         raise _not_yet(f"kv_cache_dtype={dtype!r}", first, release)
     length = engine_args.get("max_model_len")
-    if length in ("auto", -1) and release < _FITS_LENGTH_SINCE:
+    if length in ("auto", -1) and not release.has(_FITS_LENGTH):
         raise _not_yet(f"max_model_len={length!r}", "0.14.0", release)
 
 
 def _check_not_gone(name: str, release: Release) -> None:
-    removed = ARGUMENTS[name].gone if name in ARGUMENTS else ""
-    if removed and release >= tuple(map(int, removed.split("."))):
+    if is_gone(name, release):
         raise PlannerError(
-            f"vLLM {release.version} has no {name} any more: it went with {removed}. "
-            "Leave it out."
+            f"vLLM {release.version} has no {name} any more: it went with "
+            f"{ARGUMENTS[name].gone}. Leave it out."
         )
+
+
+def is_gone(name: str, release: Release) -> bool:
+    """Return whether a release no longer has an engine argument."""
+    removed = ARGUMENTS[name].gone if name in ARGUMENTS else ""
+    return bool(removed) and not release.has(
+        recorded(f"vLLM has the argument {name}.", until=removed, source=_RECORDED)
+    )
+
+
+def has_key(name: str, key: str, release: Release) -> bool:
+    """Return whether an argument's table may have a key in a release."""
+    what, removed = f"{name} has the key {key}.", ARGUMENTS[name].keys_gone.get(key, "")
+    return key in ARGUMENTS[name].keys and release.has(
+        recorded(what, until=removed, source=_RECORDED)
+    )
 
 
 def _not_yet(what: str, first: str, release: Release) -> PlannerError:

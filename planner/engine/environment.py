@@ -9,6 +9,8 @@ from functools import cache, lru_cache
 from planner.data import DATA
 from planner.engine.environment_names import check_variables
 from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.releases.change import Change, recorded
+from planner.engine.releases.shared import HAS_V2_RUNNER
 from planner.errors import PlannerError
 from planner.late import late
 from planner.units import counted, on_each, whole_number
@@ -97,26 +99,34 @@ _ON_BY_DEFAULT = (
     "VLLM_USE_DEEP_GEMM_E8M0",
     "VLLM_USE_DEEP_GEMM_TMA_ALIGNED_SCALES",
 )
-_READS_ATTENTION_VARIABLE_BEFORE = (0, 15)
-"""VLLM_ATTENTION_BACKEND chooses the kernel.
-
-Source: vLLM 0.14.0 `config/attention.py`; 0.15.0 `envs.py` (gone).
-"""
-_ESTIMATES_CUDAGRAPHS_SINCE = (0, 18)
-"""vLLM estimates the memory of CUDA graphs before it captures them.
-
-Source: vLLM 0.18.0 `v1/worker/gpu_model_runner.py` profile_cudagraph_memory.
-"""
-_CHARGES_CUDAGRAPHS_SINCE = (0, 20)
-"""That estimate is subtracted from the KV cache by default.
-
-Source: vLLM `envs.py` VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS.
-"""
-_CHUNKED_LOCAL_SWITCH_SINCE = (0, 10, 1)
-"""A variable decides whether models with chunked attention may have several groups.
-
-Source: vLLM 0.10.0 and 0.10.1 `envs.py`.
-"""
+_READS_ATTENTION_VARIABLE = Change(
+    until=(0, 15),
+    what="VLLM_ATTENTION_BACKEND chooses the attention backend.",
+    source="vLLM 0.14.0 `config/attention.py`; 0.15.0 `envs.py` (gone)",
+)
+_ESTIMATES_CUDAGRAPHS = Change(
+    since=(0, 18),
+    what="vLLM estimates the memory of CUDA graphs before it captures them.",
+    source="vLLM 0.18.0 `v1/worker/gpu_model_runner.py` profile_cudagraph_memory",
+)
+_CHARGES_CUDAGRAPHS = Change(
+    since=(0, 20),
+    what="The estimate of CUDA graphs is subtracted from the KV cache by default.",
+    source="vLLM `envs.py` VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+)
+_CHUNKED_LOCAL_SWITCH = Change(
+    since=(0, 10, 1),
+    what=(
+        "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE decides whether models "
+        "with chunked attention may have several KV cache groups."
+    ),
+    source="vLLM 0.10.0 and 0.10.1 `envs.py`",
+)
+_GROUPS_CHUNKED_LOCAL = Change(
+    since=(0, 14),
+    what="Chunked attention has a KV cache group of its own by default.",
+    source="vLLM 0.14.0 `envs.py` VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
+)
 
 
 @frozen
@@ -182,24 +192,24 @@ def environment_from(
     return Environment(
         pp_layer_partition=given.get("VLLM_PP_LAYER_PARTITION"),
         allow_long_max_model_len=_is_on(given, "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0"),
-        estimate_cudagraphs=release >= _ESTIMATES_CUDAGRAPHS_SINCE
+        estimate_cudagraphs=release.has(_ESTIMATES_CUDAGRAPHS)
         and _is_on(
             given,
             "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
-            "1" if release >= _CHARGES_CUDAGRAPHS_SINCE else "0",
+            "1" if release.has(_CHARGES_CUDAGRAPHS) else "0",
         ),
         use_flashinfer_sampler=_switch(given, "VLLM_USE_FLASHINFER_SAMPLER"),
         uses_deep_gemm=uses_deep_gemm,
         experts_use_deep_gemm=uses_deep_gemm
         and _is_on(given, "VLLM_MOE_USE_DEEP_GEMM", "1"),
-        allow_chunked_local_attention=release < _CHUNKED_LOCAL_SWITCH_SINCE
+        allow_chunked_local_attention=not release.has(_CHUNKED_LOCAL_SWITCH)
         or _is_on(
             given,
             "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
-            "1" if _allows_chunked_local_attention(release) else "0",
+            "1" if release.has(_GROUPS_CHUNKED_LOCAL) else "0",
         ),
         use_v2_model_runner=_switch(given, "VLLM_USE_V2_MODEL_RUNNER")
-        if release.has_v2_runner
+        if release.has(HAS_V2_RUNNER)
         else None,
         attention_backend=_backend(given, release),
         fused_moe_chunk_size=_number(given, "VLLM_FUSED_MOE_CHUNK_SIZE"),
@@ -239,6 +249,17 @@ def variables() -> Mapping[str, tuple[str, str]]:
     return {name: (came, gone) for name, (came, gone) in rows.items()}
 
 
+@cache
+def _reads(name: str) -> tuple[Change, Change]:
+    """Return when vLLM reads a variable: since it came, and until it went."""
+    came, gone = variables()[name]
+    words, source = f"vLLM reads {name}.", "planner/data/variables.json"
+    return (
+        recorded(words, since=came, source=source),
+        recorded(words, until=gone, source=source),
+    )
+
+
 def _unread(
     given: Iterable[str], release: Release
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -252,12 +273,12 @@ def _unread(
             if name not in KNOWN:
                 unknown.append(name)
             continue
-        came, gone = known[name]
-        if came and release < tuple(map(int, came.split("."))):
+        (came, gone), (has_come, stays) = known[name], _reads(name)
+        if not release.has(has_come):
             notes.append(
                 f"vLLM {release.version} does not read {name} yet: {came} does."
             )
-        elif gone and release >= tuple(map(int, gone.split("."))):
+        elif not release.has(stays):
             notes.append(
                 f"vLLM {release.version} does not read {name} any more, since {gone}."
             )
@@ -293,7 +314,7 @@ def _switch(env: Mapping[str, str], name: str) -> bool | None:
 def _backend(env: Mapping[str, str], release: Release) -> str | None:
     """Return the backend's current name; older releases appended _VLLM_V1."""
     name = env.get("VLLM_ATTENTION_BACKEND")
-    if name is None or release >= _READS_ATTENTION_VARIABLE_BEFORE:
+    if name is None or not release.has(_READS_ATTENTION_VARIABLE):
         return None
     return name.strip().upper().removesuffix("_VLLM_V1").removesuffix("_V1")
 
@@ -332,12 +353,3 @@ def _check_share(text: str) -> None:
 
 def _is_on(env: Mapping[str, str], name: str, default: str) -> bool:
     return env.get(name, default).strip().lower() in ("1", "true")
-
-
-def _allows_chunked_local_attention(release: Release) -> bool:
-    """Return whether chunked attention has a KV cache group of its own by default.
-
-    Source: vLLM 0.14.0 `envs.py`
-    VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE.
-    """
-    return release >= (0, 14) or release < (0, 10, 1)

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from planner.engine.arguments import ARGUMENTS, PLANNER_ONLY, Argument
-from planner.engine.releases import NEWEST_RELEASE, Release, number_of
+from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.releases.change import Change, recorded
 from planner.engine.server import SERVER_FLAGS
 from planner.units import parse_size
 
 _SECRET = "hf_token"
 """Never written to a command line, which ends up in logs: vLLM also reads HF_TOKEN."""
 
-_SIZES_OWN_FLAGS_SINCE = (0, 11, 1)
-"""CUDA graph sizes have flags of their own."""
+_SIZES_OWN_FLAGS = Change(
+    since=(0, 11, 1),
+    what=(
+        "CUDA graph sizes have flags of their own: cudagraph_capture_sizes and "
+        "max_cudagraph_capture_size."
+    ),
+)
 
 
 def flags(
@@ -82,14 +89,14 @@ def for_release(arguments: Mapping[str, object], release: Release) -> dict[str, 
         if value is not None and name not in PLANNER_ONLY and _has(release, name)
     }
     sizes = given.get("cudagraph_capture_sizes")
-    if sizes is not None and (not sizes or release < _SIZES_OWN_FLAGS_SINCE):
+    if sizes is not None and (not sizes or not release.has(_SIZES_OWN_FLAGS)):
         # A flag for several words needs at least one: an empty list is given as JSON.
         del given["cudagraph_capture_sizes"]
         given["compilation_config"] = {
             **_mapping(given.get("compilation_config")),
             "cudagraph_capture_sizes": _items(sizes),
         }
-    if release < _SIZES_OWN_FLAGS_SINCE and "max_cudagraph_capture_size" in given:
+    if not release.has(_SIZES_OWN_FLAGS) and "max_cudagraph_capture_size" in given:
         given["cuda_graph_sizes"] = given.pop("max_cudagraph_capture_size")
     return given
 
@@ -99,8 +106,19 @@ def _has(release: Release, name: str) -> bool:
     flag = SERVER_FLAGS.get(name)
     if flag is None or name in ARGUMENTS:
         return True
-    is_gone = bool(flag.gone) and release >= number_of(flag.gone)
-    return not is_gone and (not flag.since or release >= number_of(flag.since))
+    return release.has(_served(name))
+
+
+@cache
+def _served(name: str) -> Change:
+    """Return when `vllm serve` has one of the server's flags."""
+    flag = SERVER_FLAGS[name]
+    return recorded(
+        f"`vllm serve` has the flag {flag.flag}.",
+        since=flag.since,
+        until=flag.gone,
+        source="planner/data/server_flags.json",
+    )
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

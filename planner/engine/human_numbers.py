@@ -11,6 +11,7 @@ from typing import Any
 
 from planner.engine.arguments import Argument, Kind
 from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.releases.change import Change
 from planner.engine.server import spellings_of
 from planner.errors import PlannerError
 
@@ -18,13 +19,22 @@ _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
 _WITH_UNIT = re.compile(r"\s*\d+(?:\.\d+)?\s*[A-Za-z]*[Bb]\s*")
 """A size as the planner alone takes it: 8GiB."""
 _POWERS = "kmgt"
-_TERA_SINCE = (0, 13)
-"""Before, vLLM's pattern had t and T, but no factor for them.
-
-Source: vLLM 0.12.0 and 0.13.0 `engine/arg_utils.py` human_readable_int.
-"""
-_LENGTH_OR_AUTO_SINCE = (0, 14)
-"""Source: vLLM 0.14.0 `engine/arg_utils.py` human_readable_int_or_auto."""
+_TERA = Change(
+    since=(0, 13),
+    what=(
+        "Numbers on the command line may end with t or T. Before, vLLM's pattern had "
+        "these letters, but no factor for them."
+    ),
+    source="vLLM 0.12.0 and 0.13.0 `engine/arg_utils.py` human_readable_int",
+)
+_LENGTH_OR_AUTO = Change(
+    since=(0, 14),
+    what=(
+        "Refusals of a max_model_len that is no number name the reader "
+        "human_readable_int_or_auto."
+    ),
+    source="vLLM 0.14.0 `engine/arg_utils.py` human_readable_int_or_auto",
+)
 _LONGEST = 20
 """Characters; no 64-bit number has more."""
 _SUFFIXES = (Kind.COUNT, Kind.LENGTH, Kind.SIZE)
@@ -58,7 +68,7 @@ def human_int(text: str, release: Release = NEWEST_RELEASE) -> int | None:
         return plain_int(text)
     number, suffix = match.groups()
     power = _POWERS.index(suffix.lower()) + 1
-    if power == len(_POWERS) and release < _TERA_SINCE:
+    if power == len(_POWERS) and not release.has(_TERA):
         return None
     if suffix in _POWERS:
         return int(float(number) * 1000**power)
@@ -150,11 +160,11 @@ def decimal_words(text: str) -> str:
 
 def _words(argument: Argument, text: str, release: Release) -> str:
     has_suffixes = argument.kind in _SUFFIXES
-    is_new = text.strip()[-1:] in ("t", "T") and release < _TERA_SINCE
+    is_new = text.strip()[-1:] in ("t", "T") and not release.has(_TERA)
     words = decimal_words(text) if has_suffixes and not is_new else ""
     if words:
         return words
-    or_auto = argument.kind is Kind.LENGTH and release >= _LENGTH_OR_AUTO_SINCE
+    or_auto = argument.kind is Kind.LENGTH and release.has(_LENGTH_OR_AUTO)
     name = f"human_readable_int{'_or_auto' if or_auto else ''}"
     shown = _short(text)
     if argument.name not in _OPTIONAL:

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, TypeGuard
 
 from planner.engine import human_numbers
-from planner.engine.arguments import ARGUMENTS, Argument, Kind
+from planner.engine.arguments import ARGUMENTS, Argument, Kind, has_key
 from planner.engine.flags import flags as flags
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.engine.server import SERVER_FLAGS
@@ -211,12 +211,8 @@ def check_keys(name: str, entries: Mapping[str, Any], release: Release) -> None:
 
     Source: vLLM 0.33.0 `config/utils.py` config (extra="forbid").
     """
-    known, gone = ARGUMENTS[name].keys, ARGUMENTS[name].keys_gone
     for key, value in entries.items():
-        has_it = key in known and not (
-            key in gone and release >= tuple(map(int, gone[key].split(".")))
-        )
-        if not has_it:
+        if not has_key(name, key, release):
             raise Refused(
                 f"1 validation error for {_CLASSES[name]}\n{key}\n  Unexpected "
                 "keyword argument [type=unexpected_keyword_argument, "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from planner.engine.releases.change import Change
 from planner.engine.settings import serve_words
 from planner.errors import PlannerError
 from planner.export import machines
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from planner.planning.result import Plan
 
 _SECRET = "vllm-secrets"
-_JOINS_NODES = (0, 11, 1)
-"""The first release that joins machines without Ray, by nnodes and node_rank."""
+_JOINS_NODES = Change(
+    since=(0, 11, 1),
+    what="vLLM joins machines without Ray, by nnodes and node_rank.",
+)
 _LEFT_TO_THE_GROUP = ("nnodes", "node_rank", "master_addr", "master_port")
 _PROBE_SECONDS = 10
 
@@ -144,7 +147,7 @@ def _group(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
 
 
 def _check_joins(plan: Plan) -> None:
-    if release_of(plan) < _JOINS_NODES:
+    if not release_of(plan).has(_JOINS_NODES):
         raise PlannerError(
             f"vLLM {plan.vllm_version} joins several machines through Ray alone, which "
             "this manifest does not set up. Plan vllm_version='0.11.1' or later."

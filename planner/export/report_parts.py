@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from planner.engine.releases import NEWEST, number_of
+from planner.engine.releases import is_behind
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.export.compose_file import compose
@@ -80,7 +80,7 @@ def _shown(name: str, value: object) -> str:
 
 def to_newest(plan: Plan) -> Upgrade | None:
     """Return what the newest release does to the plan; None: nothing is to be said."""
-    if number_of(plan.vllm_version) >= number_of(NEWEST):
+    if not is_behind(plan.vllm_version):
         return None
     try:
         return upgrade(plan)

@@ -14,6 +14,7 @@ from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings, check_keys
 from planner.errors import PlannerError, Refused
 from planner.models.architecture import ModelArchitecture
@@ -34,26 +35,34 @@ _BREAKABLE = frozenset(
     Qwen4ExpForConditionalGeneration Step5ForCausalLM Step5ForConditionalGeneration
     """.split()
 )
-_OPTIMIZATION_LEVELS_SINCE = (0, 13)
-"""Graphs follow from optimization_level.
-
-Source: vLLM 0.13.0 `config/vllm.py` OPTIMIZATION_LEVEL_TO_CONFIG.
-"""
-_KEEPS_FULL_GRAPHS_SINCE = (0, 30)
-"""Full graphs are kept where piecewise ones are not possible.
-
-Source: vLLM 0.30.0 `config/vllm.py` _normalize_piecewise_cudagraph_mode.
-"""
-_CAPTURES_DECODING_OF_ENCODERS_SINCE = (0, 13)
-"""Encoder-decoder models have full graphs of decode steps.
-
-Source: vLLM 0.13.0 `config/vllm.py` VllmConfig.__post_init__.
-"""
-CAPTURES_FULL_GRAPHS_SINCE = (0, 11)
-"""Full graphs of decode steps are captured beside piecewise ones.
-
-Source: vLLM 0.11.0 `config/vllm.py` (FULL_AND_PIECEWISE by default).
-"""
+_OPTIMIZATION_LEVELS = Change(
+    since=(0, 13),
+    what="optimization_level determines which CUDA graphs are captured.",
+    source="vLLM 0.13.0 `config/vllm.py` OPTIMIZATION_LEVEL_TO_CONFIG",
+)
+_KEEPS_FULL_GRAPHS = Change(
+    since=(0, 30),
+    what="Full CUDA graphs are kept where piecewise ones are not possible.",
+    source="vLLM 0.30.0 `config/vllm.py` _normalize_piecewise_cudagraph_mode",
+)
+_CAPTURES_DECODING_OF_ENCODERS = Change(
+    since=(0, 13),
+    what="Encoder-decoder models have full CUDA graphs of decode steps.",
+    source="vLLM 0.13.0 `config/vllm.py` VllmConfig.__post_init__",
+)
+CAPTURES_FULL_GRAPHS = Change(
+    since=(0, 11),
+    what="Full CUDA graphs of decode steps are captured beside piecewise ones.",
+    source="vLLM 0.11.0 `config/vllm.py` (FULL_AND_PIECEWISE by default)",
+)
+_BREAKS_GRAPHS = Change(
+    since=(0, 29),
+    what=(
+        "Some architectures, such as DeepSeek V4, have piecewise CUDA graphs without "
+        "being compiled (breakable graphs)."
+    ),
+    source="vLLM 0.29.0 `config/vllm.py` DEFAULT_BREAKABLE_CUDAGRAPH_ARCHITECTURES",
+)
 
 
 class GraphMode(StrEnum):
@@ -210,7 +219,7 @@ def _resolved(
     is_compiled = mode == _VLLM_COMPILE
     if is_compiled or not graphs.has_pieces:
         return graphs, is_compiled
-    keeps_full = release >= _KEEPS_FULL_GRAPHS_SINCE
+    keeps_full = release.has(_KEEPS_FULL_GRAPHS)
     return graphs.without_pieces if keeps_full else GraphMode.NONE, False
 
 
@@ -218,7 +227,7 @@ def _for_model(
     graphs: GraphMode, model: ModelArchitecture, release: Release
 ) -> GraphMode:
     """Return the graphs that this kind of model supports."""
-    if release < CAPTURES_FULL_GRAPHS_SINCE:
+    if not release.has(CAPTURES_FULL_GRAPHS):
         return GraphMode.PIECEWISE
     if model.is_pooling and graphs.has_full:
         return GraphMode.PIECEWISE
@@ -226,7 +235,7 @@ def _for_model(
         return graphs
     return (
         GraphMode.FULL_DECODE_ONLY
-        if release >= _CAPTURES_DECODING_OF_ENCODERS_SINCE
+        if release.has(_CAPTURES_DECODING_OF_ENCODERS)
         else GraphMode.PIECEWISE
     )
 
@@ -317,7 +326,6 @@ def _graph_mode(config: Mapping[str, Any]) -> GraphMode | None:
 def breaks_graphs(release: Release, architecture: str) -> bool:
     """Return whether an architecture has piecewise graphs without being compiled.
 
-    Source: vLLM 0.33.0 `config/vllm.py` DEFAULT_BREAKABLE_CUDAGRAPH_ARCHITECTURES;
-    it was added in 0.29.0.
+    Source: vLLM 0.33.0 `config/vllm.py` DEFAULT_BREAKABLE_CUDAGRAPH_ARCHITECTURES.
     """
-    return release >= (0, 29) and architecture in _BREAKABLE
+    return release.has(_BREAKS_GRAPHS) and architecture in _BREAKABLE

@@ -13,6 +13,7 @@ from math import ceil
 
 from planner.engine.gpu import GPU
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.memory.account import Basis, Line, VLLMError, ranged_line
 from planner.memory.lines.calibration import Fitted, processor_part
 from planner.memory.lines.forward_pass import forward
@@ -29,16 +30,22 @@ _FLOAT32 = 4
 _PACKING_SHARE, _PACKING_USUAL_BYTES = 20, 64 * MIB
 """A share of the weights stays with the allocator after packing, up to a limit."""
 _PACKING_MOST_SHARE = 7
-_CHECKS_MEMORY_AT_START_BEFORE = (0, 33)
-"""A worker compares its share with the free memory before it loads.
-
-Source: vLLM 0.32.0 `v1/worker/cpu_worker.py` CPUWorker, the last to do so.
-"""
-_NAMES_FULL_SHARE_SINCE = (0, 33)
-"""A share that the worker itself fills has an error of its own.
-
-Source: vLLM 0.33.0 `v1/worker/cpu_worker.py` determine_available_memory.
-"""
+_CHECKS_MEMORY_AT_START = Change(
+    until=(0, 33),
+    what=(
+        "In the CPU build, a worker compares its share with the free memory before it "
+        "loads the model."
+    ),
+    source="vLLM 0.32.0 `v1/worker/cpu_worker.py` CPUWorker",
+)
+_NAMES_FULL_SHARE = Change(
+    since=(0, 33),
+    what=(
+        "In the CPU build, a share of memory that the worker itself fills has an error "
+        "of its own."
+    ),
+    source="vLLM 0.33.0 `v1/worker/cpu_worker.py` determine_available_memory",
+)
 
 
 def lines(run: ProfileRun, stage: StageWeights) -> tuple[Line, ...]:
@@ -179,7 +186,7 @@ def memory_error(share: Share, weights_bytes: int) -> VLLMError | None:
         free = share.gpu.total_memory_bytes
     elif (
         fixed is None
-        and share.release < _CHECKS_MEMORY_AT_START_BEFORE
+        and share.release.has(_CHECKS_MEMORY_AT_START)
         and share.requested_bytes > free
     ):
         return _full_at_start(share, free)
@@ -198,7 +205,7 @@ def memory_error(share: Share, weights_bytes: int) -> VLLMError | None:
 
 def no_room(share: Share) -> VLLMError:
     """Return the error of a share that the process itself fills."""
-    if share.release < _NAMES_FULL_SHARE_SINCE:
+    if not share.release.has(_NAMES_FULL_SHARE):
         free = share.gpu.free_memory_bytes
         free = share.gpu.total_memory_bytes if free is None else free
         message = _full_for_cache(share, max(0, free - share.consumed_bytes)).message

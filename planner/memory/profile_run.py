@@ -11,6 +11,7 @@ from planner.engine.dtypes import element_bytes
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.memory.compilation import GraphMode
 from planner.models.architecture import DummySizes, ModelArchitecture, Tower
 from planner.units import MIB
@@ -20,6 +21,26 @@ _Figure = TypeVar("_Figure")
 
 _REMEMBERED = 256
 """More than the batches of a sweep over lengths and sequences."""
+_CHUNKS_EXPERTS = Change(
+    until=(0, 18),
+    what="Experts process at most VLLM_FUSED_MOE_CHUNK_SIZE tokens at once.",
+    source="vLLM 0.9.2 to 0.17.1 `envs.py` VLLM_FUSED_MOE_CHUNK_SIZE",
+)
+_CHUNKS_EXPERTS_BY_16384 = Change(
+    since=(0, 12),
+    what=(
+        "VLLM_FUSED_MOE_CHUNK_SIZE, the tokens that experts process at once, is 16,384 "
+        "by default; before, 32,768."
+    ),
+    source="vLLM 0.9.2 to 0.17.1 `envs.py` VLLM_FUSED_MOE_CHUNK_SIZE",
+)
+_HAS_CONFIRMED_PEAKS = Change(
+    until=(0, 21),
+    what=(
+        "The first model runner's sampler has a peak that logs of starts confirm to a "
+        "few MiB."
+    ),
+)
 
 
 def once(
@@ -168,7 +189,7 @@ class ProfileRun:
     @property
     def is_verified(self) -> bool:
         """Whether logs of starts confirm the release's peaks to a few MiB."""
-        return not self.uses_v2_runner and self.release < (0, 21)
+        return not self.uses_v2_runner and self.release.has(_HAS_CONFIRMED_PEAKS)
 
     @property
     def peak_spread_percent(self) -> int:
@@ -219,10 +240,7 @@ class ProfileRun:
 
 
 def _expert_chunk_tokens(release: Release) -> int | None:
-    """Return the tokens that experts process at once; None: all.
-
-    Source: vLLM 0.9.2 to 0.17.1 `envs.py` VLLM_FUSED_MOE_CHUNK_SIZE.
-    """
-    if release >= (0, 18):
+    """Return the tokens that experts process at once; None: all."""
+    if not release.has(_CHUNKS_EXPERTS):
         return None
-    return 16384 if release >= (0, 12) else 32768
+    return 16384 if release.has(_CHUNKS_EXPERTS_BY_16384) else 32768

@@ -7,10 +7,13 @@ are checked again with the weights, but the user sees vLLM's first complaint.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import HAS_V2_RUNNER
 from planner.errors import Refused
 from planner.models.architecture import ModelArchitecture, Tower
 
@@ -26,26 +29,98 @@ _WITH_NGRAMS = _EXPERTS | {
 }
 _WITH_KIMI_K3 = _WITH_NGRAMS | {"KimiK3ForConditionalGeneration"}
 _WITH_DEEPSEEK_V4 = _WITH_KIMI_K3 | {"DeepseekV4ForCausalLM"}
-_RUNS_ALL_V2_SINCE = (0, 29)
-"""The second runner serves every model.
-
-Source: vLLM 0.29.0 `config/vllm.py` use_v2_model_runner.
-"""
-_RUNS_DENSE_V2_SINCE = (0, 25)
-"""The second runner serves all models without experts and states.
-
-Source: vLLM 0.25.0 `config/vllm.py` _is_default_v2_model_runner_model.
-"""
-_RUNS_QUANTIZED_V2_SINCE = (0, 24)
-"""It serves quantised models and experts where their architecture is listed.
-
-Source: vLLM 0.24.0 `config/vllm.py` _is_default_v2_model_runner_model.
-"""
-_RUNS_HYBRIDS_V2_SINCE = (0, 27)
-"""It serves hybrids of attention and states where their architecture is listed.
-
-Source: vLLM 0.27.0 `config/vllm.py` _is_default_v2_model_runner_model.
-"""
+_RUNS_ALL_V2 = Change(
+    since=(0, 29),
+    what="The second model runner serves every model.",
+    source="vLLM 0.29.0 `config/vllm.py` use_v2_model_runner",
+)
+_RUNS_DENSE_V2 = Change(
+    since=(0, 25),
+    what="The second model runner serves all models without experts and states.",
+    source="vLLM 0.25.0 `config/vllm.py` _is_default_v2_model_runner_model",
+)
+_RUNS_QUANTIZED_V2 = Change(
+    since=(0, 24),
+    what=(
+        "The second model runner serves quantised models and models with experts where "
+        "their architecture is listed."
+    ),
+    source="vLLM 0.24.0 `config/vllm.py` _is_default_v2_model_runner_model",
+)
+_RUNS_HYBRIDS_V2 = Change(
+    since=(0, 27),
+    what=(
+        "The second model runner serves hybrids of attention and states where their "
+        "architecture is listed."
+    ),
+    source="vLLM 0.27.0 `config/vllm.py` _is_default_v2_model_runner_model",
+)
+_SERVES_QWEN3_V2 = Change(
+    since=(0, 22),
+    what="The second model runner serves Qwen3.",
+    source="vLLM 0.22.0 `config/vllm.py` DEFAULT_V2_MODEL_RUNNER_ARCHITECTURES",
+)
+_SERVES_LLAMA_V2 = Change(
+    since=(0, 23),
+    what="The second model runner serves Llama and Mistral.",
+)
+_SERVES_EXPERTS_V2 = Change(
+    since=(0, 24),
+    what="The second model runner serves DeepSeek-V2, Qwen2-MoE and Granite-MoE.",
+)
+_SERVES_NGRAMS_V2 = Change(
+    since=(0, 26),
+    what="The second model runner serves Inkling and LongCat-Flash with n-grams.",
+)
+_SERVES_KIMI_K3_V2 = Change(
+    since=(0, 27),
+    what="The second model runner serves Kimi K3.",
+)
+_SERVES_DEEPSEEK_V4_V2 = Change(
+    since=(0, 28),
+    what="The second model runner serves DeepSeek V4.",
+)
+_LISTED = (
+    (_SERVES_DEEPSEEK_V4_V2, _WITH_DEEPSEEK_V4),
+    (_SERVES_KIMI_K3_V2, _WITH_KIMI_K3),
+    (_SERVES_NGRAMS_V2, _WITH_NGRAMS),
+    (_RUNS_DENSE_V2, _EXPERTS),
+    (_SERVES_EXPERTS_V2, _DENSE | _EXPERTS),
+    (_SERVES_LLAMA_V2, _DENSE),
+    (_SERVES_QWEN3_V2, _FIRST),
+)
+"""What each release lists, newest first; as from 0.25.0 not what is dense."""
+_SPECULATES_V2 = Change(
+    since=(0, 22),
+    what=(
+        "The second model runner serves speculative decoding with EAGLE, MTP and most "
+        "other methods."
+    ),
+    source="vLLM 0.22.0 `config/vllm.py` _get_v2_model_runner_unsupported_features",
+)
+_SPECULATES_BY_NGRAMS_V2 = Change(
+    since=(0, 32),
+    what="The second model runner serves speculative decoding by n-grams.",
+)
+_SPECULATES_BY_MODEL_V2 = Change(
+    since=(0, 31),
+    what="The second model runner serves speculative decoding with a draft model.",
+)
+_SPECULATES_IN_STAGES_V2 = Change(
+    since=(0, 30),
+    what=(
+        "The second model runner serves speculative decoding with EAGLE-3 and several "
+        "pipeline stages."
+    ),
+)
+_SPECULATION: Mapping[str, Change | None] = {
+    "suffix": None,
+    "medusa": None,
+    "ngram": _SPECULATES_BY_NGRAMS_V2,
+    "ngram_gpu": _SPECULATES_BY_NGRAMS_V2,
+    "draft_model": _SPECULATES_BY_MODEL_V2,
+}
+"""By method, where it is not `_SPECULATES_V2`; None: no release."""
 
 
 def uses_v2_runner(
@@ -63,10 +138,10 @@ def uses_v2_runner(
     _is_default_v2_model_runner_model.
     """
     if forced is not None:
-        return forced and release.has_v2_runner
+        return forced and release.has(HAS_V2_RUNNER)
     if not _supports_speculation(model, release, has_stages=pipeline_parallel_size > 1):
         return False
-    return release >= _RUNS_ALL_V2_SINCE or _is_listed(model, release)
+    return release.has(_RUNS_ALL_V2) or _is_listed(model, release)
 
 
 def _is_listed(model: ModelArchitecture, release: Release) -> bool:
@@ -75,11 +150,11 @@ def _is_listed(model: ModelArchitecture, release: Release) -> bool:
         return False
     is_listed = model.architecture in _v2_architectures(release)
     if model.state_layers:
-        return is_listed and release >= _RUNS_HYBRIDS_V2_SINCE
-    if release < _RUNS_QUANTIZED_V2_SINCE:
+        return is_listed and release.has(_RUNS_HYBRIDS_V2)
+    if not release.has(_RUNS_QUANTIZED_V2):
         is_plain = not model.is_moe and model.quantization is None
         return is_listed and is_plain
-    return is_listed or (release >= _RUNS_DENSE_V2_SINCE and not model.is_moe)
+    return is_listed or (release.has(_RUNS_DENSE_V2) and not model.is_moe)
 
 
 def _supports_speculation(
@@ -93,34 +168,16 @@ def _supports_speculation(
     if model.speculation is None:
         return True
     method = model.speculation.method
-    since = {
-        "suffix": None,
-        "medusa": None,
-        "ngram": (0, 32),
-        "ngram_gpu": (0, 32),
-        "draft_model": (0, 31),
-    }
-    first = since.get(method, (0, 22))
-    if first is None or release < first:
+    change = _SPECULATION.get(method, _SPECULATES_V2)
+    if change is None or not release.has(change):
         return False
-    return not (method == "eagle3" and has_stages and release < (0, 30))
+    is_in_stages = method == "eagle3" and has_stages
+    return not is_in_stages or release.has(_SPECULATES_IN_STAGES_V2)
 
 
 def _v2_architectures(release: Release) -> frozenset[str]:
-    """Return the architectures for which a release lists the second runner.
-
-    Source: vLLM 0.22.0 `config/vllm.py` DEFAULT_V2_MODEL_RUNNER_ARCHITECTURES.
-    """
-    named = (
-        ((0, 28), _WITH_DEEPSEEK_V4),
-        ((0, 27), _WITH_KIMI_K3),
-        ((0, 26), _WITH_NGRAMS),
-        ((0, 25), _EXPERTS),
-        ((0, 24), _DENSE | _EXPERTS),
-        ((0, 23), _DENSE),
-        ((0, 22), _FIRST),
-    )
-    found = (names for since, names in named if release >= since)
+    """Return the architectures for which a release lists the second runner."""
+    found = (names for change, names in _LISTED if release.has(change))
     return next(found, frozenset())
 
 

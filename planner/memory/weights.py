@@ -10,6 +10,7 @@ from typing import Any
 from planner.engine.dtypes import element_bytes
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.memory.account import HostLine, WeightPart
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.layers import Module, Part
@@ -20,17 +21,19 @@ _ALLOCATION_UNIT = 512
 _LARGE_BYTES = 10 * MIB
 _SEGMENT_BYTES = 2 * MIB
 _UNSPLIT_BYTES = 20 * MIB
-_LIMITS_SPLITS_SINCE = (0, 21)
-"""While it loads, vLLM lets no block of 20 MiB or more be split.
-
-Source: vLLM 0.21.0 `v1/worker/gpu_worker.py` _scoped_allocator_max_split.
-"""
-_BUILDS_TOWERS_ONCE_SINCE = (0, 33)
-"""Only the first pipeline stage has the encoders of images and audio.
-
-Source: vLLM 0.33.0 `models/interfaces.py` _mark_tower_model; 0.32.0 the same,
-which builds them on every stage.
-"""
+_LIMITS_SPLITS = Change(
+    since=(0, 21),
+    what="While it loads, vLLM lets no block of 20 MiB or more be split.",
+    source="vLLM 0.21.0 `v1/worker/gpu_worker.py` _scoped_allocator_max_split",
+)
+_BUILDS_TOWERS_ONCE = Change(
+    since=(0, 33),
+    what="Only the first pipeline stage has the encoders of images and audio.",
+    source=(
+        "vLLM 0.33.0 `models/interfaces.py` _mark_tower_model; 0.32.0 the same, which "
+        "builds them on every stage"
+    ),
+)
 
 
 @frozen
@@ -85,7 +88,7 @@ def allocated_bytes(tensor_bytes: int, release: Release) -> int:
     if rounded < _LARGE_BYTES:
         return rounded
     segment = -(-rounded // _SEGMENT_BYTES) * _SEGMENT_BYTES
-    is_unsplit = rounded >= _UNSPLIT_BYTES and release >= _LIMITS_SPLITS_SINCE
+    is_unsplit = rounded >= _UNSPLIT_BYTES and release.has(_LIMITS_SPLITS)
     return segment if is_unsplit or segment - rounded <= MIB else rounded
 
 
@@ -136,7 +139,7 @@ def stage_weights(
         is_first, is_last = stage == 0, stage == len(sizes) - 1
         if is_first:
             total.add(first)
-        if is_first or layout.release < _BUILDS_TOWERS_ONCE_SINCE:
+        if is_first or not layout.release.has(_BUILDS_TOWERS_ONCE):
             total.add(encoders)
         if is_last:
             total.add(last)
@@ -274,7 +277,7 @@ def _reuse_bytes(modules: Iterable[Module], layout: ParallelLayout, dtype: str) 
     Source: vLLM 0.33.0 `model_loader/reload/layerwise.py` _layerwise_process;
     `layers/quantization/online/fp8.py` process_weights_after_loading.
     """
-    if layout.release < _LIMITS_SPLITS_SINCE:
+    if not layout.release.has(_LIMITS_SPLITS):
         return 0  # larger blocks are split
     segments, beyond = _Segments(), 0
     for module in modules:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from planner.engine.releases.change import Change
 from planner.models.caches import AttentionLayer, CacheLayer, MLALayer
 from planner.models.layers import Module
 from planner.models.passes import TowerPass
@@ -52,8 +53,8 @@ class Resizing:
     """Smaller images are enlarged to it, unless min_pixels is given."""
     most_pixels: int
     """max_pixels where it is not given."""
-    since: tuple[int, int] = (0, 0)
-    """First release for which this holds."""
+    since: Change | None = None
+    """The change that brings this to vLLM; None: every release has it."""
 
 
 @frozen
@@ -124,9 +125,10 @@ class MediaItem:
     """How max_pixels changes it; None: that is not known."""
     sizing: Sizing | None = None
     """How sizes and other settings change it; None: that is not known."""
-    since: tuple[int, int] = (0, 0)
-    until: tuple[int, int] | None = None
-    """First release for which this no longer holds; None: it still does."""
+    since: Change | None = None
+    """The change that brings this form of it; None: the oldest release has it."""
+    until: Change | None = None
+    """The change that ends this form of it; None: the newest release has it."""
     for_lengths: range | None = None
     """The values of max_model_len for which it is the largest; None: all."""
 
@@ -157,8 +159,8 @@ class Tower:
     """Whether mm_encoder_tp_mode="data" puts it on every rank in full."""
     whole_unless_heads_divide: int | None = None
     """Its heads, where ranks that do not divide them hold it in full."""
-    reads_raw_pixels_since: tuple[int, int] | None = None
-    """The first release whose GPU gets pixels as bytes, not normalised; None: none."""
+    reads_raw_pixels_since: Change | None = None
+    """The change that passes pixels to the GPU as bytes; None: none does."""
     forward: TowerPass | None = None
     """The widest points of its pass; None: a range is assumed from its layers."""
     gathers_attention: bool = False
@@ -195,8 +197,8 @@ class QuantizationLimits:
     """vLLM's refusal of the argument `quantization`, with the model's settings."""
     refusal: str | None = None
     """vLLM's refusal of the checkpoint's own settings, after parallel checks."""
-    refused_since: tuple[int, int, int] = (0, 0, 0)
-    """The first release that refuses so."""
+    refused_since: Change | None = None
+    """The change that makes vLLM refuse so; None: every release does."""
     was_taken: bool = False
     """Whether earlier releases took it, and are modelled."""
 

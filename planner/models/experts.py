@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from planner.engine.layout import DATACENTER_BLACKWELL, ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import KEEPS_EXPERT_WORKSPACE
 from planner.errors import Refused
 from planner.models.layers import Part
 from planner.models.tensors import (
@@ -17,18 +19,35 @@ from planner.values import frozen
 
 _FLASHINFER_ACTIVATIONS = ("silu", "relu2_no_mul", "gelu_tanh")
 """Of unquantised experts that FlashInfer's CUTLASS kernel is used for."""
-_PREFERS_TRTLLM_FOR_PLAIN_EXPERTS_SINCE = (0, 20)
-"""TRT-LLM serves unquantised experts by default.
-
-Source: vLLM 0.20.0 `layers/fused_moe/oracle/unquantized.py`
-_get_priority_backends.
-"""
-_PADS_PLAIN_EXPERTS_SINCE = (0, 24)
-"""Unquantised experts are padded for TRT-LLM, gated or not.
-
-Source: vLLM 0.24.0 `layers/fused_moe/oracle/unquantized.py`
-(min_alignment), `layers/fused_moe/experts/trtllm_bf16_moe.py`.
-"""
+_PREFERS_TRTLLM_FOR_PLAIN_EXPERTS = Change(
+    since=(0, 20),
+    what="TRT-LLM serves unquantised experts by default.",
+    source=(
+        "vLLM 0.20.0 `layers/fused_moe/oracle/unquantized.py` _get_priority_backends"
+    ),
+)
+_PADS_PLAIN_EXPERTS = Change(
+    since=(0, 24),
+    what="Unquantised experts are padded for TRT-LLM, gated or not.",
+    source=(
+        "vLLM 0.24.0 `layers/fused_moe/oracle/unquantized.py` (min_alignment), "
+        "`layers/fused_moe/experts/trtllm_bf16_moe.py`"
+    ),
+)
+_FLASHINFER_SERVES_PLAIN_EXPERTS = Change(
+    since=(0, 20),
+    what="FlashInfer's kernels serve unquantised experts on Hopper and Blackwell.",
+    source=(
+        "vLLM 0.20.0 `layers/fused_moe/oracle/unquantized.py` _get_priority_backends"
+    ),
+)
+_TRITON_SERVES_PLAIN_EXPERTS_ON_HOPPER = Change(
+    since=(0, 23),
+    what="Triton serves unquantised experts on Hopper. Before, FlashInfer did.",
+    source=(
+        "vLLM 0.23.0 `layers/fused_moe/oracle/unquantized.py` _get_priority_backends"
+    ),
+)
 
 _MAY_BE_TRTLLM = ("auto", "flashinfer_trtllm")
 _ASKED = {
@@ -74,11 +93,11 @@ class FusedMoE:
             return False
         is_blackwell = layout.compute_capability[0] == DATACENTER_BLACKWELL
         release = layout.release
-        is_padded = release >= _PADS_PLAIN_EXPERTS_SINCE
+        is_padded = release.has(_PADS_PLAIN_EXPERTS)
         known = ("silu", "relu2_no_mul") if is_padded else ("silu",)
         return (
             is_blackwell
-            and release >= _PREFERS_TRTLLM_FOR_PLAIN_EXPERTS_SINCE
+            and release.has(_PREFERS_TRTLLM_FOR_PLAIN_EXPERTS)
             and self.activation in known
             and self.is_renormalized
         )
@@ -90,7 +109,7 @@ class FusedMoE:
             Refused: when the ranks do not divide the intermediate size.
         """
         columns = self._columns(layout)
-        if self.uses_trtllm(layout) and layout.release >= _PADS_PLAIN_EXPERTS_SINCE:
+        if self.uses_trtllm(layout) and layout.release.has(_PADS_PLAIN_EXPERTS):
             return -(-columns // 128) * 128
         return columns
 
@@ -117,7 +136,7 @@ class FusedMoE:
             kernel=self._unquantised_kernel(layout),
             hidden_size=self.hidden_size,
             intermediate_size=self.intermediate_size_per_rank(layout),
-            keeps_workspace=layout.release.keeps_expert_workspace,
+            keeps_workspace=layout.release.has(KEEPS_EXPERT_WORKSPACE),
         )
 
     def _unquantised_kernel(self, layout: ParallelLayout) -> ExpertsKernel:
@@ -190,11 +209,8 @@ class FusedMoE:
 
 
 def _flashinfer_expert_majors(release: Release) -> tuple[int, ...]:
-    """Return the GPU generations whose unquantised experts FlashInfer's kernels serve.
-
-    Source: vLLM 0.20.0 and 0.23.0 `layers/fused_moe/oracle/unquantized.py`
-    _get_priority_backends.
-    """
-    if release < (0, 20):
+    """Return the GPU generations whose unquantised experts FlashInfer serves."""
+    if not release.has(_FLASHINFER_SERVES_PLAIN_EXPERTS):
         return ()
-    return (10, 12) if release >= (0, 23) else (9, 10, 12)
+    is_later = release.has(_TRITON_SERVES_PLAIN_EXPERTS_ON_HOPPER)
+    return (10, 12) if is_later else (9, 10, 12)

@@ -11,6 +11,7 @@ from math import inf
 
 from planner.engine.environment import Environment
 from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.releases.change import Change
 from planner.errors import RefusedArgument
 from planner.models.architecture import ModelArchitecture
 from planner.models.caches import AttentionLayer, CacheLayer
@@ -23,26 +24,26 @@ _UNSCALED_ROPE = (
     "deepseek_yarn",
     "deepseek_llama_scaling",
 )
-_STRETCHES_YARN_BEFORE = (0, 30)
-"""YaRN's factor multiplies the length that the config allows.
-
-Source: vLLM 0.30.0 `config/model.py` _get_and_verify_max_len.
-"""
-_SHORTENS_LONGROPE_SINCE = (0, 11, 1)
-"""max_model_len not set is the length before LongRoPE's stretching.
-
-Source: vLLM 0.11.1 `config/model.py` _get_and_verify_max_len.
-"""
-_READS_ROPE_PARAMETERS_SINCE = (0, 12)
-"""Every RoPE has parameters, not only one that is stretched.
-
-Source: vLLM 0.12.0 `config/model.py` _get_and_verify_max_len.
-"""
-_EXPLAINS_LONG_MAX_MODEL_LEN_SINCE = (0, 10, 2)
-"""The refusal of a long max_model_len says what happens beyond it.
-
-Source: vLLM 0.10.2 `config/__init__.py` _get_and_verify_max_len.
-"""
+_STRETCHES_YARN = Change(
+    until=(0, 30),
+    what="YaRN's factor multiplies the length that the config allows.",
+    source="vLLM 0.30.0 `config/model.py` _get_and_verify_max_len",
+)
+_SHORTENS_LONGROPE = Change(
+    since=(0, 11, 1),
+    what="max_model_len, if not set, is the length before LongRoPE's stretching.",
+    source="vLLM 0.11.1 `config/model.py` _get_and_verify_max_len",
+)
+_READS_ROPE_PARAMETERS = Change(
+    since=(0, 12),
+    what="Every RoPE of a model has parameters, not only one that is stretched.",
+    source="vLLM 0.12.0 `config/model.py` _get_and_verify_max_len",
+)
+_EXPLAINS_LONG_MAX_MODEL_LEN = Change(
+    since=(0, 10, 2),
+    what="The refusal of a long max_model_len says what happens beyond it.",
+    source="vLLM 0.10.2 `config/__init__.py` _get_and_verify_max_len",
+)
 
 
 def derived_max_model_len(model: ModelArchitecture, release: Release) -> float:
@@ -52,7 +53,7 @@ def derived_max_model_len(model: ModelArchitecture, release: Release) -> float:
         return derived
     scaling = 1.0
     for rope in model.rope_parameters:
-        if rope.rope_type == "yarn" and release < _STRETCHES_YARN_BEFORE:
+        if rope.rope_type == "yarn" and release.has(_STRETCHES_YARN):
             derived = rope.original_max_position_embeddings or derived
         elif rope.rope_type in _UNSCALED_ROPE:
             continue
@@ -83,7 +84,7 @@ def resolve_max_model_len(
     if derived == inf:
         return length or 2048
     if length is None:
-        is_short = release >= _SHORTENS_LONGROPE_SINCE and any(
+        is_short = release.has(_SHORTENS_LONGROPE) and any(
             rope.rope_type == "longrope" for rope in model.rope_parameters
         )
         if is_short and model.original_max_position_embeddings:
@@ -127,7 +128,7 @@ def _refuse_long(
         " To allow overriding this maximum, set the env var "
         "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
     )
-    if release >= _EXPLAINS_LONG_MAX_MODEL_LEN_SINCE:
+    if release.has(_EXPLAINS_LONG_MAX_MODEL_LEN):
         raise RefusedArgument(
             f"{message}{allowing}. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with "
             "extreme caution. If the model uses relative position encoding (RoPE), "
@@ -144,7 +145,7 @@ def _as_vllm_prints(derived: float, model: ModelArchitecture, release: Release) 
     # vLLM multiplies by a float scaling factor wherever the model has RoPE; where it
     # reads rope_scaling, only where that has a factor which it uses.
     ropes = model.rope_parameters
-    if release < _READS_ROPE_PARAMETERS_SINCE:
+    if not release.has(_READS_ROPE_PARAMETERS):
         ropes = tuple(r for r in ropes if r.factor and r.rope_type not in _NEVER_SCALED)
     is_scaled = ropes and "gemma3" not in model.model_type
     return str(float(derived)) if is_scaled else str(int(derived))

@@ -7,6 +7,7 @@ were compared with the allocations of vLLM's own starts without a GPU.
 
 from __future__ import annotations
 
+from planner.engine.releases.change import Change
 from planner.values import frozen
 
 
@@ -54,8 +55,8 @@ class Turns:
     """Values of a row that earlier turns leave."""
     copied: tuple[str, ...]
     """Modalities whose inputs a turn copies."""
-    since: tuple[int, int]
-    """First release that encodes several pieces in a turn; before, one at a time."""
+    since: Change
+    """The change that encodes several pieces in a turn; before, one at a time."""
 
 
 @frozen

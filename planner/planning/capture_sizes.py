@@ -9,6 +9,7 @@ from __future__ import annotations
 from planner.engine.gpu import GPU
 from planner.engine.layout import DATACENTER_BLACKWELL
 from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
 from planner.errors import Refused
 from planner.memory.compilation import Compilation, GraphMode, resolve_compilation
@@ -18,41 +19,61 @@ from planner.values import frozen
 _GPT_OSS = "GptOssForCausalLM"
 _FIRST = (1, 2, 4)
 _EIGHTS_FROM, _SIXTEENS_FROM = 8, 256
-_CAPTURES_BY_REQUESTS_SINCE = (0, 10)
-"""The largest size is twice max_num_seqs, no longer always 512.
-
-Source: vLLM 0.10.0 `config.py` SchedulerConfig.cuda_graph_sizes.
-"""
-_WIDENS_CAPTURE_STEPS_SINCE = (0, 11, 1)
-"""Sizes from 256 on are 16 apart, and none exceeds the limit.
-
-Source: vLLM 0.11.1 `config/vllm.py` _set_cudagraph_sizes.
-"""
-_CAPTURES_LARGEST_STEP_SINCE = (0, 20, 1)
-"""max_num_batched_tokens is itself a size where it is within the limit.
-
-Source: vLLM 0.20.1 `config/vllm.py` _set_cudagraph_sizes.
-"""
-_CAPTURES_MORE_ON_BLACKWELL_SINCE = (0, 28)
-"""Sizes reach 1,024 on data centre GPUs of the Blackwell family, such as B200.
-
-Source: vLLM 0.28.0 `config/vllm.py` _set_cudagraph_sizes.
-"""
-_CAPTURES_ALL_REQUESTS_SINCE = (0, 31)
-"""max_num_seqs is itself a size.
-
-Source: vLLM 0.31.0 `config/vllm.py` _set_cudagraph_sizes.
-"""
-_CAPTURES_BY_QUERY_LENGTH_SINCE = (0, 13)
-"""The largest size counts the draft tokens of each request.
-
-Source: vLLM 0.13.0 `config/vllm.py` _set_cudagraph_sizes.
-"""
-_CAPTURES_DECODE_STEPS_SINCE = (0, 29)
-"""Decode steps of whole requests with their draft tokens are sizes too.
-
-Source: vLLM 0.29.0 `config/vllm.py` _set_cudagraph_sizes.
-"""
+_CAPTURES_BY_REQUESTS = Change(
+    since=(0, 10),
+    what="The largest CUDA graph size is twice max_num_seqs, not always 512.",
+    source="vLLM 0.10.0 `config.py` SchedulerConfig.cuda_graph_sizes",
+)
+_WIDENS_CAPTURE_STEPS = Change(
+    since=(0, 11, 1),
+    what="CUDA graph sizes from 256 on are 16 apart, and none exceeds the limit.",
+    source="vLLM 0.11.1 `config/vllm.py` _set_cudagraph_sizes",
+)
+_CAPTURES_LARGEST_STEP = Change(
+    since=(0, 20, 1),
+    what=(
+        "max_num_batched_tokens is itself a CUDA graph size where it is within the "
+        "limit."
+    ),
+    source="vLLM 0.20.1 `config/vllm.py` _set_cudagraph_sizes",
+)
+_CAPTURES_MORE_ON_BLACKWELL = Change(
+    since=(0, 28),
+    what=(
+        "CUDA graph sizes reach 1,024 on data centre GPUs of the Blackwell family, "
+        "such as B200."
+    ),
+    source="vLLM 0.28.0 `config/vllm.py` _set_cudagraph_sizes",
+)
+_CAPTURES_ALL_REQUESTS = Change(
+    since=(0, 31),
+    what="max_num_seqs is itself a CUDA graph size.",
+    source="vLLM 0.31.0 `config/vllm.py` _set_cudagraph_sizes",
+)
+_CAPTURES_BY_QUERY_LENGTH = Change(
+    since=(0, 13),
+    what="The largest CUDA graph size counts the draft tokens of each request.",
+    source="vLLM 0.13.0 `config/vllm.py` _set_cudagraph_sizes",
+)
+_CAPTURES_DECODE_STEPS = Change(
+    since=(0, 29),
+    what=(
+        "Decode steps of whole requests with their draft tokens are CUDA graph sizes "
+        "too."
+    ),
+    source="vLLM 0.29.0 `config/vllm.py` _set_cudagraph_sizes",
+)
+_LIMITS_GPT_OSS = Change(
+    since=(0, 10, 1),
+    what="gpt-oss has CUDA graphs of sizes up to 1,024 by default.",
+    source="vLLM 0.10.1 `models/config.py` GptOssForCausalLMConfig",
+)
+_LIMITS_GPT_OSS_TO_992 = Change(
+    since=(0, 11),
+    until=(0, 11, 1),
+    what="gpt-oss has CUDA graphs of sizes up to 992 by default, not 1,024.",
+    source="vLLM 0.11.0 `models/config.py` GptOssForCausalLMConfig",
+)
 
 
 def capture_sizes(
@@ -74,7 +95,7 @@ def capture_sizes(
         return ()
     max_num_batched_tokens, max_num_seqs = batch
     requested = compilation.capture_sizes
-    if release < _WIDENS_CAPTURE_STEPS_SINCE:
+    if not release.has(_WIDENS_CAPTURE_STEPS):
         sizes = _sizes_in_eights(compilation, model, max_num_seqs, release)
         # Sizes that the user lists are not filtered.
         kept = requested is not None
@@ -96,7 +117,7 @@ def capture_sizes(
         sizes = {s for s in requested if s <= max_num_batched_tokens}
     else:
         sizes = _widening_sizes(settings.performance_mode, limit)
-        if max_num_batched_tokens <= limit and release >= _CAPTURES_LARGEST_STEP_SINCE:
+        if max_num_batched_tokens <= limit and release.has(_CAPTURES_LARGEST_STEP):
             sizes.add(max_num_batched_tokens)
         sizes.update(size for size in uniform if size <= max_num_batched_tokens)
     _check_sizes(compilation, max(sizes, default=0))
@@ -155,14 +176,14 @@ def _largest(
     if model.architecture == _GPT_OSS and compilation.capture_sizes is None:
         return _gpt_oss_capture_size(release), ()
     is_blackwell = gpu.compute_capability[0] == DATACENTER_BLACKWELL
-    is_wide = is_blackwell and release >= _CAPTURES_MORE_ON_BLACKWELL_SINCE
+    is_wide = is_blackwell and release.has(_CAPTURES_MORE_ON_BLACKWELL)
     default = 1024 if is_wide else 512
-    length = requests.query_len if release >= _CAPTURES_BY_QUERY_LENGTH_SINCE else 1
+    length = requests.query_len if release.has(_CAPTURES_BY_QUERY_LENGTH) else 1
     limit = min(requests.count * length * 2, default)
-    if length > 1 and release >= _CAPTURES_DECODE_STEPS_SINCE:
+    if length > 1 and release.has(_CAPTURES_DECODE_STEPS):
         steps = {n * length for n in _request_counts(min(requests.count, default))}
         return limit, tuple(size for size in steps if size <= limit)
-    is_captured = release >= _CAPTURES_ALL_REQUESTS_SINCE and requests.count <= limit
+    is_captured = release.has(_CAPTURES_ALL_REQUESTS) and requests.count <= limit
     is_captured = is_captured and requests.query_len == 1
     return limit, (requests.count,) if is_captured else ()
 
@@ -196,7 +217,7 @@ def _sizes_in_eights(
     """
     if compilation.capture_sizes is not None:
         return set(compilation.capture_sizes)
-    is_by_requests = release >= _CAPTURES_BY_REQUESTS_SINCE
+    is_by_requests = release.has(_CAPTURES_BY_REQUESTS)
     by_default = min(max_num_seqs * 2, 512) if is_by_requests else 512
     limit = compilation.max_capture_size or by_default
     if model.architecture == _GPT_OSS and limit < _gpt_oss_capture_size(release):
@@ -215,10 +236,7 @@ def _check_sizes(compilation: Compilation, largest: int) -> None:
 
 
 def _gpt_oss_capture_size(release: Release) -> int:
-    """Return the largest size for gpt-oss; 0 where gpt-oss has no limit of its own.
-
-    Source: vLLM 0.10.1 `models/config.py` GptOssForCausalLMConfig.
-    """
-    if release.number[:2] == (0, 11) and release < (0, 11, 1):
+    """Return the largest size for gpt-oss; 0 where gpt-oss has no limit of its own."""
+    if release.has(_LIMITS_GPT_OSS_TO_992):
         return 992
-    return 1024 if release >= (0, 10, 1) else 0
+    return 1024 if release.has(_LIMITS_GPT_OSS) else 0

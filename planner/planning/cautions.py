@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from planner.engine.arguments import ARGUMENTS, Memory
+from planner.engine.releases.change import Change
 from planner.engine.settings import moe_backend, table
 from planner.memory.host.offloading import is_ignored
 from planner.memory.lines.non_torch import is_unified
@@ -24,7 +25,14 @@ from planner.units import MIB, format_gib
 
 _SMALLEST_OTHER_BYTES = 256 * MIB
 _TOKEN_ID_BYTES = 4
-_SINKS_FAIL_SINCE = (0, 33)
+_SINKS_FAIL = Change(
+    since=(0, 33),
+    what="Models with keys held as sinks end their start with an error.",
+    source=(
+        "vLLM 0.33.0 `v1/core/single_type_kv_cache_manager.py` "
+        "SinkFullAttentionManager, which lacks an argument that it is called with"
+    ),
+)
 
 _TABLES = ("attention_config", "kernel_config", "compilation_config")
 _UNSET: tuple[object, ...] = (None, False, "False", "false", "auto", {}, [])
@@ -41,11 +49,14 @@ _EXPERTS_TOGETHER = ("all2all_backend", "VLLM_ALL2ALL_BACKEND")
 _SEVERAL_RANKS = ("VLLM_ALLREDUCE", "VLLM_FLASHINFER_ALLREDUCE", "VLLM_USE_NCCL")
 _QUANTISED = ("VLLM_USE_DEEP_GEMM_", "VLLM_BLOCKSCALE")
 _EXPERTS = ("enable_return_routed_experts", "VLLM_USE_FLASHINFER_MOE")
-_STATES_ALIKE_SINCE = (0, 21)
-"""Ray's workers are those of mp, without a channel of their own between stages.
-
-Source: vLLM 0.21.0 `envs.py` VLLM_USE_RAY_V2_EXECUTOR_BACKEND (on by default).
-"""
+_STATES_ALIKE = Change(
+    since=(0, 21),
+    what=(
+        "Ray's workers are those of mp, without a channel of Ray's own between "
+        "pipeline stages."
+    ),
+    source="vLLM 0.21.0 `envs.py` VLLM_USE_RAY_V2_EXECUTOR_BACKEND (on by default)",
+)
 _BACKENDS: Mapping[str, tuple[ExpertsKernel, ...]] = {
     "triton": (ExpertsKernel.TRITON, ExpertsKernel.OAI_TRITON),
     "cutlass": (ExpertsKernel.CUTLASS_FP4,),
@@ -146,7 +157,7 @@ def _experts(question: Question) -> Iterator[FusedMoE]:
 def _ray(question: Question) -> Iterator[tuple[str, str]]:
     backend = dict(question.settings.others).get("distributed_executor_backend")
     is_split = question.layout.pipeline_parallel_size > 1
-    if backend == "ray" and is_split and question.release < _STATES_ALIKE_SINCE:
+    if backend == "ray" and is_split and not question.release.has(_STATES_ALIKE):
         yield "distributed_executor_backend=ray", "Ray's own channel between stages"
 
 
@@ -289,8 +300,8 @@ def _under_windows(question: Question, resolved: ResolvedSettings) -> str:
 def _plugin(question: Question) -> str:
     """Say which package a method needs where the release does not hold it."""
     method = question.model.quantization or ""
-    package, since = PLUGINS.get(method, ("", (0, 0)))
-    if not package or question.release < since:
+    package, moved = PLUGINS.get(method, ("", None))
+    if moved is None or not question.release.has(moved):
         return ""
     needs = ""
     if question.model.source.startswith(METADATA):
@@ -320,17 +331,13 @@ def _shared(stages: Sequence[Stage]) -> str:
 
 
 def _sinks(question: Question) -> str | None:
-    """Say that the newest release does not serve keys held as sinks.
-
-    Source: vLLM 0.33.0 `v1/core/single_type_kv_cache_manager.py`
-    SinkFullAttentionManager, which lacks an argument that it is called with.
-    """
+    """Say that the newest release does not serve keys held as sinks."""
     has_sinks = any(
         isinstance(cache, AttentionLayer) and cache.num_sink_tokens
         for kind in question.model.layer_kinds
         for cache in kind.caches
     )
-    if not has_sinks or question.layout.release < _SINKS_FAIL_SINCE:
+    if not has_sinks or not question.layout.release.has(_SINKS_FAIL):
         return None
     return (
         "vLLM 0.33 does not serve this model: it measures what is planned here, and "

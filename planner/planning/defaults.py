@@ -10,6 +10,7 @@ from planner.engine.environment import Environment
 from planner.engine.gpu import GPU
 from planner.engine.layout import DATACENTER_BLACKWELL, ParallelLayout
 from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings, moe_backend
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.memory.lines.eplb import redundant_experts
@@ -18,76 +19,84 @@ from planner.models.states import Mamba1State, Mamba2State
 from planner.units import parse_size
 from planner.values import frozen
 
-_SCHEDULES_AHEAD_SINCE = (0, 14)
-"""Async scheduling is on by default.
-
-Source: vLLM 0.14.0 `config/vllm.py` (async_scheduling).
-"""
-_STATE_PREFIX_CACHING_SINCE = (0, 11, 1)
-"""Prefix caching may keep the states of recurrent layers.
-
-Source: vLLM 0.11.1 `models/config.py` MambaModelConfig.
-"""
-_ALIGNS_STATES_SINCE = (0, 15)
-"""With prefix caching requested, states at block boundaries are kept.
-
-Source: vLLM 0.15.0 `models/config.py` MambaModelConfig.
-"""
-_ALIGNS_ALL_STATES_SINCE = (0, 28)
-"""This also holds for every kind of state layer.
-
-Source: vLLM 0.28.0 `models/config.py` MambaModelConfig.
-"""
-_CACHES_HYBRID_PREFIXES_SINCE = (0, 28)
-"""Hybrid models (attention and states) cache prefixes by default.
-
-Source: vLLM 0.28.0 `config/model.py` is_prefix_caching_supported.
-"""
-_SCHEDULES_POOLING_AHEAD_BEFORE = (0, 20)
-"""Pooling models use async scheduling, like others.
-
-Source: vLLM 0.20.0 `config/vllm.py` (async_scheduling), which ended it.
-"""
-_SCHEDULES_STAGES_AHEAD_SINCE = (0, 15)
-"""Async scheduling is on by default with pipeline stages too.
-
-Source: vLLM 0.15.0 `config/vllm.py` (async_scheduling).
-"""
-_READS_MODELOPT_KV_DTYPE_SINCE = (0, 14)
-"""kv_cache_dtype auto follows a ModelOpt checkpoint.
-
-Source: vLLM 0.14.0 `utils/torch_utils.py` resolve_kv_cache_dtype_string.
-"""
-_READS_MODELOPT_NVFP4_KV_DTYPE_SINCE = (0, 20)
-"""kv_cache_dtype auto also follows a ModelOpt checkpoint that specifies NVFP4.
-
-Source: vLLM 0.20.0 `utils/torch_utils.py` resolve_kv_cache_dtype_string.
-"""
-_READS_COMPRESSED_KV_DTYPE_SINCE = (0, 15)
-"""kv_cache_dtype auto follows a compressed-tensors checkpoint.
-
-Source: vLLM 0.15.0 `attention/layer.py` Attention.
-"""
-_GIVEN_KV_DTYPE_WINS_SINCE = (0, 22)
-"""A given kv_cache_dtype overrides a compressed-tensors checkpoint.
-
-Source: vLLM 0.22.0 `layers/attention/attention.py` Attention.
-"""
-_PACKS_SPARSE_BEFORE = (0, 11, 1)
-"""DeepSeek's sparse attention stores fp8_ds_mla by default.
-
-Source: vLLM 0.11.0 `models/config.py` DeepseekV32ForCausalLM.
-"""
-_PACKS_SPARSE_FP8_BEFORE = (0, 18)
-"""DeepSeek's sparse attention stores fp8_ds_mla for every requested fp8 dtype.
-
-Source: vLLM 0.17.1 `models/config.py` DeepseekV32ForCausalLM.
-"""
-_KEEPS_GLM_FP8_ON_BLACKWELL_SINCE = (0, 32)
-"""GLM's sparse attention stores FP8 on B200 by default.
-
-Source: vLLM 0.32.0 `models/config.py` GlmMoeDsaForCausalLM.
-"""
+_SCHEDULES_AHEAD = Change(
+    since=(0, 14),
+    what="Async scheduling is on by default.",
+    source="vLLM 0.14.0 `config/vllm.py` (async_scheduling)",
+)
+_STATE_PREFIX_CACHING = Change(
+    since=(0, 11, 1),
+    what="Prefix caching may keep the states of recurrent layers.",
+    source="vLLM 0.11.1 `models/config.py` MambaModelConfig",
+)
+_ALIGNS_STATES = Change(
+    since=(0, 15),
+    what="With prefix caching requested, states at block boundaries are kept.",
+    source="vLLM 0.15.0 `models/config.py` MambaModelConfig",
+)
+_ALIGNS_ALL_STATES = Change(
+    since=(0, 28),
+    what=(
+        "With prefix caching requested, states at block boundaries are kept for every "
+        "kind of layer with states."
+    ),
+    source="vLLM 0.28.0 `models/config.py` MambaModelConfig",
+)
+_CACHES_HYBRID_PREFIXES = Change(
+    since=(0, 28),
+    what="Hybrid models (attention and states) cache prefixes by default.",
+    source="vLLM 0.28.0 `config/model.py` is_prefix_caching_supported",
+)
+_SCHEDULES_POOLING_AHEAD = Change(
+    until=(0, 20),
+    what="Pooling models use async scheduling, like others.",
+    source="vLLM 0.20.0 `config/vllm.py` (async_scheduling), which ended it",
+)
+_SCHEDULES_STAGES_AHEAD = Change(
+    since=(0, 15),
+    what="Async scheduling is on by default with pipeline stages too.",
+    source="vLLM 0.15.0 `config/vllm.py` (async_scheduling)",
+)
+_READS_MODELOPT_KV_DTYPE = Change(
+    since=(0, 14),
+    what="kv_cache_dtype auto follows a ModelOpt checkpoint.",
+    source="vLLM 0.14.0 `utils/torch_utils.py` resolve_kv_cache_dtype_string",
+)
+_READS_MODELOPT_NVFP4_KV_DTYPE = Change(
+    since=(0, 20),
+    what="kv_cache_dtype auto also follows a ModelOpt checkpoint that specifies NVFP4.",
+    source="vLLM 0.20.0 `utils/torch_utils.py` resolve_kv_cache_dtype_string",
+)
+_READS_COMPRESSED_KV_DTYPE = Change(
+    since=(0, 15),
+    what="kv_cache_dtype auto follows a compressed-tensors checkpoint.",
+    source="vLLM 0.15.0 `attention/layer.py` Attention",
+)
+_GIVEN_KV_DTYPE_WINS = Change(
+    since=(0, 22),
+    what="A given kv_cache_dtype overrides a compressed-tensors checkpoint.",
+    source="vLLM 0.22.0 `layers/attention/attention.py` Attention",
+)
+_PACKS_SPARSE = Change(
+    until=(0, 11, 1),
+    what="DeepSeek's sparse attention stores fp8_ds_mla by default.",
+    source="vLLM 0.11.0 `models/config.py` DeepseekV32ForCausalLM",
+)
+_PACKS_SPARSE_FP8 = Change(
+    until=(0, 18),
+    what="DeepSeek's sparse attention stores fp8_ds_mla for every requested fp8 dtype.",
+    source="vLLM 0.17.1 `models/config.py` DeepseekV32ForCausalLM",
+)
+_KEEPS_GLM_FP8_ON_BLACKWELL = Change(
+    since=(0, 32),
+    what="GLM's sparse attention stores FP8 on B200 by default.",
+    source="vLLM 0.32.0 `models/config.py` GlmMoeDsaForCausalLM",
+)
+_RAISES_UTILIZATION = Change(
+    since=(0, 20),
+    what="gpu_memory_utilization is 0.92 by default. Before, it was 0.9.",
+    source="vLLM 0.20.0 `config/cache.py` CacheConfig.gpu_memory_utilization",
+)
 
 
 @frozen
@@ -215,13 +224,13 @@ def resolve_kv_cache_dtype(
     """
     chosen = model.quantization_limits.kv_cache_dtype or "auto"
     if model.quantization == "compressed-tensors":
-        is_read = release >= _READS_COMPRESSED_KV_DTYPE_SINCE
-        if is_read and chosen != "auto" and release < _GIVEN_KV_DTYPE_WINS_SINCE:
+        is_read = release.has(_READS_COMPRESSED_KV_DTYPE)
+        if is_read and chosen != "auto" and not release.has(_GIVEN_KV_DTYPE_WINS):
             return chosen
     elif chosen.startswith("nvfp4"):
-        is_read = release >= _READS_MODELOPT_NVFP4_KV_DTYPE_SINCE
+        is_read = release.has(_READS_MODELOPT_NVFP4_KV_DTYPE)
     else:
-        is_read = release >= _READS_MODELOPT_KV_DTYPE_SINCE
+        is_read = release.has(_READS_MODELOPT_KV_DTYPE)
     if requested is not None and requested != "auto":
         return requested
     return chosen if is_read else "auto"
@@ -242,12 +251,12 @@ def model_kv_cache_dtype(
     if name == "DeepseekV32ForCausalLM" and kv_cache_dtype == "bfloat16":
         return "auto"
     if name == "DeepseekV32ForCausalLM":
-        is_packed = kv_cache_dtype == "auto" and release < _PACKS_SPARSE_BEFORE
+        is_packed = kv_cache_dtype == "auto" and release.has(_PACKS_SPARSE)
         is_fp8 = kv_cache_dtype.startswith("fp8")
-        if is_packed or (is_fp8 and release < _PACKS_SPARSE_FP8_BEFORE):
+        if is_packed or (is_fp8 and release.has(_PACKS_SPARSE_FP8)):
             return "fp8_ds_mla"
     is_blackwell = gpu.compute_capability[0] == DATACENTER_BLACKWELL
-    is_auto_fp8 = is_blackwell and release >= _KEEPS_GLM_FP8_ON_BLACKWELL_SINCE
+    is_auto_fp8 = is_blackwell and release.has(_KEEPS_GLM_FP8_ON_BLACKWELL)
     if name == "GlmMoeDsaForCausalLM" and kv_cache_dtype == "auto" and is_auto_fp8:
         return "fp8_e4m3"
     if name.startswith("Glm5Next") and kv_cache_dtype == "auto" and is_blackwell:
@@ -274,13 +283,13 @@ def prefix_caching(
     Raises:
         UnknownArchitecture: for cached states that are not modelled.
     """
-    if model.state_layers and release < _STATE_PREFIX_CACHING_SINCE:
+    if model.state_layers and not release.has(_STATE_PREFIX_CACHING):
         return False
     if any(layer.reference_window for layer in model.attention_layers):
         return False
     if settings.enable_prefix_caching is not None:
         return settings.enable_prefix_caching and _keeps_states(model, release)
-    is_hybrid = bool(model.state_layers) and release < _CACHES_HYBRID_PREFIXES_SINCE
+    is_hybrid = bool(model.state_layers) and not release.has(_CACHES_HYBRID_PREFIXES)
     return not (
         model.is_encoder_only
         or model.architecture in _ATTENTION_FREE
@@ -295,7 +304,7 @@ def _keeps_states(model: ModelArchitecture, release: Release) -> bool:
     Source: vLLM 0.11.1 to 0.27.1 `models/config.py` MambaModelConfig; classes with
     SupportsMambaPrefixCaching are those of Mamba and Mamba2.
     """
-    if not model.state_layers or release >= _ALIGNS_ALL_STATES_SINCE:
+    if not model.state_layers or release.has(_ALIGNS_ALL_STATES):
         return True
     kinds = Mamba1State | Mamba2State
     if any(isinstance(layer, kinds) for layer in model.state_layers):
@@ -303,7 +312,7 @@ def _keeps_states(model: ModelArchitecture, release: Release) -> bool:
             f"enable_prefix_caching: vLLM {release.version} keeps states of Mamba "
             "layers for every block, which is not modelled. Leave it out."
         )
-    return release >= _ALIGNS_STATES_SINCE
+    return release.has(_ALIGNS_STATES)
 
 
 def async_scheduling(
@@ -316,12 +325,10 @@ def async_scheduling(
     """Whether the next batch is scheduled while one runs."""
     if settings.async_scheduling is not None:
         return settings.async_scheduling
-    if model.is_pooling and release >= _SCHEDULES_POOLING_AHEAD_BEFORE:
+    if model.is_pooling and not release.has(_SCHEDULES_POOLING_AHEAD):
         return False
     is_alone = pipeline_parallel_size == 1
-    return release >= (
-        _SCHEDULES_AHEAD_SINCE if is_alone else _SCHEDULES_STAGES_AHEAD_SINCE
-    )
+    return release.has(_SCHEDULES_AHEAD if is_alone else _SCHEDULES_STAGES_AHEAD)
 
 
 def hybrid_manager(
@@ -347,6 +354,11 @@ def hybrid_manager(
             "--enable-hybrid-kv-cache-manager flag to let vLLM decide automatically."
         )
     return not requested
+
+
+def gpu_memory_utilization(release: Release) -> float:
+    """Return the default gpu_memory_utilization of a release."""
+    return 0.92 if release.has(_RAISES_UTILIZATION) else 0.90
 
 
 def kv_cache_bytes(given: int | str | None) -> int | None:

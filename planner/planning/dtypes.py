@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
 from planner.errors import Refused, RefusedArgument, UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
@@ -38,11 +39,11 @@ _KV_CACHE_DTYPES = (
 """In vLLM's order (`config/cache.py` CacheDType)."""
 
 
-_REFUSES_OTHER_16_BITS_SINCE = (0, 33)
-"""A 16-bit KV cache has the model's dtype; before, the two may differ.
-
-Source: vLLM 0.32.0 and 0.33.0 `config/vllm.py` VllmConfig.
-"""
+_REFUSES_OTHER_16_BITS = Change(
+    since=(0, 33),
+    what="A 16-bit KV cache has the model's dtype; before, the two may differ.",
+    source="vLLM 0.32.0 and 0.33.0 `config/vllm.py` VllmConfig",
+)
 
 
 def check_kv_cache_dtype(
@@ -60,7 +61,7 @@ def check_kv_cache_dtype(
             f"Invalid kv_cache_dtype: {kv_cache_dtype!r}. Valid values are: "
             f"{list(_KV_CACHE_DTYPES)}"
         )
-    if release < _REFUSES_OTHER_16_BITS_SINCE:
+    if not release.has(_REFUSES_OTHER_16_BITS):
         return
     if kv_cache_dtype not in ("bfloat16", "float16") or kv_cache_dtype == dtype:
         return
@@ -90,16 +91,26 @@ def check_latent_cache_dtype(kv_cache_dtype: str, model: ModelArchitecture) -> N
         )
 
 
-_DEPRECATED: Mapping[str, tuple[tuple[int, int], tuple[int, int] | None]] = {
-    "fbgemm_fp8": ((0, 14), None),
-    "fp_quant": ((0, 14), None),
-    "experts_int8": ((0, 14), (0, 20)),
+_DEPRECATED: Mapping[str, Change] = {
+    method: Change(
+        since=(0, 14),
+        until=until,
+        what=(
+            f"The quantization method {method} is refused without "
+            "allow_deprecated_quantization."
+        ),
+        source=(
+            "vLLM 0.13.0, 0.14.0, 0.19.1, 0.20.0 and 0.33.0 "
+            "`layers/quantization/__init__.py` DEPRECATED_QUANTIZATION_METHODS"
+        ),
+    )
+    for method, until in (
+        ("fbgemm_fp8", None),
+        ("fp_quant", None),
+        ("experts_int8", (0, 20)),
+    )
 }
-"""Methods that vLLM refuses without `allow_deprecated_quantization`, and until when.
-
-Source: vLLM 0.13.0, 0.14.0, 0.19.1, 0.20.0 and 0.33.0
-`layers/quantization/__init__.py` DEPRECATED_QUANTIZATION_METHODS.
-"""
+"""Methods that vLLM refuses without `allow_deprecated_quantization`, and when."""
 
 
 def check_quantization_argument(
@@ -114,9 +125,8 @@ def check_quantization_argument(
     """
     if model.quantization_limits.mismatch is not None:
         raise RefusedArgument(model.quantization_limits.mismatch)
-    since, until = _DEPRECATED.get(model.quantization or "", (None, None))
-    is_deprecated = since is not None and release >= since
-    if not is_deprecated or (until is not None and release >= until):
+    deprecated = _DEPRECATED.get(model.quantization or "")
+    if deprecated is None or not release.has(deprecated):
         return
     if not dict(settings.others).get("allow_deprecated_quantization"):
         # vLLM raises its text unformatted.
@@ -139,7 +149,8 @@ def check_quantization(
     Source: vLLM 0.33.0 `config/vllm.py` _get_quantization_config.
     """
     limits, method = model.quantization_limits, model.quantization
-    if limits.refusal is not None and release >= limits.refused_since:
+    refused = limits.refused_since
+    if limits.refusal is not None and (refused is None or release.has(refused)):
         raise Refused(limits.refusal)
     if limits.refusal is not None and not limits.was_taken:
         raise UnknownArchitecture(
@@ -164,17 +175,20 @@ def check_quantization(
         )
 
 
-_GGUF_ON_HUB_SINCE = (0, 12)
-"""GGUF files may be named on the Hub; before, only a file on disk.
-
-Source: vLLM 0.11.2 and 0.12.0 `transformers_utils/config.py` get_config.
-"""
-_GGUF_NEEDS_HALF = ((0, 13), (0, 24))
-"""Releases in which Blackwell refuses bfloat16 for GGUF files.
-
-Source: vLLM 0.12.0, 0.13.0 and 0.23.0 `layers/quantization/gguf.py`
-get_supported_act_dtypes; vllm-gguf-plugin 0.0.5 has no such rule.
-"""
+_GGUF_ON_HUB = Change(
+    since=(0, 12),
+    what="GGUF files may be named on the Hub; before, only a file on disk.",
+    source="vLLM 0.11.2 and 0.12.0 `transformers_utils/config.py` get_config",
+)
+_GGUF_NEEDS_HALF = Change(
+    since=(0, 13),
+    until=(0, 24),
+    what="Blackwell refuses bfloat16 for GGUF files.",
+    source=(
+        "vLLM 0.12.0, 0.13.0 and 0.23.0 `layers/quantization/gguf.py` "
+        "get_supported_act_dtypes; vllm-gguf-plugin 0.0.5, which has no such rule"
+    ),
+)
 _BLACKWELL = 100
 
 
@@ -188,51 +202,67 @@ def _check_gguf(
     """
     if model.quantization != "gguf":
         return
-    if release < _GGUF_ON_HUB_SINCE and not model.name.endswith(".gguf"):
+    if not release.has(_GGUF_ON_HUB) and not model.name.endswith(".gguf"):
         raise Refused(
             "Loading GGUF from a remote repo directly is not yet supported: pass the "
             "local path of the GGUF checkpoint."
         )
-    first, end = _GGUF_NEEDS_HALF
-    if first <= release < end and capability >= _BLACKWELL and dtype == "bfloat16":
+    is_refused = capability >= _BLACKWELL and dtype == "bfloat16"
+    if is_refused and release.has(_GGUF_NEEDS_HALF):
         raise Refused(
             "torch.bfloat16 is not supported for quantization method gguf. Supported "
             "dtypes: [torch.float16, torch.float32]"
         )
 
 
-_ONLINE_FP8_SINCE = (0, 31)
-"""The argument quantization="fp8" is one of the online methods, without KV scales.
-
-Source: vLLM 0.30.0 and 0.31.0 `layers/quantization/fp8.py` Fp8Config.
-"""
-_KNOWS_SCHEME_SINCE = (0, 24)
-"""compressed-tensors loads KV scales only where the checkpoint has them.
-
-Source: vLLM 0.23.0 and 0.24.0 `layers/attention/attention.py` _init_kv_cache_quant.
-"""
+_ONLINE_FP8 = Change(
+    since=(0, 31),
+    what=(
+        'The argument quantization="fp8" is one of the online methods, without KV '
+        "scales."
+    ),
+    source="vLLM 0.30.0 and 0.31.0 `layers/quantization/fp8.py` Fp8Config",
+)
+_KNOWS_SCHEME = Change(
+    since=(0, 24),
+    what="compressed-tensors loads KV scales only where the checkpoint has them.",
+    source=(
+        "vLLM 0.23.0 and 0.24.0 `layers/attention/attention.py` _init_kv_cache_quant"
+    ),
+)
 
 
 def has_kv_scales(model: ModelArchitecture, release: Release) -> bool:
     """Whether attention layers load scales of the KV cache."""
-    before = {"fp8": _ONLINE_FP8_SINCE, "compressed-tensors": _KNOWS_SCHEME_SINCE}
-    since = before.get(model.quantization or "", (0, 0))
-    return model.quantization_limits.has_kv_scales or release < since
+    leaves_out = {"fp8": _ONLINE_FP8, "compressed-tensors": _KNOWS_SCHEME}
+    change = leaves_out.get(model.quantization or "")
+    had_scales = change is not None and not release.has(change)
+    return model.quantization_limits.has_kv_scales or had_scales
 
 
-_LEAST_BEFORE: Mapping[str, tuple[tuple[int, int], int]] = {
-    "auto_gptq": ((0, 22), 75),
-    "modelopt": ((0, 27), 89),
-    "modelopt_mixed": ((0, 24), 89),
-    "modelopt_mxfp8": ((0, 20), 100),
+_LEAST_BEFORE: Mapping[str, tuple[Change, int]] = {
+    method: (
+        Change(
+            until=until,
+            what=(
+                f"The quantization method {method} needs a GPU of compute capability "
+                f"{least / 10} or later."
+            ),
+            source="vLLM 0.19.1 to 0.33.0 get_min_capability of the config classes",
+        ),
+        least,
+    )
+    for method, until, least in (
+        ("auto_gptq", (0, 22), 75),
+        ("modelopt", (0, 27), 89),
+        ("modelopt_mixed", (0, 24), 89),
+        ("modelopt_mxfp8", (0, 20), 100),
+    )
 }
-"""The least compute capability of a method before a release.
-
-Source: get_min_capability of the config classes of vLLM 0.19.1 to 0.33.0.
-"""
+"""The least compute capability of a method up to a release."""
 
 
 def least_capability(method: str | None, newest: int, release: Release) -> int:
     """Return the least compute capability of a quantization method, such as 89."""
-    since, before = _LEAST_BEFORE.get(method or "", ((0, 0), newest))
-    return before if release < since else newest
+    change, before = _LEAST_BEFORE.get(method or "", (None, newest))
+    return newest if change is None or not release.has(change) else before

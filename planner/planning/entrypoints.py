@@ -11,6 +11,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.releases import Release, number_of
+from planner.engine.releases.shared import FILLS_IN_ANY_BATCH
 from planner.engine.settings import given_arguments, serve_words
 from planner.planning.batches import batch_defaults
 
@@ -35,7 +36,7 @@ def kept_defaults(plan: Plan, entrypoint: str) -> dict[str, int]:
     other = batch_defaults(plan.gpu, entrypoint, release)
     # Before 0.11.1 the async engine's rule depends on the model: always write both.
     is_other_rule = "engine" in (plan.entrypoint, entrypoint) and (
-        not release.fills_in_any_batch
+        not release.has(FILLS_IN_ANY_BATCH)
     )
     values = {
         "max_num_batched_tokens": plan.resolved.max_num_batched_tokens,

@@ -7,13 +7,13 @@ from functools import lru_cache
 from os import PathLike
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change, RefusedSince
 from planner.engine.settings import EngineSettings, table
 from planner.errors import (
     ModelNotFound,
     ModelUnavailable,
     PlannerError,
     Refused,
-    RefusedSince,
     UnknownArchitecture,
 )
 from planner.memory.checkpoint import reconcile
@@ -54,7 +54,7 @@ def check_refuses(refusal: Refused, release: Release) -> None:
     Raises:
         UnknownArchitecture: with the message of the later releases.
     """
-    if isinstance(refusal, RefusedSince) and release < refusal.since:
+    if isinstance(refusal, RefusedSince) and not release.has(refusal.since):
         raise UnknownArchitecture(
             f"vLLM {release.version} still serves a model that is not modelled, as "
             f"later ones say: {refusal}"
@@ -183,7 +183,7 @@ def _read(
     method: str | None,
     *,
     trusted: bool,
-    before: tuple[int, int] | None,
+    before: Change | None,
 ) -> ModelArchitecture:
     """Read a model; where vLLM refuses the method, with the checkpoint's own.
 

@@ -14,6 +14,7 @@ from planner.engine.environment import Environment
 from planner.engine.gpu import GPU
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER, ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings, attention_backend
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache.cpu_attention import (
@@ -29,27 +30,45 @@ from planner.units import GIB
 
 _AMPERE = 8
 _BLOOM = "BloomForCausalLM"
-_ONLY_V1_SINCE = (0, 11)
-"""V1 is the only engine."""
-_RUNS_STATES_V1_SINCE = (0, 10, 2)
-"""V1 serves models with states, encoder-decoder models and GPUs before Ampere."""
-_RUNS_ENCODERS_V1_SINCE = (0, 10, 1)
-"""V1 serves encoders without a KV cache."""
-_KEEPS_FP8_ON_BLACKWELL_SINCE = (0, 10)
-"""V1 supports an FP8 KV cache on B200."""
-_KEEPS_LATENT_FP8_SINCE = (0, 10, 2)
-"""V1 supports an FP8 KV cache of latent attention on every GPU."""
+_ONLY_V1 = Change(
+    since=(0, 11),
+    what="V1 is the only engine.",
+    source="vLLM 0.9.2 to 0.10.2 `engine/arg_utils.py` _is_v1_supported_oracle",
+)
+_RUNS_STATES_V1 = Change(
+    since=(0, 10, 2),
+    what="V1 serves models with states, encoder-decoder models and GPUs before Ampere.",
+    source="vLLM 0.9.2 to 0.10.2 `engine/arg_utils.py` _is_v1_supported_oracle",
+)
+_RUNS_ENCODERS_V1 = Change(
+    since=(0, 10, 1),
+    what="V1 serves encoders without a KV cache.",
+    source="vLLM 0.9.2 to 0.10.2 `engine/arg_utils.py` _is_v1_supported_oracle",
+)
+_KEEPS_FP8_ON_BLACKWELL = Change(
+    since=(0, 10),
+    what="V1 supports an FP8 KV cache on B200.",
+    source="vLLM 0.10.0 `platforms/cuda.py` is_kv_cache_dtype_supported",
+)
+_KEEPS_LATENT_FP8 = Change(
+    since=(0, 10, 2),
+    what="V1 supports an FP8 KV cache of latent attention on every GPU.",
+    source="vLLM 0.10.2 `platforms/cuda.py` is_kv_cache_dtype_supported",
+)
 _LEAST_WHOLE_PROMPT_TOKENS = 2048
 """Least max_num_batched_tokens where prompts are not split.
 
 Source: vLLM 0.33.0 `config/scheduler.py` DEFAULT_MAX_NUM_BATCHED_TOKENS.
 """
 _CPU_ARCHITECTURES = ("x86_64", "amd64", "aarch64", "arm64")
-_CPU_BUILD_SINCE = (0, 29)
-"""The first release whose CPU build is modelled.
-
-Source: vLLM 0.29.0 `platforms/cpu.py`, `v1/worker/cpu_worker.py`.
-"""
+_CPU_BUILD = Change(
+    since=(0, 29),
+    what=(
+        "The CPU build of vLLM starts as from 0.29.0, the oldest release whose CPU "
+        "build is modelled."
+    ),
+    source="vLLM 0.29.0 `platforms/cpu.py`, `v1/worker/cpu_worker.py`",
+)
 
 
 def check_engine(
@@ -60,7 +79,7 @@ def check_engine(
     Raises:
         UnknownArchitecture: naming what V1 did not support yet.
     """
-    if release >= _ONLY_V1_SINCE:
+    if release.has(_ONLY_V1):
         return
     reason = _served_by_v0(settings, model, gpu, release)
     if reason is not None:
@@ -76,9 +95,9 @@ def _served_by_v0(
     requested = settings.kv_cache_dtype
     if requested not in (None, "auto") and not _keeps_fp8(model, gpu, release):
         return f"kv_cache_dtype={requested!r} on {gpu.name}"
-    if model.is_encoder_only and release < _RUNS_ENCODERS_V1_SINCE:
+    if model.is_encoder_only and not release.has(_RUNS_ENCODERS_V1):
         return f"{model.architecture} (an encoder)"
-    if release >= _RUNS_STATES_V1_SINCE:
+    if release.has(_RUNS_STATES_V1):
         return None
     major, minor = gpu.compute_capability
     kinds = (
@@ -91,13 +110,10 @@ def _served_by_v0(
 
 
 def _keeps_fp8(model: ModelArchitecture, gpu: GPU, release: Release) -> bool:
-    """Whether V1's kernels support an FP8 cache: at first only those of Hopper.
-
-    Source: vLLM 0.10.0 and 0.10.2 `platforms/cuda.py` is_kv_cache_dtype_supported.
-    """
+    """Whether V1's kernels support an FP8 cache: at first only those of Hopper."""
     if gpu.compute_capability == (DATACENTER_BLACKWELL, 0):
-        return release >= _KEEPS_FP8_ON_BLACKWELL_SINCE
-    if model.has_latent_attention and release >= _KEEPS_LATENT_FP8_SINCE:
+        return release.has(_KEEPS_FP8_ON_BLACKWELL)
+    if model.has_latent_attention and release.has(_KEEPS_LATENT_FP8):
         return True
     return gpu.compute_capability[0] == HOPPER
 
@@ -115,7 +131,7 @@ def check_cpu_build(  # noqa: PLR0913 - what a start is made of
     Raises:
         UnknownArchitecture: naming the release, the processor or the argument.
     """
-    if release < _CPU_BUILD_SINCE:
+    if not release.has(_CPU_BUILD):
         raise UnknownArchitecture(
             f"gpu='CPU' with vllm_version={release.version}: the rules of this "
             "release's CPU build are not modelled. 0.29.0 and later are."

@@ -16,6 +16,7 @@ from planner.engine.devices import gpu_named
 from planner.engine.environment import environment_from
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, Release, resolve_version
+from planner.engine.releases.shared import GROUPS_ALL_RANKS
 from planner.engine.settings import EngineSettings, settings_from
 from planner.errors import (
     ModelUnavailable,
@@ -257,7 +258,7 @@ def _plan_resolved(
     request = verdict.request
     caches = [stage.cache for stage in stages]
     limiting = limiting_cache(caches)
-    groups = whole if question.release.groups_all_ranks else limiting.groups
+    groups = whole if question.release.has(GROUPS_ALL_RANKS) else limiting.groups
     figures = capacity.capacity(groups, limiting.num_blocks, request, question.release)
     fewest = limiting_cache([stage.low for stage in stages]).num_blocks
     asked = _load_figures(question, request, groups, limiting.num_blocks)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release, came_later
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
@@ -46,6 +47,15 @@ def is_lmcache(settings: EngineSettings) -> bool:
     return dict(settings.others).get("kv_offloading_backend") == "lmcache"
 
 
+_OFFLOADS_BLOCKS = Change(
+    since=(0, 28),
+    what=(
+        "KV blocks move to host memory (kv_offloading_size) as from 0.28.0, the oldest "
+        "release whose way is modelled. Before, each worker pinned blocks of its own."
+    ),
+)
+
+
 def check_kv_offloading(settings: EngineSettings, gpu: GPU, release: Release) -> None:
     """Reject KV offloading that is not modelled.
 
@@ -63,7 +73,7 @@ def check_kv_offloading(settings: EngineSettings, gpu: GPU, release: Release) ->
     size = settings.kv_offloading_size
     if size is None:
         return
-    if gpu.is_cpu or release < (0, 28):
+    if gpu.is_cpu or not release.has(_OFFLOADS_BLOCKS):
         raise UnknownArchitecture(
             f"kv_offloading_size={size!r} is modelled for vLLM 0.28.0 and later on "
             "GPUs only: before, each worker pins blocks of its own. Leave "
@@ -159,16 +169,19 @@ def check_parallel(model: ModelArchitecture, layout: ParallelLayout) -> None:
             "implement the `SupportsPP` interface."
         )
     if dcp > 1 and not model.has_latent_attention:
-        if layout.release < _EXPLAINS_DECODE_CONTEXT_SINCE:
+        if not layout.release.has(_EXPLAINS_DECODE_CONTEXT):
             _assert_decode_context(model, tensor, dcp)
         _check_decode_context(model, tensor, dcp)
 
 
-_EXPLAINS_DECODE_CONTEXT_SINCE = (0, 27)
-"""Sentences about decode context parallelism in the place of assertions.
-
-Source: vLLM 0.26.0 and 0.27.0 `config/model.py` verify_with_parallel_config.
-"""
+_EXPLAINS_DECODE_CONTEXT = Change(
+    since=(0, 27),
+    what=(
+        "Refusals about decode context parallelism are sentences. Before, they were "
+        "assertions."
+    ),
+    source="vLLM 0.26.0 and 0.27.0 `config/model.py` verify_with_parallel_config",
+)
 
 
 def _assert_decode_context(model: ModelArchitecture, tensor: int, dcp: int) -> None:

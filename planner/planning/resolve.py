@@ -11,6 +11,10 @@ from planner.engine.environment import Environment
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.shared import (
+    FILLS_IN_ANY_BATCH,
+    HEEDS_TOKENS_OF_WHOLE_PROMPTS,
+)
 from planner.engine.settings import (
     EngineSettings,
     attention_backend,
@@ -220,7 +224,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         max_num_seqs=seqs,
         max_num_batched_tokens=tokens,
         gpu_memory_utilization=settings.gpu_memory_utilization
-        or _gpu_memory_utilization(release),
+        or defaults.gpu_memory_utilization(release),
         kv_cache_memory_bytes=cpu_kv_cache_bytes(
             defaults.kv_cache_bytes(settings.kv_cache_memory_bytes), gpu, question.env
         ),
@@ -259,7 +263,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
 def _batch_sizes(question: Question, max_model_len: int) -> tuple[int, int]:
     """Return max_num_batched_tokens and max_num_seqs."""
     settings, model, release = question.settings, question.model, question.release
-    if question.entrypoint == "engine" and not release.fills_in_any_batch:
+    if question.entrypoint == "engine" and not release.has(FILLS_IN_ANY_BATCH):
         return _older_engine_batch(settings, model, max_model_len, release)
     batch = batches.batch_defaults(question.gpu, question.entrypoint, release)
     length = scheduled_length(settings.max_model_len, model, max_model_len, release)
@@ -283,7 +287,7 @@ def _older_engine_batch(
     default, seqs = batches.ENGINE_BATCH
     seqs = settings.max_num_seqs or seqs
     splits = batches.chunked_prefill(settings, model, release)
-    if not (splits or release.heeds_tokens_of_whole_prompts):
+    if not (splits or release.has(HEEDS_TOKENS_OF_WHOLE_PROMPTS)):
         return max_model_len, seqs
     if settings.max_num_batched_tokens is not None:
         return settings.max_num_batched_tokens, seqs
@@ -390,11 +394,3 @@ def _check_shared_experts(question: Question) -> None:
             "above 1: how each rank then holds shared experts is not modelled. Leave "
             "one of the three out."
         )
-
-
-def _gpu_memory_utilization(release: Release) -> float:
-    """Return the default gpu_memory_utilization of a release.
-
-    Source: vLLM `config/cache.py` CacheConfig.gpu_memory_utilization.
-    """
-    return 0.92 if release >= (0, 20) else 0.90

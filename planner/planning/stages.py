@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.engine.arguments import ARGUMENTS, Memory
+from planner.engine.releases.change import Change
 from planner.late import late
 from planner.memory.account import Line
 from planner.memory.compilation import (
@@ -38,13 +39,13 @@ from planner.memory.media.media_limits import sizes_of
 from planner.memory.media.pixels import size_settings
 from planner.memory.media.towers import (
     built_towers,
-    is_prefix_lm,
     limit_per_prompt,
     tower_layout,
     unserved_towers,
 )
 from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import StageWeights, stage_weights
+from planner.planning.batches import keeps_items_whole
 from planner.planning.calibrations.apply import (
     Found,
     applied,
@@ -60,13 +61,14 @@ if TYPE_CHECKING:
     from planner.memory.lora.lora_stacks import LoRAConfig
     from planner.memory.lora.towers import Encoding
 
-_OVERRIDES_BLOCKS_BEFORE_CHECK_SINCE = (0, 20, 1)
-"""num_gpu_blocks_override replaces the memory that vLLM checks.
-
-Before this release it replaces the number of blocks after the check.
-
-Source: vLLM 0.20.1 `v1/core/kv_cache_utils.py` get_kv_cache_configs.
-"""
+_OVERRIDES_BLOCKS_BEFORE_CHECK = Change(
+    since=(0, 20, 1),
+    what=(
+        "num_gpu_blocks_override replaces the memory that vLLM checks. Before, it "
+        "replaced the number of blocks after the check."
+    ),
+    source="vLLM 0.20.1 `v1/core/kv_cache_utils.py` get_kv_cache_configs",
+)
 
 
 @frozen
@@ -100,6 +102,7 @@ def plan_stages(
     weights = _weights(question, resolved, kernels)
     sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
     ranges = stage_layers(question.model, question.layout)
+    is_whole = keeps_items_whole(question.settings, question.model, question.release)
     stages = []
     for pp_rank, (stage, layers) in enumerate(zip(weights, ranges, strict=True)):
         cache = empty_cache(
@@ -108,7 +111,7 @@ def plan_stages(
             has_hybrid_manager=_has_hybrid(question),
         )
         run = _profile_run(question, resolved, pp_rank, sizes)
-        check_whole_items(run, is_whole=_keeps_items_whole(question))
+        check_whole_items(run, is_whole=is_whole)
         lines = _lines(question, resolved, run, stage, found)
         rank = rank_memory(run, stage, lines, _budget(question, resolved), cache)
         if question.dry is not None:
@@ -117,15 +120,6 @@ def plan_stages(
             rank = captured_applied(rank, found.record)
         stages.append(_stage(rank, cache, resolved.num_gpu_blocks_override))
     return tuple(stages)
-
-
-def _keeps_items_whole(question: Question) -> bool:
-    """Whether all tokens of an image or sound must be in one step."""
-    model, settings = question.model, question.settings
-    since = (0, 20) if model.model_type.startswith("gemma4") else (0, 13)
-    is_bidirectional = is_prefix_lm(model, settings) and question.release >= since
-    is_requested = bool(settings.disable_chunked_mm_input)
-    return is_requested or is_bidirectional or model.is_encoder_decoder
 
 
 def whole_groups(question: Question, kernels: Kernels) -> tuple[LayerGroup, ...]:
@@ -382,7 +376,7 @@ def _graph_cases(question: Question, resolved: ResolvedSettings) -> int:
 
 def _stage(rank: RankMemory, cache: StageCache, num_blocks: int | None) -> Stage:
     """Size the cache: the memory that is left, or num_gpu_blocks_override's blocks."""
-    if num_blocks is not None and cache.release < _OVERRIDES_BLOCKS_BEFORE_CHECK_SINCE:
+    if num_blocks is not None and not cache.release.has(_OVERRIDES_BLOCKS_BEFORE_CHECK):
         cache = replace(cache, num_gpu_blocks_override=num_blocks)
         num_blocks = None
     left = (

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import GROUPS_ALL_RANKS
 from planner.memory import cpu_account
 from planner.memory.account import Variant, VLLMError
 from planner.memory.compilation import GraphMode
@@ -30,21 +32,27 @@ from planner.values import frozen
 
 _NOT_HELD_YET = ("KV cache", "not planned")
 """Lines of a rank that are not allocated yet when the cache is sized."""
-_KEEPS_TOKENS_IN_FLIGHT_SINCE = (0, 26)
-"""Windows keep the tokens of all scheduled batches, not only of one.
-
-Source: vLLM 0.26.0 `v1/kv_cache_interface.py` SlidingWindowSpec.
-"""
-_LIMITS_REQUESTS_TO_STATES_SINCE = (0, 20)
-"""A max_num_seqs above the state blocks is refused where graphs are captured.
-
-Source: vLLM 0.20.0 `config/compilation.py`.
-"""
-_NAMES_THE_DEVICE_SINCE = (0, 14)
-"""The error for too little free memory names the device.
-
-Source: vLLM 0.14.0 `v1/worker/utils.py` request_memory.
-"""
+_KEEPS_TOKENS_IN_FLIGHT = Change(
+    since=(0, 26),
+    what=(
+        "Layers with a sliding window keep the tokens of all scheduled batches, not "
+        "only of one."
+    ),
+    source="vLLM 0.26.0 `v1/kv_cache_interface.py` SlidingWindowSpec",
+)
+_LIMITS_REQUESTS_TO_STATES = Change(
+    since=(0, 20),
+    what=(
+        "A max_num_seqs above the number of state blocks is refused where CUDA graphs "
+        "are captured."
+    ),
+    source="vLLM 0.20.0 `config/compilation.py`",
+)
+_NAMES_THE_DEVICE = Change(
+    since=(0, 14),
+    what="The error for too little free memory names the device.",
+    source="vLLM 0.14.0 `v1/worker/utils.py` request_memory",
+)
 
 
 @frozen
@@ -82,7 +90,7 @@ def judge(
         error = _in_device_words(error, question, resolved, stages)
         return Verdict(request=request, error=error, outcome=Outcome.DOES_NOT_FIT)
     seqs = 0
-    is_limited = question.release >= _LIMITS_REQUESTS_TO_STATES_SINCE
+    is_limited = question.release.has(_LIMITS_REQUESTS_TO_STATES)
     if GraphMode(resolved.cudagraph_mode).has_full and is_limited:
         seqs = resolved.max_num_seqs
     error, at_low, at_high = (
@@ -285,7 +293,7 @@ def _memory_error(
     free = _free_bytes(question, stages)
     if free < requested:
         utilization = resolved.gpu_memory_utilization
-        device = "cuda:0 " if question.release >= _NAMES_THE_DEVICE_SINCE else ""
+        device = "cuda:0 " if question.release.has(_NAMES_THE_DEVICE) else ""
         return VLLMError(
             kind="free_memory",
             message=f"Free memory on device {device}({vllm_gib(free)}/"
@@ -317,7 +325,7 @@ def _fit_length(
     Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` _auto_fit_max_model_len.
     """
     length = resolved.max_model_len
-    keeps_all = release >= _KEEPS_TOKENS_IN_FLIGHT_SINCE
+    keeps_all = release.has(_KEEPS_TOKENS_IN_FLIGHT)
     batches = resolved.max_concurrent_batches if keeps_all else 1
     requested = Request(
         max_model_len=length,
@@ -370,7 +378,7 @@ def _alternative(
     named = (variant.argument, variant.value)
     caches = [stage.with_variant(*named) for stage in stages]
     limiting = limiting_cache(caches)
-    groups = whole if release.groups_all_ranks else limiting.groups
+    groups = whole if release.has(GROUPS_ALL_RANKS) else limiting.groups
     figures = capacity.capacity(groups, limiting.num_blocks, request, release)
     sizes = [stage.rank.of(*named) for stage in stages]
     return Alternative(

@@ -15,7 +15,7 @@ from planner.units import format_gib, format_size
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
-    from planner.solve.upgrading import Cause, Change, Step, Upgrade, Way
+    from planner.solve.upgrading import Cause, Difference, Step, Upgrade, Way
 
 _COUNTS = {"num_gpu_blocks": "blocks", "kv_cache_size_tokens": "tokens"}
 _UNSHOWN = frozenset(("num_gpu_blocks",))
@@ -86,7 +86,7 @@ def _kv_cache(plan: Plan) -> int | None:
     return None if rank is None else rank.available_kv_cache_bytes
 
 
-def _cells(one: Change) -> list[str]:
+def _cells(one: Difference) -> list[str]:
     if one.name in _COUNTS:
         return [f"{one.before:,}", f"{one.after:,}", f"{one.change:+,}"]
     change = format_gib(one.change, signed=True) if one.change else "0"

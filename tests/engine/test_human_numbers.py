@@ -56,7 +56,7 @@ def test_every_whole_number_is_read_as_each_release_reads_it(release: str) -> No
     wrong = []
     for name, flag in _whole(release):
         kind = str(flag["type"]).removeprefix("optional:")
-        for text in (*_TEXTS, *(_TERA if rules >= (0, 13) else ())):
+        for text in (*_TEXTS, *(_TERA if rules.number >= (0, 13) else ())):
             told = human_numbers.typed(ARGUMENTS[name], text, rules)
             known = _of_vllm(kind, text)
             is_auto = kind.endswith("auto") and text in ("auto", "-1")

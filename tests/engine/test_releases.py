@@ -14,6 +14,7 @@ from planner.engine.releases import (
     number_of,
     resolve_version,
 )
+from planner.engine.releases.change import Change
 from planner.errors import PlannerError
 from tests.configs import LLAMA_8B, architecture
 
@@ -58,8 +59,7 @@ def test_the_list_of_releases_runs_from_the_newest_to_the_oldest() -> None:
 def test_a_newer_patch_has_the_facts_of_the_older_one() -> None:
     """0.19.9 is no release of ours, but it comes after 0.19.1 and before 0.20.0."""
     release, _notes = resolve_version("0.19.9")
-    assert release >= (0, 19, 1)
-    assert release < (0, 20)
+    assert release.has(Change(since=(0, 19, 1), until=(0, 20), what="A rule."))
     newer_patch = planner.plan(
         architecture(LLAMA_8B), GPU.named("H100"), vllm_version="0.19.9"
     )
@@ -71,19 +71,20 @@ def test_a_newer_patch_has_the_facts_of_the_older_one() -> None:
     ("number", "is_later"),
     [((0, 20, 0), False), ((0, 20, 1), True), ((0, 21, 0), True), ((1, 0, 0), True)],
 )
-def test_a_release_compares_with_the_first_that_has_a_fact(
+def test_the_release_of_a_change_has_it_itself(
     number: tuple[int, int, int], is_later: bool
 ) -> None:
-    """The release of the boundary has the fact itself."""
-    assert is_later is (Release(number) >= (0, 20, 1))
-    assert is_later is not (Release(number) < (0, 20, 1))
+    """Since 0.20.1: 0.20.1 does it; until 0.20.1: 0.20.1 does it no more."""
+    assert is_later is Release(number).has(Change(since=(0, 20, 1), what="New."))
+    assert is_later is not Release(number).has(Change(until=(0, 20, 1), what="Old."))
 
 
-def test_a_boundary_without_a_patch_starts_with_the_first_patch() -> None:
+def test_a_change_without_a_patch_starts_with_the_first_patch() -> None:
     """0.20 is 0.20.0, and a range leaves its end out."""
-    assert Release((0, 20, 0)) >= (0, 20)
-    assert (0, 20) <= Release((0, 20, 2)) < (0, 21)
-    assert not (0, 20) <= Release((0, 21, 0)) < (0, 21)
+    change = Change(since=(0, 20), until=(0, 21), what="Only in 0.20.")
+    assert [True, True, False] == [
+        Release(number).has(change) for number in ((0, 20, 0), (0, 20, 2), (0, 21, 0))
+    ]
 
 
 def test_the_default_utilization_grew() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from planner import plan
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release, number_of
+from planner.engine.releases.change import Change
 from planner.memory.media.encoder import (
     encoder_budget_tokens,
     encoder_kept_bytes,
@@ -389,7 +390,7 @@ def test_turns_take_a_tenth_of_the_gpu(
         bytes_per_row=gpu().total_memory_bytes // 10 // 1750,
         kept=8,
         copied=("image",),
-        since=(0, 22),
+        since=Change(since=(0, 22), what="Several pieces are encoded in a turn."),
     )
     pieces = replace(IMAGE, pieces=4)
     forward = TowerPass(moments=(WIDEST,), turns=turns)

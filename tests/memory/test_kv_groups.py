@@ -7,6 +7,7 @@ import pytest
 
 import planner
 from planner.engine.releases import Release
+from planner.engine.releases.shared import CHECKS_LEAST_STAGE
 from planner.errors import Refused
 from planner.memory.kv_cache.capacity import StageCache, capacity, check
 from planner.memory.kv_cache.kv_groups import LayerGroup, bytes_per_block, group
@@ -161,7 +162,7 @@ def test_the_smallest_stage_was_checked_with_the_layers_of_all() -> None:
                 groups=(whole[0].on_stage(begin, begin + 16, release),),
                 available_bytes=left << 20,
                 release=release,
-                checked_groups=() if release.checks_each_stage else whole,
+                checked_groups=whole if release.has(CHECKS_LEAST_STAGE) else (),
             )
             for begin, left in ((0, 300), (16, 150))
         ]

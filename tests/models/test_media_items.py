@@ -6,7 +6,7 @@ import pytest
 
 from planner.models.architecture import MediaItem
 from planner.models.families.facts import Facts
-from planner.models.families.towers import items, tiles
+from planner.models.families.towers import items, sounds, tiles
 
 
 def facts(model_type: str = "", **config: Any) -> Facts:
@@ -40,7 +40,7 @@ def test_qwen3_vl() -> None:
     """16,777,216 / (32 x 32) = 16,384; of a video 25,165,824 / 2 / 1,024 = 12,288."""
     found = items.qwen3_vl_items(MERGED_16)
     assert {"image": 16384, "video": 12288} == tokens(found)
-    oldest = [i for i in found if i.until == (0, 13)]
+    oldest = [i for i in found if i.until is not None and i.until.since == (0, 13)]
     # Two frames of 110 x 110 tokens where 2 x 90 x 90 have no room; 12.5 for each.
     assert [(151250, 12100), (153600, 12288)] == [
         (item.tokens, item.embeddings) for item in oldest
@@ -149,9 +149,9 @@ def test_mistral3() -> None:
 def test_sounds() -> None:
     """30 seconds: 1,500 positions; 3,000 steps / 4 = 750; 30 x 13 = 390."""
     audio = facts(max_source_positions=1500, num_mel_bins=128)
-    assert {"audio": 1500} == tokens(items.whisper_items(audio))
-    assert {"audio": 750} == tokens(items.qwen2_audio_items(audio))
-    assert {"audio": 390} == tokens(items.qwen3_asr_items(audio))
+    assert {"audio": 1500} == tokens(sounds.whisper_items(audio))
+    assert {"audio": 750} == tokens(sounds.qwen2_audio_items(audio))
+    assert {"audio": 390} == tokens(sounds.qwen3_asr_items(audio))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tools.release.symbols import Citation, Sources
 CITED = [
     Citation(path="config/cache.py", symbol="room", rule="planner/a.py::rule"),
     Citation(path="engine/arg_utils.py", symbol="get_batch_defaults", rule="b.py"),
-    Citation(path="gpu_worker.py", symbol="request_memory", rule="c.py::_SINCE"),
+    Citation(path="gpu_worker.py", symbol="request_memory", rule="c.py::_LIMIT"),
     Citation(path="envs.py", symbol="VLLM_GONE", rule="d.py"),
 ]
 CASE = {"model": "Qwen/Qwen3-8B", "gpu": "H100", "way": "dry", "args": {"a": 1}}
@@ -67,7 +67,7 @@ def test_symbols_are_named_with_the_rules_that_rest_on_them(
     text = report.report(found)
     gone = "\n".join(section(text, "Cited symbols that are gone"))
     assert (
-        "`v1/worker/memory.py`, with the same body. Rests on it: `c.py::_SINCE`" in gone
+        "`v1/worker/memory.py`, with the same body. Rests on it: `c.py::_LIMIT`" in gone
     )
     assert "envs.py::VLLM_GONE`: gone. Rests on it: `d.py`" in gone
     (other,) = section(text, "Cited symbols with another body")

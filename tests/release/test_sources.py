@@ -58,7 +58,7 @@ def test_a_citation_is_a_file_a_symbol_or_both(tmp_path: Path) -> None:
 
 Source: vLLM 0.33.0 `envs.py`.
 """
-_SINCE = (0, 14)
+_LIMITS = (0, 14)
 """What changed.
 
 Source: vLLM 0.14.0 `config/cache.py` CacheConfig.room; Ray 2.60 `core.py` Placement.
@@ -75,7 +75,7 @@ def rule():
     )
     assert [
         ("envs.py", "", "planner/rule.py"),
-        ("config/cache.py", "CacheConfig.room", "planner/rule.py::_SINCE"),
+        ("config/cache.py", "CacheConfig.room", "planner/rule.py::_LIMITS"),
         ("v1/worker/gpu_worker.py", "request_memory", "planner/rule.py::rule"),
         ("llama.py", "", "planner/rule.py::rule"),
     ] == [(one.path, one.symbol, one.rule) for one in citations(planner)]

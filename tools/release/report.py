@@ -19,10 +19,9 @@ _BY_HAND = (
     "`planner/data/arguments.json`.",
     "For each KV cache dtype and quantisation method that came: its bytes, or a "
     "refusal by name.",
-    "For each default that changed: the rule, with a boundary (`_SINCE`) and its "
-    "source.",
+    "For each default that changed: the rule, with a `Change` and its source.",
     "For each symbol that is gone or has another body: read it; where the rule "
-    "changed, give it a boundary.",
+    "changed, give it a `Change`.",
     "For each sentence that is gone: the new words, beside the old ones.",
     "For each case that changed, or that the planner answers otherwise: the rule "
     "behind it.",

@@ -1,4 +1,4 @@
-"""What the planner's `Source:` lines cite, found in a release, with its syntax.
+"""What the planner cites, in `Source:` lines and `Change`s, with a release's syntax.
 
 A citation is a file of vLLM, a symbol in it, or both: "vLLM 0.33.0 `config/cache.py`
 CacheConfig." Whether a word is a symbol is decided by the sources: what a release has
@@ -42,11 +42,11 @@ class Citation:
     symbol: str
     """Empty: the whole file."""
     rule: str
-    """The planner's module and the function or constant with the docstring."""
+    """The planner's module and the function or constant that cites it."""
 
 
 def citations(folder: Path) -> Iterator[Citation]:
-    """Yield what the docstrings of a package of the planner's cite."""
+    """Yield what docstrings and `Change`s of a package of the planner's cite."""
     for file in sorted(folder.rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         module = file.relative_to(folder.parent).as_posix()
@@ -54,6 +54,8 @@ def citations(folder: Path) -> Iterator[Citation]:
             rule = f"{module}::{owner}" if owner else module
             for match in _SOURCE.finditer(text):
                 yield from _cited(" ".join(match[1].split()), rule)
+        for owner, source in _changes(tree):
+            yield from _cited(source, f"{module}::{owner}")
 
 
 def _docstrings(node: ast.AST, owner: str) -> Iterator[tuple[str, str]]:
@@ -69,6 +71,21 @@ def _docstrings(node: ast.AST, owner: str) -> Iterator[tuple[str, str]]:
         elif isinstance(child, ast.ClassDef | ast.FunctionDef):
             last = f"{owner}.{child.name}".lstrip(".")
             yield from _docstrings(child, last)
+
+
+def _changes(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the source of each `Change`, with the constant that it is part of."""
+    for child in tree.body:
+        if isinstance(child, ast.Assign | ast.AnnAssign) and child.value is not None:
+            left = child.targets[0] if isinstance(child, ast.Assign) else child.target
+            for node in ast.walk(child.value):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == "Change":
+                    for keyword in node.keywords:
+                        if keyword.arg == "source":
+                            yield (
+                                ast.unparse(left),
+                                str(ast.literal_eval(keyword.value)),
+                            )
 
 
 def _cited(text: str, rule: str) -> Iterator[Citation]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from planner.confirming import installation
 from planner.engine.devices import attached, gpu_named
 from planner.engine.gpu import CPU
-from planner.engine.releases import NEWEST, OLDEST, number_of
+from planner.engine.releases import NEWEST, OLDEST, is_modelled
 from planner.errors import PlannerError
 from planner.late import late
 from planner.surroundings import data_folder
@@ -323,6 +323,6 @@ def _answer_of_hub(endpoint: str, token: str) -> Finding:
 
 def _is_planned(release: str) -> bool:
     try:
-        return number_of(OLDEST) <= number_of(release) <= number_of(NEWEST)
+        return is_modelled(release)
     except PlannerError:  # a development version, such as 0.34.dev
         return False

@@ -1,17 +1,8 @@
 """vLLM's releases, and which rules each of them follows.
 
-A fact that changed between releases is written beside the rule that needs it, as the
-first release that has it (`_SINCE`) or no longer has it (`_BEFORE`), with a docstring
-that says what changed and where in vLLM's source. A release compares with it:
-
-    _ROUNDS_GIB_SINCE = (0, 14)
-    ...
-    if release >= _ROUNDS_GIB_SINCE:
-
-`>=` and `<` are the only comparisons; `(0, 11) <= release < (0, 13)` is both. A fact
-with several boundaries or values is a private function that takes the release, also
-beside its rule. A fact that several modules need is a property of `Release`: `facts.py`
-holds these by topic. What never changed has no boundary.
+What changed between releases is a `Change` (`change.py`) beside the rule that needs it,
+asked with `release.has(CHANGE)`. Those that several modules ask for are in `shared.py`.
+What never changed has none.
 
 When an argument, an architecture or a KV cache dtype appeared is data, not code:
 `planner/data/release_history.json`, read by `came_later`.
@@ -22,15 +13,13 @@ the newest rules, and the plan says so.
 
 from __future__ import annotations
 
+import json
 import re
+from functools import cache
+from typing import Literal
 
-from planner.engine.releases.facts import (
-    KVCacheFacts,
-    ProfilingFacts,
-    StartFacts,
-    WeightsFacts,
-)
-from planner.engine.releases.facts import came_later as came_later
+from planner.data import DATA
+from planner.engine.releases.change import Change, Number, recorded
 from planner.errors import PlannerError
 from planner.values import frozen
 
@@ -50,11 +39,22 @@ _VERSION = re.compile(
 
 
 @frozen(kw_only=False)
-class Release(StartFacts, ProfilingFacts, KVCacheFacts, WeightsFacts):
-    """One release of vLLM, with the facts that several rules share."""
+class Release:
+    """One release of vLLM."""
+
+    number: Number
+
+    @property
+    def version(self) -> str:
+        """The release as text, such as 0.33.0."""
+        return ".".join(map(str, self.number))
+
+    def has(self, change: Change) -> bool:
+        """Return whether this release does what a change describes."""
+        return change.holds_in(self.number)
 
 
-def number_of(version: str) -> tuple[int, int, int]:
+def number_of(version: str) -> Number:
     """Return a version as three numbers.
 
     >>> number_of("v0.20.2"), number_of("0.18")
@@ -101,7 +101,7 @@ def resolve_version(requested: str | Release) -> tuple[Release, tuple[str, ...]]
     )
 
 
-def _next_release(number: tuple[int, int, int]) -> tuple[int, int, int] | None:
+def _next_release(number: Number) -> Number | None:
     """Return the release towards which a build was made; None for releases.
 
     vLLM's own builds have the number after the last release of a minor:
@@ -115,3 +115,52 @@ def _next_release(number: tuple[int, int, int]) -> tuple[int, int, int] | None:
 
 
 NEWEST_RELEASE, OLDEST_RELEASE = Release(number_of(NEWEST)), Release(number_of(OLDEST))
+
+
+Kind = Literal["arguments", "architectures", "kv_cache_dtypes"]
+
+
+@cache
+def _history() -> dict[Kind, dict[str, str]]:
+    path = DATA / "release_history.json"
+    table: dict[Kind, dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
+    return table
+
+
+def came_later(kind: Kind, name: str, release: Release) -> str | None:
+    """Return the first release that has a name; None if `release` has it.
+
+    Also None for a name that is unknown, or that the oldest release has already.
+    """
+    first = _history()[kind].get(name)
+    if first is None:
+        return None
+    words = f"vLLM knows {name}, one of its {kind.replace('_', ' ')}."
+    has_it = release.has(
+        recorded(words, since=first, source="planner/data/release_history.json")
+    )
+    return None if has_it else first
+
+
+def is_old(version: str) -> bool:
+    """Return whether a version is older than the oldest release known."""
+    return number_of(version) < number_of(OLDEST)
+
+
+def is_behind(version: str) -> bool:
+    """Return whether a version is older than the newest release known."""
+    return number_of(version) < number_of(NEWEST)
+
+
+def is_modelled(version: str) -> bool:
+    """Return whether a version is neither older nor newer than the releases known."""
+    return number_of(OLDEST) <= number_of(version) <= number_of(NEWEST)
+
+
+def between(first: str, last: str) -> list[str]:
+    """Return the releases from one to another, both ends included."""
+    first, last = str(first), str(last)  # a number does for `plan` as well
+    low, high = sorted((first, last), key=number_of)
+    inner = [n for n in MODELLED if number_of(low) < number_of(n) < number_of(high)]
+    found = [low, *reversed(inner), *([high] if first != last else [])]
+    return found if low == first else found[::-1]

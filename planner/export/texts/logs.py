@@ -18,7 +18,7 @@ from typing import Any
 from planner.confirming.log import LogReading, allocation_in, excerpt_of, read_log
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import CPU, GPU, catalogue
-from planner.engine.releases import NEWEST, OLDEST, number_of
+from planner.engine.releases import NEWEST, is_old, number_of
 from planner.engine.server import SERVER_FLAGS
 from planner.export.texts.container import gpu_named_in, starts_in
 from planner.export.texts.noted import (
@@ -269,9 +269,8 @@ class _Given:
         written = self.log.vllm_version or command
         if written is None:
             return None, ()
-        number = number_of(written)
-        release = ".".join(map(str, number))
-        if number < number_of(OLDEST) and re.search("dev|rc", written):
+        release = ".".join(map(str, number_of(written)))
+        if is_old(written) and re.search("dev|rc", written):
             return None, (f"vLLM was built from source: {written} tells no release.",)
         if release == written.lstrip("v") or written.count(".") == 1:
             return release, ()

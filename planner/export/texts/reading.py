@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from planner.confirming.log import LogReading
-from planner.engine.arguments import ARGUMENTS, Argument, Memory
+from planner.engine.arguments import ARGUMENTS, Argument, Memory, is_gone
 from planner.engine.environment_names import is_variable
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, NEWEST_RELEASE, resolve_version
@@ -143,7 +143,7 @@ class Reading:
         lasting = {
             name: value
             for name, value in self.engine_args.items()
-            if not is_gone(name, release.version)
+            if not is_gone(name, release)
         }
         return {**told, **lasting, **self.kept}
 
@@ -217,16 +217,6 @@ class Reading:
 
 def _is_idle(name: str) -> bool:
     return name in ARGUMENTS and ARGUMENTS[name].memory is Memory.NONE
-
-
-def is_gone(name: str, version: str) -> bool:
-    """Return whether a release no longer has an engine argument."""
-    removed = ARGUMENTS[name].gone if name in ARGUMENTS else ""
-    return bool(removed) and _numbers(version) >= _numbers(removed)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
 
 
 def reading_of(
@@ -322,7 +312,7 @@ def _gone_notes(
         return []
     newest = NEWEST_RELEASE.version
     removed: list[Argument | ServerFlag] = [
-        ARGUMENTS[name] for name in engine if is_gone(name, newest)
+        ARGUMENTS[name] for name in engine if is_gone(name, NEWEST_RELEASE)
     ]
     removed += [SERVER_FLAGS[name] for name in kept if SERVER_FLAGS[name].gone]
     return [f"{_missing(one, newest)}: left out.{_instead(one)}" for one in removed]

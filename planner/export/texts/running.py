@@ -18,7 +18,7 @@ from typing import Any
 from planner.confirming.log import LogReading, read_log
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import GPU
-from planner.engine.releases import NEWEST, OLDEST, number_of
+from planner.engine.releases import NEWEST, is_old, number_of
 from planner.errors import PlannerError
 from planner.export.texts.container import gpu_named_in
 from planner.export.texts.flag_values import literal
@@ -194,7 +194,7 @@ class _Told:
         gpu, gpus = self._gpu()
         engine = self._arguments()
         release = self.version and ".".join(map(str, number_of(self.version)))
-        is_known = release and number_of(release) >= number_of(OLDEST)
+        is_known = release and not is_old(release)
         return Reading(
             kind=Kind.SERVER,
             given=address,

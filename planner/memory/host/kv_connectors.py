@@ -15,6 +15,7 @@ from math import isfinite
 from typing import Any
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.memory.account import Basis, HostLine, Per
 from planner.models.architecture import ModelArchitecture
@@ -22,8 +23,6 @@ from planner.units import format_size
 from planner.values import frozen
 
 _ROLES = ("kv_producer", "kv_both", "kv_consumer")
-_SINCE = (0, 28)
-"""The first release whose connectors are modelled."""
 _NIXL = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
 _ELSEWHERE = ("ExampleConnector", "LMCacheMPConnector", "MooncakeConnector")
 """These store blocks on disk or in another process, or send them from GPU to GPU."""
@@ -35,6 +34,13 @@ _SEVERAL = "MultiConnector"
 _ONE_GROUP = (_LMCACHE, "ExampleConnector", "LMCacheMPConnector")
 """Connectors without support for groups of caches."""
 _KNOWN = (*_NIXL, *_ELSEWHERE, _LMCACHE, _OFFLOADING)
+_TRANSFERS_BLOCKS = Change(
+    since=(0, 28),
+    what=(
+        "Connectors (kv_transfer_config) transfer KV blocks as from 0.28.0, the oldest "
+        "release whose way is modelled."
+    ),
+)
 
 
 @frozen
@@ -128,7 +134,7 @@ def _check(
             raise Refused(
                 "cpu_bytes_to_use must be specified in kv_connector_extra_config"
             )
-    if release < _SINCE:
+    if not release.has(_TRANSFERS_BLOCKS):
         raise _unknown(f"in vLLM {release.version}")
     if len(model.cache_layers) > 1 or model.state_layers:
         _check_groups(found, model, keeps_groups=keeps_groups)

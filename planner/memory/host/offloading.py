@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from planner.engine.layout import HOPPER, ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.runner import uses_v2_runner
@@ -26,20 +27,52 @@ from planner.models.tensors import ExpertsKernel
 from planner.units import GIB
 from planner.values import frozen
 
-_ALWAYS = (0, 9, 2)
-_COMPARED = (0, 32)
 _DELTA_ATTENTION = ("linear_attn.dt_bias", "linear_attn.A_log", "linear_attn")
-_KEEPS_OBJECTS_SINCE = (0, 33)
-"""First release that replaces the contents of parameters after loading, not objects."""
+_KEEPS_OBJECTS = Change(
+    since=(0, 33),
+    what=(
+        "After loading, vLLM replaces the contents of parameters, not the parameters "
+        "themselves."
+    ),
+    source="vLLM 0.33.0 `model_executor/utils.py` replace_parameter",
+)
+_ORDERS_AS_COMPARED = Change(
+    since=(0, 32),
+    what=(
+        "Parameters of multimodal and most other classes move to CPU memory "
+        "(cpu_offload_gb) in the order of 0.32.0, the oldest release whose order is "
+        "modelled."
+    ),
+)
+_ORDERS_LATENT_AS_COMPARED = Change(
+    since=(0, 33),
+    what=(
+        "Parameters of DeepSeek-V2's layers move to CPU memory (cpu_offload_gb) in the "
+        "order of 0.33.0, the oldest release whose order is modelled."
+    ),
+)
+_IGNORES_OFFLOADING = Change(
+    until=(0, 28),
+    what="The second model runner ignores offloading to CPU memory (cpu_offload_gb).",
+    source="vLLM 0.27.1 and 0.28.0 `v1/worker/gpu/model_runner.py` load_model",
+)
+_STOPS_ON_SEVERAL_SIZES = Change(
+    until=(0, 20),
+    what=(
+        "Moving parameters to CPU memory (cpu_offload_gb) stops on an assertion when "
+        "caches have several sizes of blocks."
+    ),
+)
 
 
 @frozen
 class Order:
-    """The order of parameters in a class, from a release on."""
+    """The order of parameters in a class."""
 
     names: tuple[str, ...] = ()
     """Prefixes of module names, in order; empty: the modules' own order."""
-    since: tuple[int, ...] = _COMPARED
+    change: Change | None = _ORDERS_AS_COMPARED
+    """The release from which on it is known; None: in every one."""
 
     def sorted(self, modules: tuple[Module, ...]) -> tuple[Module, ...]:
         """Return the modules in the order in which the class registers them."""
@@ -55,7 +88,7 @@ class Order:
 
 
 _AS_LISTED = Order()
-_AS_LISTED_ALWAYS = Order(since=_ALWAYS)
+_AS_LISTED_ALWAYS = Order(change=None)
 _EXPERTS = Order(names=("self_attn", "mlp.gate", "mlp.experts", "mlp"))
 _BLOCK_EXPERTS = Order(
     names=("self_attn", "block_sparse_moe.gate", "block_sparse_moe.experts")
@@ -72,7 +105,7 @@ _LATENT = Order(
         *("self_attn.kv_b_proj", "self_attn.o_proj", "self_attn", "mlp.gate"),
         *("mlp.shared_experts", "mlp.experts", "mlp"),
     ),
-    since=(0, 33),
+    change=_ORDERS_LATENT_AS_COMPARED,
 )
 ORDERS: Mapping[str, Order] = {
     **dict.fromkeys(
@@ -125,7 +158,9 @@ ORDERS: Mapping[str, Order] = {
 def order_of(architecture: str, release: Release) -> Order | None:
     """Return the order of an architecture's layers in a release; None: not known."""
     order = ORDERS.get(architecture)
-    return order if order is not None and release >= order.since else None
+    if order is None or order.change is None:
+        return order
+    return order if release.has(order.change) else None
 
 
 @frozen
@@ -226,12 +261,9 @@ def check_offloading(settings: EngineSettings) -> None:
 def is_ignored(
     model: ModelArchitecture, release: Release, *, forces_v2_runner: bool | None = None
 ) -> bool:
-    """Return whether offloading has no effect, since the runner sets no offloader.
-
-    Source: vLLM 0.27.1 and 0.28.0 `v1/worker/gpu/model_runner.py` load_model.
-    """
+    """Return whether offloading has no effect, since the runner sets no offloader."""
     uses_v2 = uses_v2_runner(model, release, forced=forces_v2_runner)
-    return uses_v2 and release < (0, 28)
+    return uses_v2 and release.has(_IGNORES_OFFLOADING)
 
 
 def _requested(settings: EngineSettings) -> Offloading | None:
@@ -265,14 +297,13 @@ def _repacked(model: ModelArchitecture, layout: ParallelLayout | None) -> str | 
     moved once more in older releases. Weights with block scales keep their shape on
     Hopper, and stay in CPU memory.
 
-    Source: vLLM 0.33.0 `model_executor/utils.py` replace_parameter,
-    `model_executor/model_loader/utils.py` device_loading_context,
+    Source: vLLM 0.33.0 `model_executor/model_loader/utils.py` device_loading_context,
     `kernels/linear/scaled_mm/BlockScaledMMLinearKernel.py`.
     """
     if model.quantization is None:
         return None
     why = f"with weights quantised by {model.quantization}"
-    if layout is None or layout.release < _KEEPS_OBJECTS_SINCE:
+    if layout is None or not layout.release.has(_KEEPS_OBJECTS):
         return why
     if layout.compute_capability[0] != HOPPER:
         return f"{why} on this GPU, whose kernels repack them after loading,"
@@ -302,10 +333,9 @@ def _not_modelled(
         return "with latent attention whose queries have two factors"
     if model.is_pooling or order_of(model.architecture, release) is None:
         return f"with {model.architecture} in vLLM {release.version}"
-    if model.is_multimodal and release < (0, 32):
+    if model.is_multimodal and not release.has(_ORDERS_AS_COMPARED):
         return f"with the encoders of {model.architecture} in vLLM {release.version}"
-    if len(model.cache_layers) > 1 and release < (0, 20):
-        # vLLM stops on an assertion when caches have several sizes of blocks.
+    if len(model.cache_layers) > 1 and release.has(_STOPS_ON_SEVERAL_SIZES):
         return "with layers whose caches differ"
     return None
 

@@ -4,15 +4,13 @@ Of the sizes of processes, which are assumed, a worker's CUDA libraries and pinn
 staging differ by machine; in the CPU build, where a start logs it, a worker takes
 0.6 GiB. Sleep level 1 copies the weights to pinned memory and drops the KV cache; at
 level 2 the weights are dropped as well and only buffers stay; awake, nothing is kept.
-Older releases checked swap space without allocating it: the engine does not use it, but
-refuses to start where it would exceed 70 % of the machine's memory.
+Older releases check swap space, but the engine does not use it and none is allocated.
 
 Source: vLLM 0.33.0 `v1/worker/gpu/states.py` RequestState, `v1/worker/gpu/mm/rope.py`
 RopeState and `v1/worker/gpu/buffer_utils.py` UvaBuffer (second model runner);
 `v1/worker/gpu_input_batch.py` InputBatch (first model runner);
 `v1/worker/gpu_worker.py` Worker.sleep, `device_allocator/cumem.py`
-CuMemAllocator.sleep; 0.9.2 the same. Swap space: vLLM 0.9.2 `config.py` and 0.10.0 to
-0.17.1 `config/cache.py` verify_with_parallel_config; removed in 0.18.0.
+CuMemAllocator.sleep; 0.9.2 the same.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from math import ceil
 from typing import Any
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import Refused
 from planner.memory.account import Basis, HostLine, Per
 from planner.models.architecture import ModelArchitecture
@@ -37,10 +36,28 @@ _ENGINE_BYTES = GIB
 _SERVER_BYTES = GIB
 _USUAL_SWAP_GIB = 4.0
 _MOST_SWAP_PERCENT = 70
-_CHECKS_SWAP_SPACE_BEFORE = (0, 18)
-"""swap_space may take 70 % of the CPU memory at most."""
-_SHORT_FIGURES_SINCE = (0, 14)
-"""vLLM writes sizes as short as they are, not always with two decimals."""
+_CHECKS_SWAP_SPACE = Change(
+    until=(0, 18),
+    what="swap_space may take 70 % of the CPU memory at most.",
+    source=(
+        "vLLM 0.9.2 `config.py` and 0.10.0 to 0.17.1 `config/cache.py` "
+        "verify_with_parallel_config"
+    ),
+)
+_SHORT_FIGURES = Change(
+    since=(0, 14),
+    what=(
+        "The refusal of swap_space writes sizes as short as they are, not always with "
+        "two decimals."
+    ),
+)
+_FLAGS_EMBEDDINGS = Change(
+    since=(0, 11),
+    what=(
+        "The first model runner stores in CPU memory whether each entry of a request "
+        "is a token or an embedding."
+    ),
+)
 
 
 def pinned_bytes(size_bytes: int) -> int:
@@ -59,11 +76,10 @@ def token_ids(
 ) -> HostLine:
     """Return the table of the tokens of every request at its full length.
 
-    The second model runner pins it, so that the GPU can read it in place. The first
-    also stores whether each entry is a token or an embedding, from 0.11.0 on.
+    The second model runner pins it, so that the GPU can read it in place.
     """
     entry = _TOKEN_ID
-    if not uses_v2_runner and release >= (0, 11):
+    if not uses_v2_runner and release.has(_FLAGS_EMBEDDINGS):
         entry += _FLAG
     table = max_num_seqs * max_model_len * entry
     size = pinned_bytes(table) if uses_v2_runner else table
@@ -206,7 +222,7 @@ def check_swap_space(
     Raises:
         Refused: in vLLM's words.
     """
-    if capacity_bytes is None or release >= _CHECKS_SWAP_SPACE_BEFORE:
+    if capacity_bytes is None or not release.has(_CHECKS_SWAP_SPACE):
         return
     gib = requested if isinstance(requested, int | float) else _USUAL_SWAP_GIB
     taken = ceil(gib * GIB) * tensor_parallel_size
@@ -219,6 +235,6 @@ def check_swap_space(
 
 
 def _figure(size_bytes: int, release: Release) -> str:
-    if release >= _SHORT_FIGURES_SINCE:
+    if release.has(_SHORT_FIGURES):
         return vllm_gib(size_bytes)
     return f"{size_bytes / GIB:.2f}"

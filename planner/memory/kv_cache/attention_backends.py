@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.releases.change import Change
 from planner.errors import Refused
 from planner.memory.kv_cache import flash_attention, layout
 from planner.memory.kv_cache.backend import (
@@ -37,16 +38,16 @@ _FP8_PAGE = 64
 """Tokens per page of FlashAttention 4's kernel for FP8 and heads of 512."""
 _NVFP4_WITHOUT_OWN_KERNEL = (8, 9, 12)
 _HAS_NVIDIA_KERNELS = (10, 12)
-_HEAD_256_PAGES_SINCE = (0, 29)
-"""FlashAttention 4 has pages of 128 tokens for heads of 256.
-
-Source: vLLM 0.29.0 `v1/attention/backends/flash_attn.py`.
-"""
-_FP8_PAGES_SINCE = (0, 31)
-"""FlashAttention 4 has pages of 64 tokens for FP8 and heads of 512 on Hopper.
-
-Source: vLLM 0.31.0 `v1/attention/backends/flash_attn.py`.
-"""
+_HEAD_256_PAGES = Change(
+    since=(0, 29),
+    what="FlashAttention 4 has pages of 128 tokens for heads of 256.",
+    source="vLLM 0.29.0 `v1/attention/backends/flash_attn.py`",
+)
+_FP8_PAGES = Change(
+    since=(0, 31),
+    what="FlashAttention 4 has pages of 64 tokens for FP8 and heads of 512 on Hopper.",
+    source="vLLM 0.31.0 `v1/attention/backends/flash_attn.py`",
+)
 
 
 class FlashAttention(AttentionBackend):
@@ -94,11 +95,11 @@ class FlashAttention(AttentionBackend):
         is_v4 = flash_attention.version(context, heads) == V4
         is_512 = heads.size == flash_attention.HEAD_512
         release = context.layout.release
-        has_pages = release >= _FP8_PAGES_SINCE and context.major == HOPPER
+        has_pages = release.has(_FP8_PAGES) and context.major == HOPPER
         if is_v4 and is_512 and has_pages and has_fp8:
             return _FP8_PAGE
         is_256 = flash_attention.uses_head_256_kernel(context, heads)
-        is_paged = is_256 and is_v4 and release >= _HEAD_256_PAGES_SINCE
+        is_paged = is_256 and is_v4 and release.has(_HEAD_256_PAGES)
         return flash_attention.HEAD_256_PAGE if is_paged else None
 
     def preferred_block_size(self, default: int, context: CacheContext) -> int:
@@ -172,14 +173,22 @@ class FlashAttention(AttentionBackend):
             )
 
 
-_NVFP4_ELSEWHERE_SINCE = (0, 32)
-"""An NVFP4 KV cache is read on Ampere, Hopper and consumer Blackwell too.
-
-Source: vLLM 0.31.0 and 0.32.0 `v1/attention/backends/flashinfer.py`
-FlashInferBackend.supports_kv_cache_dtype.
-"""
-_TRITON_CHECKS_GPU_SINCE = (0, 24)
-"""Refuses FP8 below 8.9. Source: vLLM 0.24.0 `triton_attn.py` TritonAttentionImpl."""
+_NVFP4_ELSEWHERE = Change(
+    since=(0, 32),
+    what="An NVFP4 KV cache is read on Ampere, Hopper and consumer Blackwell too.",
+    source=(
+        "vLLM 0.31.0 and 0.32.0 `v1/attention/backends/flashinfer.py` "
+        "FlashInferBackend.supports_kv_cache_dtype"
+    ),
+)
+_TRITON_CHECKS_GPU = Change(
+    since=(0, 24),
+    what=(
+        "TRITON_ATTN refuses an FP8 KV cache on GPUs before compute capability 8.9, "
+        "and a bfloat16 one before 8.0."
+    ),
+    source="vLLM 0.24.0 `v1/attention/backends/triton_attn.py` TritonAttentionImpl",
+)
 
 
 class FlashInfer(AttentionBackend):
@@ -211,7 +220,7 @@ class FlashInfer(AttentionBackend):
         if not dtype.startswith("nvfp4"):
             return dtype in self.kv_cache_dtypes
         release = context.layout.release
-        has_others = release >= _NVFP4_ELSEWHERE_SINCE
+        has_others = release.has(_NVFP4_ELSEWHERE)
         if has_others and context.major in _NVFP4_WITHOUT_OWN_KERNEL:
             return dtype == "nvfp4"
         return context.major == DATACENTER_BLACKWELL and dtype in self.kv_cache_dtypes
@@ -306,7 +315,7 @@ class TritonAttention(AttentionBackend):
         gpu, dtype = context.gpu, config.kv_cache_dtype
         major, minor = gpu.compute_capability
         where = f"{gpu.device_name} (compute capability {major}.{minor})"
-        if context.layout.release < _TRITON_CHECKS_GPU_SINCE:
+        if not context.layout.release.has(_TRITON_CHECKS_GPU):
             return
         if dtype.startswith("fp8") and gpu.compute_capability < (8, 9):
             other = "float16" if gpu.compute_capability < (8, 0) else "bfloat16"
@@ -364,37 +373,3 @@ class TurboQuant(AttentionBackend):
     def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:  # noqa: ARG002
         """Return the one layout that it supports."""
         return (KVCacheLayout.LBNHC,)
-
-
-class FlashAttentionDiffKV(FlashAttention):
-    """FLASH_ATTN_DIFFKV, for values of another size than keys.
-
-    Source: vLLM 0.33.0 `v1/attention/backends/flash_attn_diffkv.py`.
-    """
-
-    name = "FLASH_ATTN_DIFFKV"
-
-
-class TritonAttentionDiffKV(TritonAttention):
-    """TRITON_ATTN_DIFFKV, for values of another size than keys.
-
-    Source: vLLM 0.33.0 `v1/attention/backends/triton_attn_diffkv.py`.
-    """
-
-    name = "TRITON_ATTN_DIFFKV"
-    kv_cache_dtypes: ClassVar[tuple[str, ...]] = ("auto", "bfloat16", *_E4M3)
-    attn_types: ClassVar[tuple[str, ...]] = (DECODER,)
-
-    def refuse(self, config: AttentionSelectorConfig, context: CacheContext) -> None:
-        """Refuse FP8 before Ada, and every other quantised KV cache.
-
-        Raises:
-            Refused: in vLLM's words.
-        """
-        TritonAttention.refuse(self, config, context)
-        dtype = config.kv_cache_dtype
-        if is_quantized(dtype) and dtype not in self.kv_cache_dtypes:
-            raise Refused(
-                "TritonAttentionDiffKVBackend supports only fp8/fp8_e4m3 quantized KV "
-                f"cache (got kv_cache_dtype={dtype!r})."
-            )

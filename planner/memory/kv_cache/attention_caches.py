@@ -9,14 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache import flash_attention
-from planner.memory.kv_cache.attention_backends import (
-    FlashAttention,
-    FlashAttentionDiffKV,
-    FlashInfer,
-    TritonAttentionDiffKV,
-)
+from planner.memory.kv_cache.attention_backends import FlashAttention, FlashInfer
 from planner.memory.kv_cache.backend import (
     ENCODER_DECODER,
     ENCODER_ONLY,
@@ -27,6 +23,10 @@ from planner.memory.kv_cache.backend import (
 )
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.choosing import check_kv_scales, priorities, select_backend
+from planner.memory.kv_cache.diffkv_backends import (
+    FlashAttentionDiffKV,
+    TritonAttentionDiffKV,
+)
 from planner.memory.kv_cache.flash_attention import V3, V4, Heads
 from planner.memory.kv_cache.kv_spec import (
     AttentionSpec,
@@ -51,32 +51,34 @@ from planner.models.layers import kv_heads_per_rank
 
 Layer = AttentionLayer | CrossAttentionLayer | EncoderOnlyAttentionLayer
 _COMPUTES_ALIBI_SQRT = "TRITON_ATTN"
-_CHUNKED_SPECS_SINCE = (0, 10)
-"""Chunked attention has a spec of its own.
-
-Source: vLLM 0.10.0 `v1/kv_cache_interface.py` ChunkedLocalAttentionSpec.
-"""
-_SIZES_VALUES_APART_SINCE = (0, 14)
-"""Values may be of another size than keys.
-
-Source: vLLM 0.14.0 `v1/kv_cache_interface.py` FullAttentionSpec.
-"""
-_SIZES_WINDOW_VALUES_APART_SINCE = (0, 20)
-"""Values may be of another size than keys in windows too.
-
-Source: vLLM 0.20.0 `v1/kv_cache_interface.py` SlidingWindowSpec.
-"""
-_SIZES_WINDOWS_APART_SINCE = (0, 25)
-"""Windows have their own block size.
-
-Source: vLLM 0.25.0 `layers/attention/attention.py` get_kv_cache_spec.
-"""
-_FILLS_PAGES_OF_WINDOWS_SINCE = (0, 30)
-"""Windows use the largest blocks that fit in a page of full attention.
-
-Source: vLLM 0.30.0 `layers/attention/attention.py`
-_largest_kernel_block_within.
-"""
+_CHUNKED_SPECS = Change(
+    since=(0, 10),
+    what="Layers with chunked attention have a KV cache spec of their own.",
+    source="vLLM 0.10.0 `v1/kv_cache_interface.py` ChunkedLocalAttentionSpec",
+)
+_SIZES_VALUES_APART = Change(
+    since=(0, 14),
+    what="The KV cache may hold values of another size than keys.",
+    source="vLLM 0.14.0 `v1/kv_cache_interface.py` FullAttentionSpec",
+)
+_SIZES_WINDOW_VALUES_APART = Change(
+    since=(0, 20),
+    what="Layers with a sliding window may store values of another size than keys.",
+    source="vLLM 0.20.0 `v1/kv_cache_interface.py` SlidingWindowSpec",
+)
+_SIZES_WINDOWS_APART = Change(
+    since=(0, 25),
+    what="Layers with a sliding window have their own block size.",
+    source="vLLM 0.25.0 `layers/attention/attention.py` get_kv_cache_spec",
+)
+_FILLS_PAGES_OF_WINDOWS = Change(
+    since=(0, 30),
+    what=(
+        "Layers with a sliding window use the largest blocks that fit in a page of "
+        "full attention."
+    ),
+    source="vLLM 0.30.0 `layers/attention/attention.py` _largest_kernel_block_within",
+)
 
 
 def is_skipped(layer: Layer, context: CacheContext) -> bool:
@@ -194,9 +196,9 @@ def attention_spec(
     kv_dtype = _dtype_of(layer, context)
     release = context.layout.release
     size_v = None if layer.head_size_v == layer.head_size else layer.head_size_v
-    may_differ = release >= _SIZES_VALUES_APART_SINCE
+    may_differ = release.has(_SIZES_VALUES_APART)
     if layer.sliding_window is not None:
-        may_differ = release >= _SIZES_WINDOW_VALUES_APART_SINCE
+        may_differ = release.has(_SIZES_WINDOW_VALUES_APART)
     full = FullAttentionSpec(
         block_size=sizes.block_size,
         num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, context.layout),
@@ -206,7 +208,7 @@ def attention_spec(
         kv_quant_mode=quant_mode(kv_dtype),
     )
     if layer.attention_chunk_size is not None:
-        if release < _CHUNKED_SPECS_SINCE:
+        if not release.has(_CHUNKED_SPECS):
             return customized(full, backend, context)
         chunked = ChunkedLocalAttentionSpec(
             **_fields(full), attention_chunk_size=layer.attention_chunk_size
@@ -247,14 +249,14 @@ def _resized(
     _largest_kernel_block_within.
     """
     release = context.layout.release
-    if release < _SIZES_WINDOWS_APART_SINCE:
+    if not release.has(_SIZES_WINDOWS_APART):
         return window
     shared = sizes.skip_page_size_padded_bytes
     token: AttentionSpec = backend.customize_spec(replace(window, block_size=1))
     token_bytes = token.unpadded_page_size_bytes
     budget = shared or token_bytes * sizes.block_size
     fitting = budget // token_bytes
-    if release < _FILLS_PAGES_OF_WINDOWS_SINCE:
+    if not release.has(_FILLS_PAGES_OF_WINDOWS):
         fitting = 0 if shared is None else fitting
     allowed = [
         max(s.base, fitting // s.base * s.base) if isinstance(s, MultipleOf) else s

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from planner.engine.releases.change import Change
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.kv_spec import AttentionSpec, KVCacheSpec, MultipleOf
 from planner.memory.kv_cache.layout import KVCacheLayout
@@ -85,8 +86,8 @@ class AttentionBackend:
     is_sparse: ClassVar[bool] = False
     is_ssm: ClassVar[bool] = False
     """Whether it serves state-space layers; it then does not affect the block size."""
-    since: ClassVar[tuple[int, int, int]] = (0, 0, 0)
-    """The first release that considers it by default."""
+    change: ClassVar[Change | None] = None
+    """When vLLM considers it by default; None: in every release."""
     has_sliding_window: ClassVar[bool] = False
     has_dcp: ClassVar[bool] = False
 

@@ -18,6 +18,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import (
+    CHECKS_GROUPS,
+    CHECKS_LEAST_STAGE,
+    GROUPS_ALL_RANKS,
+)
 from planner.memory.account import VLLMError
 from planner.memory.kv_cache import kv_groups
 from planner.memory.kv_cache.kernels import LayerKernels
@@ -35,37 +41,41 @@ _SEE = (
     " See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ "
     "for more details."
 )
-_POINTS_TO_MEMORY_GUIDE_SINCE = (0, 13)
-"""Out-of-memory refusals link to the page about saving memory.
-
-Source: vLLM 0.13.0 `v1/core/kv_cache_utils.py` check_enough_kv_cache_memory.
-"""
-_ROUNDS_GIB_SINCE = (0, 14)
-"""Sizes are written without trailing zeros.
-
-Source: vLLM 0.14.0 `utils/mem_utils.py` format_gib.
-"""
-_MENTIONS_CPU_BACKEND_SINCE = (0, 22)
-"""Out-of-memory refusals mention the CPU backend.
-
-Source: vLLM 0.22.0 `v1/core/kv_cache_utils.py` _check_enough_kv_cache_memory.
-"""
-_COUNTS_TOKENS_BY_CONCURRENCY_SINCE = (0, 20, 1)
-"""The logged "GPU KV cache size" is concurrency x length, not blocks x block size.
-
-Source: vLLM 0.20.1 `v1/core/kv_cache_utils.py` _report_kv_cache_config.
-"""
-_SETS_NULL_BLOCK_ASIDE_SINCE = (0, 29)
-"""The check of one request excludes the null block.
-
-Source: vLLM 0.29.0 `v1/core/kv_cache_utils.py` check_enough_kv_cache_memory.
-"""
-_CHECKS_ALL_GROUPS_SINCE = (0, 19)
-"""The check of one request counts all groups, not only the first.
-
-Source: vLLM 0.19.0 `v1/core/kv_cache_utils.py`
-_max_memory_usage_bytes_from_groups.
-"""
+_POINTS_TO_MEMORY_GUIDE = Change(
+    since=(0, 13),
+    what="Out-of-memory refusals link to the page about saving memory.",
+    source="vLLM 0.13.0 `v1/core/kv_cache_utils.py` check_enough_kv_cache_memory",
+)
+_ROUNDS_GIB = Change(
+    since=(0, 14),
+    what="Out-of-memory refusals write sizes without trailing zeros.",
+    source="vLLM 0.14.0 `utils/mem_utils.py` format_gib",
+)
+_MENTIONS_CPU_BACKEND = Change(
+    since=(0, 22),
+    what="Out-of-memory refusals mention the CPU backend.",
+    source="vLLM 0.22.0 `v1/core/kv_cache_utils.py` _check_enough_kv_cache_memory",
+)
+_COUNTS_TOKENS_BY_CONCURRENCY = Change(
+    since=(0, 20, 1),
+    what=(
+        'The logged "GPU KV cache size" is concurrency x length, not blocks x block '
+        "size."
+    ),
+    source="vLLM 0.20.1 `v1/core/kv_cache_utils.py` _report_kv_cache_config",
+)
+_SETS_NULL_BLOCK_ASIDE = Change(
+    since=(0, 29),
+    what="The check of one request excludes the null block.",
+    source="vLLM 0.29.0 `v1/core/kv_cache_utils.py` check_enough_kv_cache_memory",
+)
+_CHECKS_ALL_GROUPS = Change(
+    since=(0, 19),
+    what="The check of one request counts all groups, not only the first.",
+    source=(
+        "vLLM 0.19.0 `v1/core/kv_cache_utils.py` _max_memory_usage_bytes_from_groups"
+    ),
+)
 _REMEMBERED = 256
 
 
@@ -110,7 +120,7 @@ class StageCache:
     @property
     def usable_bytes(self) -> int:
         """Bytes that requests may use: block 0 is vLLM's null block."""
-        if self.release < _SETS_NULL_BLOCK_ASIDE_SINCE:
+        if not self.release.has(_SETS_NULL_BLOCK_ASIDE):
             return self.available_bytes
         return self.available_bytes - self.bytes_per_block
 
@@ -133,12 +143,12 @@ class StageCache:
         max_memory_usage_bytes; 0.14.0 to 0.18.1 the same,
         _max_memory_usage_bytes_from_groups.
         """
-        if not self.release.checks_groups and self.checked_specs:
+        if not self.release.has(CHECKS_GROUPS) and self.checked_specs:
             return sum(
                 count * spec.page_size_bytes * spec.blocks(request)
                 for spec, count in self.checked_specs
             )
-        if self.groups and self.release < _CHECKS_ALL_GROUPS_SINCE:
+        if self.groups and not self.release.has(_CHECKS_ALL_GROUPS):
             groups = self.checked_groups or self.groups
             blocks = blocks_per_request(groups[:1], request)
             return bytes_per_block(groups, self.layout) * blocks
@@ -182,7 +192,7 @@ def capacity(
     needed = blocks_per_request(groups, request)
     concurrency = num_gpu_blocks / needed if needed else 0.0
     tokens = int(concurrency * request.max_model_len)
-    if release < _COUNTS_TOKENS_BY_CONCURRENCY_SINCE and groups:
+    if not release.has(_COUNTS_TOKENS_BY_CONCURRENCY) and groups:
         smallest = min(group.spec.block_size for group in groups)
         per_rank = num_gpu_blocks // len(groups) * smallest
         tokens = per_rank * request.decode_context_parallel_size
@@ -197,7 +207,7 @@ def capacity(
 def check(stages: Sequence[StageCache], request: Request) -> VLLMError | None:
     """Return vLLM's error when a stage cannot hold one request, else None."""
     holders = [stage for stage in stages if stage.bytes_per_block]
-    if holders and not holders[0].release.checks_each_stage:
+    if holders and holders[0].release.has(CHECKS_LEAST_STAGE):
         holders = [min(stages, key=lambda stage: stage.available_bytes)]
     for stage in holders:
         error = _check_stage(stage, request)
@@ -244,9 +254,9 @@ def empty_cache(
     whole = kernel_groups(kernels, has_hybrid_manager=has_hybrid_manager)
     groups = tuple(g.on_stage(layers.start, layers.stop, release) for g in whole)
     specs: list[tuple[int, KVCacheSpec]] = []
-    if not release.checks_groups:
+    if not release.has(CHECKS_GROUPS):
         specs = [entry for entry in kernels.specs if entry[0] in layers]
-    if not release.groups_all_ranks:
+    if not release.has(GROUPS_ALL_RANKS):
         groups = _groups(kernels, tuple(specs), has_hybrid_manager=has_hybrid_manager)
     return StageCache(
         groups=groups,
@@ -254,14 +264,14 @@ def empty_cache(
         layout=kernels.layout,
         release=release,
         checked_specs=tuple(Counter(spec for _, spec in specs).items()),
-        checked_groups=() if release.checks_each_stage else whole,
+        checked_groups=whole if release.has(CHECKS_LEAST_STAGE) else (),
     )
 
 
 def no_memory(release: Release) -> VLLMError:
     """Return the error of a GPU without memory for the KV cache."""
     flag = ""
-    if release >= _MENTIONS_CPU_BACKEND_SINCE:
+    if release.has(_MENTIONS_CPU_BACKEND):
         flag = (
             " (this flag also controls CPU memory reservation on the CPU backend, "
             "despite its name)"
@@ -270,7 +280,7 @@ def no_memory(release: Release) -> VLLMError:
         kind="no_kv",
         message="No available memory for the cache blocks. Try increasing "
         f"`gpu_memory_utilization` when initializing the engine{flag}."
-        f"{_SEE if release >= _POINTS_TO_MEMORY_GUIDE_SINCE else ''}",
+        f"{_SEE if release.has(_POINTS_TO_MEMORY_GUIDE) else ''}",
     )
 
 
@@ -283,7 +293,7 @@ def too_long(
     release: Release,
 ) -> VLLMError:
     """Return the error of a request that does not fit; `longest` is 0 if none fits."""
-    write = vllm_gib if release >= _ROUNDS_GIB_SINCE else _two_decimals
+    write = vllm_gib if release.has(_ROUNDS_GIB) else _two_decimals
     estimate = ""
     if longest:
         estimate = (
@@ -291,10 +301,10 @@ def too_long(
             f"{longest}."
         )
     # Older releases put a space after the estimate even where it is empty.
-    estimate += " " if longest or release < _ROUNDS_GIB_SINCE else ""
-    is_newer = release >= _MENTIONS_CPU_BACKEND_SINCE
+    estimate += " " if longest or not release.has(_ROUNDS_GIB) else ""
+    is_newer = release.has(_MENTIONS_CPU_BACKEND)
     also = " (which also controls CPU memory on the CPU backend)" if is_newer else ""
-    see = _SEE if release >= _POINTS_TO_MEMORY_GUIDE_SINCE else ""
+    see = _SEE if release.has(_POINTS_TO_MEMORY_GUIDE) else ""
     return VLLMError(
         kind="max_model_len",
         message="To serve at least one request with the "

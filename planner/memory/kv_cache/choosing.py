@@ -19,11 +19,9 @@ from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache import cpu_attention
 from planner.memory.kv_cache.attention_backends import (
     FlashAttention,
-    FlashAttentionDiffKV,
     FlashInfer,
     FlexAttention,
     TritonAttention,
-    TritonAttentionDiffKV,
     TurboQuant,
 )
 from planner.memory.kv_cache.backend import AttentionBackend, AttentionSelectorConfig
@@ -31,6 +29,10 @@ from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.composite_backends import (
     TritonFlashAttention,
     TritonFlashInfer,
+)
+from planner.memory.kv_cache.diffkv_backends import (
+    FlashAttentionDiffKV,
+    TritonAttentionDiffKV,
 )
 from planner.memory.kv_cache.kv_spec import FullAttentionSpec, MultipleOf
 from planner.memory.kv_cache.layout import kv_element_bytes, quant_mode
@@ -86,7 +88,7 @@ def select_backend(
     reasons = {}
     release = context.layout.release
     for backend in candidates:
-        if release < backend.since:
+        if backend.change is not None and not release.has(backend.change):
             continue
         found = backend.invalid_reasons(config, context)
         if not found:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.releases.change import Change
 from planner.memory.kv_cache import flash_attention
 from planner.memory.kv_cache.attention_backends import (
     FlashAttention,
@@ -21,6 +22,21 @@ from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.flash_attention import V3, V4, Heads
 from planner.memory.kv_cache.kv_spec import AttentionSpec, KVCacheSpec, MultipleOf
 from planner.memory.kv_cache.layout import KVCacheLayout, supported_layouts
+
+_CONSIDERS_TRITON_FLASH_ATTENTION = Change(
+    since=(0, 30),
+    what=(
+        "vLLM considers TRITON_FLASH_ATTN on Hopper, for models whose images attend in "
+        "both directions."
+    ),
+)
+_CONSIDERS_TRITON_FLASHINFER = Change(
+    since=(0, 30),
+    what=(
+        "vLLM considers TRITON_FLASHINFER on B200, for models whose images attend in "
+        "both directions."
+    ),
+)
 
 
 class _FlashOnHopper(FlashAttention):
@@ -136,7 +152,7 @@ class TritonFlashAttention(_Composite):
     """
 
     name = "TRITON_FLASH_ATTN"
-    since = (0, 30, 0)
+    change = _CONSIDERS_TRITON_FLASH_ATTENTION
     causal = _FlashOnHopper()
 
 
@@ -147,7 +163,7 @@ class TritonFlashInfer(_Composite):
     """
 
     name = "TRITON_FLASHINFER"
-    since = (0, 30, 0)
+    change = _CONSIDERS_TRITON_FLASHINFER
     causal = FlashInfer()
     block_sizes = (64,)
     major = DATACENTER_BLACKWELL

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from planner.engine.gpu import GPU
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache.backend import (
     PLAIN,
@@ -58,16 +59,21 @@ _KNOWN_CACHES = (
     Mamba2State,
     ShortConvolutionState,
 )
-_BLOCK_SIZE_BY_BACKEND_SINCE = (0, 33)
-"""The default block size is set after the attention backends are known.
-
-Source: vLLM 0.33.0 `platforms/cpu.py` update_block_size_for_backend.
-"""
-_REFUSES_KV_CACHE_DTYPES_SINCE = (0, 33)
-"""A KV cache dtype that no kernel supports is refused with a message.
-
-Source: vLLM 0.33.0 `platforms/cpu.py` get_attn_backend_cls.
-"""
+_BLOCK_SIZE_BY_BACKEND = Change(
+    since=(0, 33),
+    what=(
+        "The CPU build sets its default block size after the attention backends are "
+        "known."
+    ),
+    source="vLLM 0.33.0 `platforms/cpu.py` update_block_size_for_backend",
+)
+_REFUSES_KV_CACHE_DTYPES = Change(
+    since=(0, 33),
+    what=(
+        "The CPU build refuses a KV cache dtype that no kernel supports with a message."
+    ),
+    source="vLLM 0.33.0 `platforms/cpu.py` get_attn_backend_cls",
+)
 
 
 class CPUAttention(AttentionBackend):
@@ -151,7 +157,7 @@ def _check_kv_cache_dtype(
     dtype, release = config.kv_cache_dtype, context.layout.release
     if dtype in PLAIN:
         return
-    is_reported = release >= _REFUSES_KV_CACHE_DTYPES_SINCE
+    is_reported = release.has(_REFUSES_KV_CACHE_DTYPES)
     if config.use_mla and is_reported:
         raise Refused(
             f"--kv-cache-dtype {dtype} is not supported by MLA attention on CPU."
@@ -244,7 +250,7 @@ def first_block_size(
     if any(isinstance(backend, CPULatent) for backend in backends):
         return LATENT_BLOCK_SIZE
     default = DEFAULT_BLOCK_SIZE
-    if not backends and context.layout.release >= _BLOCK_SIZE_BY_BACKEND_SINCE:
+    if not backends and context.layout.release.has(_BLOCK_SIZE_BY_BACKEND):
         default = FIRST_STATE_BLOCK_SIZE
     return context.requested_block_size or default
 

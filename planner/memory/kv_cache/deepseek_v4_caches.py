@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from planner.engine.layout import WORKSTATION_BLACKWELL
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache.backend import AttentionBackend, CacheFamily, customized
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
@@ -94,31 +95,45 @@ def kept_dtype(context: CacheContext) -> str:
     dtype = context.kv_cache_dtype
     if not _is_packed(context):
         return dtype
-    takes_auto = context.layout.release >= _TAKES_AUTO_SINCE
+    takes_auto = context.layout.release.has(_TAKES_AUTO)
     if not dtype.startswith("fp8") and not (dtype == "auto" and takes_auto):
         raise Refused(_only_fp8(dtype, context.layout.release))
     return _PACKED
 
 
-_TAKES_AUTO_SINCE = (0, 30)
-"""kv_cache_dtype="auto" means fp8; before, fp8 had to be asked for.
-
-Source: vLLM 0.29.0 and 0.30.0 `models/deepseek_v4/attention.py`
-_resolve_dsv4_kv_cache_dtype.
-"""
+_TAKES_AUTO = Change(
+    since=(0, 30),
+    what=(
+        'kv_cache_dtype="auto" means fp8 for DeepSeek-V4. Before, fp8 had to be set.'
+    ),
+    source=(
+        "vLLM 0.29.0 and 0.30.0 `models/deepseek_v4/attention.py` "
+        "_resolve_dsv4_kv_cache_dtype"
+    ),
+)
+_NAMES_FLASHMLA_LAYOUT = Change(
+    since=(0, 23),
+    what="The refusal of a KV cache dtype of DeepSeek-V4 names FlashMLA's layout.",
+    source="vLLM 0.22.0 and 0.23.0 `models/deepseek_v4/attention.py`",
+)
+_NAMES_PACKED_LAYOUT = Change(
+    since=(0, 24),
+    what="The refusal of a KV cache dtype of DeepSeek-V4 names the layout fp8_ds_mla.",
+    source="vLLM 0.23.0 and 0.24.0 `models/deepseek_v4/attention.py`",
+)
 
 
 def _only_fp8(dtype: str, release: Release) -> str:
     """Return the refusal of a dtype: assertions until 0.29.
 
-    Source: vLLM 0.22.0, 0.23.0, 0.24.0 and 0.30.0 `models/deepseek_v4/attention.py`.
+    Source: vLLM 0.30.0 `models/deepseek_v4/attention.py`.
     """
-    if release < (0, 23):
+    if not release.has(_NAMES_FLASHMLA_LAYOUT):
         return f"DeepseekV4 only supports fp8 kv-cache format for now, got {dtype}"
-    if release < (0, 24):
+    if not release.has(_NAMES_PACKED_LAYOUT):
         return f"DeepseekV4 FlashMLA fp8 layout only supports fp8 kv-cache, got {dtype}"
     text = f"DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache, got {dtype}"
-    if release < _TAKES_AUTO_SINCE:
+    if not release.has(_TAKES_AUTO):
         return text
     return (
         f"{text}. Please set `--kv-cache-dtype fp8` or select a backend that supports "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.releases.change import Change
 from planner.memory.kv_cache.cache_context import CacheContext
 from planner.values import frozen
 
@@ -19,11 +20,11 @@ _HEAD_256 = 256
 _HAS_V4 = (9, 10, 11)
 _HAS_HEAD_256_KERNEL = (10, 11)
 _LARGEST_ON_BLACKWELL = 128
-_MIXED_HEADS_SINCE = (0, 24)
-"""FlashAttention 4 serves heads of several sizes (Gemma 4), where it runs.
-
-Source: vLLM 0.24.0 `models/config.py` Gemma4Config.
-"""
+_MIXED_HEADS = Change(
+    since=(0, 24),
+    what="FlashAttention 4 serves heads of several sizes (Gemma 4), where it runs.",
+    source="vLLM 0.24.0 `models/config.py` Gemma4Config",
+)
 
 
 @frozen
@@ -85,7 +86,7 @@ def for_mixed_head_sizes(context: CacheContext) -> CacheContext:
 
     Source: vLLM 0.33.0 `models/config.py` Gemma4Config.
     """
-    if not (has_v4(context) and context.layout.release >= _MIXED_HEADS_SINCE):
+    if not (has_v4(context) and context.layout.release.has(_MIXED_HEADS)):
         backend = context.requested_backend or "TRITON_ATTN"
         return replace(context, requested_backend=backend)
     is_flash = context.requested_backend in (None, "FLASH_ATTN")

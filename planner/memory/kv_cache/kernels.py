@@ -14,6 +14,8 @@ from functools import lru_cache
 from planner.engine.gpu import GPU
 from planner.engine.layout import HOPPER, ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import PACKS_PAGES
 from planner.errors import UnknownArchitecture
 from planner.memory.compilation import Compilation, GraphMode
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
@@ -55,17 +57,19 @@ from planner.values import frozen
 
 _REMEMBERED = 256
 """Models times deployments; a sweep over lengths and batches needs only one."""
-_CHECKS_ALIGNED_BLOCKS_SINCE = (0, 32)
-"""Blocks aligned to a size that a backend does not support are refused.
-
-Source: vLLM 0.32.0 `platforms/interface.py` _check_aligned_block_size.
-"""
-_KV_COUNTER_SINCE = (0, 33)
-"""FlashInfer's layers have a counter for TRT-LLM's kernels.
-
-Source: vLLM 0.33.0 `v1/attention/backends/flashinfer.py`
-_get_multi_ctas_kv_counter_buffer.
-"""
+_CHECKS_ALIGNED_BLOCKS = Change(
+    since=(0, 32),
+    what="Blocks aligned to a size that a backend does not support are refused.",
+    source="vLLM 0.32.0 `platforms/interface.py` _check_aligned_block_size",
+)
+_KV_COUNTER = Change(
+    since=(0, 33),
+    what="Layers that FlashInfer serves share a counter for TRT-LLM's kernels.",
+    source=(
+        "vLLM 0.33.0 `v1/attention/backends/flashinfer.py` "
+        "_get_multi_ctas_kv_counter_buffer"
+    ),
+)
 _CAPTURE_MIXED_BATCHES = ("TRITON_ATTN", "TRITON_ATTN_DIFFKV", "FLEX_ATTENTION")
 _FLASH_BACKENDS = ("FLASH_ATTN", "FLASH_ATTN_DIFFKV")
 
@@ -177,7 +181,7 @@ def _layer_kernels(model: ModelArchitecture, context: CacheContext) -> LayerKern
     if context.skip_layers and backends:
         sizes = suiting_skipped(sizes, backends[0], context)
     release = context.layout.release
-    if release >= _CHECKS_ALIGNED_BLOCKS_SINCE:
+    if release.has(_CHECKS_ALIGNED_BLOCKS):
         check_aligned(block_size, sizes, backends, context)
     specs = layer_specs(caches, context, sizes)
     _check_known(specs, context)
@@ -209,7 +213,7 @@ def _check_known(
         UnknownArchitecture: naming the release.
     """
     release = context.layout.release
-    if release.packs_pages:
+    if release.has(PACKS_PAGES):
         return
     kinds = CompressedMLASpec | SlidingWindowMLASpec | CircularBufferSpec
     if any(isinstance(spec, kinds) for _, spec in specs):
@@ -225,7 +229,7 @@ def _layout(
     context: CacheContext,
 ) -> KVCacheLayout:
     """Return the layout of the KV cache; any will do where pages are not packed."""
-    if not context.layout.release.packs_pages:
+    if not context.layout.release.has(PACKS_PAGES):
         return KVCacheLayout.LBNHC
     objects = {id(held.backend): held.backend for held in caches}
     layouts = supported_layouts(
@@ -291,7 +295,7 @@ def _buffers(
     caches: tuple[BackedCache, ...], context: CacheContext
 ) -> tuple[Module, ...]:
     """Return the buffers that all layers share."""
-    if context.layout.release < _KV_COUNTER_SINCE:
+    if not context.layout.release.has(_KV_COUNTER):
         return ()
     ranks = context.layout.tensor_parallel_size
     for held in caches:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from math import lcm
 
 from planner.engine.releases import NEWEST_RELEASE, Release
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import PACKS_PAGES
 from planner.errors import Refused
 from planner.memory.kv_cache.kv_spec import (
     AttentionSpec,
@@ -24,40 +26,64 @@ from planner.memory.kv_cache.kv_spec import (
 from planner.memory.kv_cache.layout import Kept, KVCacheLayout, packed
 from planner.values import frozen
 
-_MIXES_SIZES_OF_A_KIND_SINCE = (0, 11)
-"""Layers of one kind and several sizes can share a group.
-
-Source: vLLM 0.11.0 `v1/kv_cache_interface.py` UniformTypeKVCacheSpecs.
-"""
-_PROJECTS_SIZES_OF_A_KIND_SINCE = (0, 17)
-"""A stage with several sizes in a group counts only the pages of its own layers.
-
-Source: vLLM 0.17.0 `v1/core/kv_cache_utils.py`
-_project_kv_cache_groups_to_worker.
-"""
-_ENLARGES_BLOCKS_SINCE = (0, 12)
-"""Blocks are enlarged until all pages have one size.
-
-Source: vLLM 0.12.0 `v1/core/kv_cache_utils.py` unify_kv_cache_spec_page_size.
-"""
-_PADS_ATTENTION_PAGES_SINCE = (0, 24)
-"""Pages of attention are padded where enlarging is not enough.
-
-Source: vLLM 0.24.0 `v1/core/kv_cache_utils.py` unify_kv_cache_spec_page_size.
-"""
-_PADS_STATE_PAGES_SINCE = (0, 26)
-"""Pages of states are padded to those of their neighbours.
-
-Source: vLLM 0.26.0 `v1/core/kv_cache_utils.py` unify_kv_cache_spec_page_size.
-"""
-_MERGES_KINDS_SINCE = (0, 27)
-"""Layers with mergeable specs are split into groups together.
-
-Layers are stored in full where their pages cannot have one size.
-
-Source: vLLM 0.27.0 `v1/core/kv_cache_utils.py`
-_get_kv_cache_groups_uniform_page_size.
-"""
+_MIXES_SIZES_OF_A_KIND = Change(
+    since=(0, 11),
+    what="Layers of one kind and several sizes can share a group.",
+    source="vLLM 0.11.0 `v1/kv_cache_interface.py` UniformTypeKVCacheSpecs",
+)
+_PROJECTS_SIZES_OF_A_KIND = Change(
+    since=(0, 17),
+    what=(
+        "A pipeline stage counts only the pages of its own layers, also where a group "
+        "has layers of several sizes."
+    ),
+    source="vLLM 0.17.0 `v1/core/kv_cache_utils.py` _project_kv_cache_groups_to_worker",
+)
+_ENLARGES_BLOCKS = Change(
+    since=(0, 12),
+    what="Blocks are enlarged until all pages have one size.",
+    source="vLLM 0.12.0 `v1/core/kv_cache_utils.py` unify_kv_cache_spec_page_size",
+)
+_PADS_ATTENTION_PAGES = Change(
+    since=(0, 24),
+    what="Pages of attention are padded where enlarging is not enough.",
+    source="vLLM 0.24.0 `v1/core/kv_cache_utils.py` unify_kv_cache_spec_page_size",
+)
+_PADS_STATE_PAGES = Change(
+    since=(0, 26),
+    what="Pages of states are padded to those of their neighbours.",
+    source="vLLM 0.26.0 `v1/core/kv_cache_utils.py` unify_kv_cache_spec_page_size",
+)
+_MERGES_KINDS = Change(
+    since=(0, 27),
+    what=(
+        "Layers with mergeable specs are split into groups together. Layers are stored "
+        "in full where their pages cannot have one size."
+    ),
+    source=(
+        "vLLM 0.27.0 `v1/core/kv_cache_utils.py` _get_kv_cache_groups_uniform_page_size"
+    ),
+)
+_PADS_UP_TO_QUARTER = Change(
+    since=(0, 12),
+    what=(
+        "Kinds of layers share groups of one size, padded, where the most frequent has "
+        "fewer than 1.25 times as many layers as the least frequent."
+    ),
+    source=(
+        "vLLM 0.12.0 `v1/core/kv_cache_utils.py` _get_kv_cache_groups_uniform_page_size"
+    ),
+)
+_PADS_UP_TO_HALF = Change(
+    since=(0, 18),
+    what=(
+        "Kinds of layers share groups of one size, padded, up to 1.5 times as many "
+        "layers of one kind as of another. Before, up to 1.25 times."
+    ),
+    source=(
+        "vLLM 0.18.0 `v1/core/kv_cache_utils.py` _get_kv_cache_groups_uniform_page_size"
+    ),
+)
 
 
 @frozen
@@ -101,7 +127,7 @@ class LayerGroup:
         """
         kept = [i for i, layer in enumerate(self.layers) if begin <= layer < end]
         layers = tuple(self.layers[i] for i in kept)
-        if release < _PROJECTS_SIZES_OF_A_KIND_SINCE:
+        if not release.has(_PROJECTS_SIZES_OF_A_KIND):
             return LayerGroup(spec=self.spec, layers=layers)
         if layers and isinstance(self.spec, UniformTypeKVCacheSpecs):
             specs = [self.spec.specs[i] for i in kept]
@@ -146,12 +172,12 @@ def group(
     layers, kinds = _split(kept)
     if is_uniform(kinds):
         return (LayerGroup(spec=kinds[0].merge(kinds), layers=layers),)
-    if release >= _MIXES_SIZES_OF_A_KIND_SINCE and is_uniform_type(kinds):
+    if release.has(_MIXES_SIZES_OF_A_KIND) and is_uniform_type(kinds):
         return (LayerGroup(spec=UniformTypeKVCacheSpecs.of(kinds), layers=layers),)
     has_sizes = len({s.page_size_bytes for s in kinds}) > 1
-    if layout.is_block_outermost and has_sizes and release.packs_pages:
+    if layout.is_block_outermost and has_sizes and release.has(PACKS_PAGES):
         return tuple(_of(part) for part in packed(kept))
-    if has_sizes and release < _ENLARGES_BLOCKS_SINCE:
+    if has_sizes and not release.has(_ENLARGES_BLOCKS):
         # vLLM raises that exception without a message.
         raise Refused("NotImplementedError")
     return _of_one_page_size(kept, release)
@@ -209,7 +235,7 @@ def _promoted(kept: Kept, release: Release) -> Kept:
         _, kinds = _split(kept)
     if is_uniform(kinds) or is_uniform_type(kinds):
         return kept
-    if release < _MERGES_KINDS_SINCE:
+    if not release.has(_MERGES_KINDS):
         raise Refused(
             "Hybrid KV cache manager is disabled but failed to convert the KV cache "
             "specs to one unified type."
@@ -244,16 +270,16 @@ def _of_one_page_size(kept: Kept, release: Release) -> tuple[LayerGroup, ...]:
 def _with_page_size(
     spec: KVCacheSpec, page_size_bytes: int, release: Release
 ) -> KVCacheSpec | None:
-    may_pad = release >= _PADS_ATTENTION_PAGES_SINCE
+    may_pad = release.has(_PADS_ATTENTION_PAGES)
     if spec.is_state:
-        may_pad = release >= _PADS_STATE_PAGES_SINCE
+        may_pad = release.has(_PADS_STATE_PAGES)
     if may_pad:
         return spec.with_page_size(page_size_bytes)
     return KVCacheSpec.with_page_size(spec, page_size_bytes)
 
 
 def _allocated_in_full(kept: Kept, release: Release) -> LayerGroup:
-    if release < _MERGES_KINDS_SINCE:
+    if not release.has(_MERGES_KINDS):
         raise Refused(
             "The page size of the layer is not divisible by the maximum page size. "
             "Cannot unify by adjusting block_size."
@@ -291,7 +317,7 @@ def _buckets(kept: Kept, release: Release) -> tuple[Kept, ...]:
     alike: dict[KVCacheSpec, list[tuple[int, KVCacheSpec]]] = {}
     for layer, spec in kept:
         alike.setdefault(spec, []).append((layer, spec))
-    if release < _MERGES_KINDS_SINCE:
+    if not release.has(_MERGES_KINDS):
         return tuple(tuple(entries) for entries in alike.values())
     buckets: list[tuple[list[KVCacheSpec], list[tuple[int, KVCacheSpec]]]] = []
     for spec, entries in alike.items():
@@ -313,11 +339,7 @@ def _can_merge(specs: Sequence[KVCacheSpec]) -> bool:
 
 
 def _much_larger(release: Release) -> float:
-    """Return the ratio of layers from which two kinds are not padded to one size.
-
-    Source: vLLM 0.12.0 and 0.18.0 `v1/core/kv_cache_utils.py`
-    _get_kv_cache_groups_uniform_page_size.
-    """
-    if release >= (0, 18):
+    """Return the ratio of layers from which two kinds are not padded to one size."""
+    if release.has(_PADS_UP_TO_HALF):
         return 1.5
-    return 1.25 if release >= (0, 12) else 1.0
+    return 1.25 if release.has(_PADS_UP_TO_QUARTER) else 1.0

@@ -11,6 +11,7 @@ from math import lcm
 
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache import (
     attention_caches,
@@ -25,6 +26,10 @@ from planner.memory.kv_cache.backend import AttentionBackend, CacheFamily
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.kv_spec import KVCacheSpec, MultipleOf
 from planner.memory.kv_cache.layout import kv_element_bytes
+from planner.memory.kv_cache.mla_backends import (
+    CONSIDERS_CUTLASS,
+    CONSIDERS_FLASHINFER,
+)
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer, CacheLayer, MLALayer
 from planner.values import frozen
@@ -41,11 +46,11 @@ _FAMILIES: dict[type, CacheFamily] = {
 
 DEFAULT_BLOCK_SIZE = 16
 _SPARSE_BLOCK = 64
-_BLOCK_SIZE_BY_BACKEND_SINCE = (0, 18)
-"""The attention backend determines the block size, not the GPU.
-
-Source: vLLM 0.18.0 `platforms/interface.py` update_block_size_for_backend.
-"""
+_BLOCK_SIZE_BY_BACKEND = Change(
+    since=(0, 18),
+    what="The attention backend determines the block size, not the GPU.",
+    source="vLLM 0.18.0 `platforms/interface.py` update_block_size_for_backend",
+)
 
 
 @frozen
@@ -203,7 +208,7 @@ def first_block_size(
     if context.gpu.is_cpu:
         return cpu_attention.first_block_size(backends, context)
     release, requested = context.layout.release, context.requested_block_size
-    if release >= _BLOCK_SIZE_BY_BACKEND_SINCE:
+    if release.has(_BLOCK_SIZE_BY_BACKEND):
         return requested or preferred_block_size(backends, context)
     size = requested or DEFAULT_BLOCK_SIZE
     latent = next((h.cache for h in caches if isinstance(h.cache, MLALayer)), None)
@@ -218,14 +223,15 @@ def first_block_size(
 def _latent_block_size(release: Release, major: int, qk_nope_head_dim: int) -> int:
     """Return the multiple to which blocks of latent attention are set, before 0.18.0.
 
-    `major` is the GPU's compute capability.
+    `major` is the GPU's compute capability. B200 has the blocks of FLASHINFER_MLA or
+    CUTLASS_MLA.
 
     Source: vLLM 0.17.1, 0.14.1 and 0.10.0 `platforms/cuda.py`
     check_and_update_config.
     """
     if major == HOPPER:
         return 64
-    if major != DATACENTER_BLACKWELL or release < (0, 10, 1):
+    if major != DATACENTER_BLACKWELL or not release.has(CONSIDERS_CUTLASS):
         return 16
-    has_flashinfer = release >= (0, 15) and qk_nope_head_dim == _FLASHINFER_NOPE
-    return 64 if has_flashinfer else 128
+    is_considered = release.has(CONSIDERS_FLASHINFER)
+    return 64 if is_considered and qk_nope_head_dim == _FLASHINFER_NOPE else 128

@@ -9,13 +9,14 @@ MambaModelConfig; `platforms/interface.py` _align_hybrid_block_size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import lcm
 
 from planner.engine.dtypes import element_bytes
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER, WORKSTATION_BLACKWELL
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache.backend import AttentionBackend, CacheFamily
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
@@ -45,42 +46,75 @@ STATE_LAYERS = (
     LinearAttentionState,
     RecordedState,
 )
-_ALIGNS_PREFILL_CHECKPOINTS_SINCE = (0, 33)
-"""Blocks of hybrids are multiples of the tokens at which prefill saves states.
-
-Source: vLLM 0.33.0 `platforms/interface.py` _align_hybrid_block_size.
-"""
-_SAVES_KDA_STATES_SINCE = (0, 29)
-"""Kimi's prefill saves intermediate states, in an additional block.
-
-Source: vLLM 0.29.0 `models/kimi_k3/nvidia/kda.py`.
-"""
-_SAVES_MAMBA2_STATES_SINCE = (0, 32)
-"""Mamba2's prefill saves intermediate states, in an additional block.
-
-Source: vLLM 0.32.0 `layers/mamba/mamba_mixer2.py`.
-"""
-_SIZES_GDN_RECURRENCE_SINCE = (0, 17)
-"""The recurrence of gated delta nets has a dtype of its own.
-
-Source: vLLM 0.17.0 `layers/mamba/mamba_utils.py` gated_delta_net_state_dtype.
-"""
-_READS_RECURRENT_DTYPE_SINCE = (0, 13)
-"""The dtype of a recurrence is the one that the model requests.
-
-Source: vLLM 0.13.0 `models/config.py` NemotronHForCausalLMConfig.
-"""
-_FLOAT32_RECURRENCE_SINCE = (0, 20)
-"""Models that request a dtype of the recurrence request float32 by default.
-
-Source: vLLM 0.20.0 `models/config.py` NemotronHForCausalLMConfig.
-"""
+_ALIGNS_PREFILL_CHECKPOINTS = Change(
+    since=(0, 33),
+    what="Blocks of hybrids are multiples of the tokens at which prefill saves states.",
+    source="vLLM 0.33.0 `platforms/interface.py` _align_hybrid_block_size",
+)
+_SAVES_KDA_STATES = Change(
+    since=(0, 29),
+    what="Kimi's prefill saves intermediate states, in an additional block.",
+    source="vLLM 0.29.0 `models/kimi_k3/nvidia/kda.py`",
+)
+_SAVES_MAMBA2_STATES = Change(
+    since=(0, 32),
+    what="Mamba2's prefill saves intermediate states, in an additional block.",
+    source="vLLM 0.32.0 `layers/mamba/mamba_mixer2.py`",
+)
+_SIZES_GDN_RECURRENCE = Change(
+    since=(0, 17),
+    what="The recurrence of gated delta nets has a dtype of its own.",
+    source="vLLM 0.17.0 `layers/mamba/mamba_utils.py` gated_delta_net_state_dtype",
+)
+_READS_RECURRENT_DTYPE = Change(
+    since=(0, 13),
+    what="The dtype of a Mamba2 recurrence is the one that the model requests.",
+    source="vLLM 0.13.0 `models/config.py` NemotronHForCausalLMConfig",
+)
+_FLOAT32_RECURRENCE = Change(
+    since=(0, 20),
+    what="Models that request a dtype of the recurrence request float32 by default.",
+    source="vLLM 0.20.0 `models/config.py` NemotronHForCausalLMConfig",
+)
+_SPECULATES_WITH_GDN = Change(
+    since=(0, 15),
+    what=(
+        "Speculative decoding keeps states of gated delta nets as from 0.15.0, the "
+        "oldest release whose way is modelled."
+    ),
+)
+_SPECULATES_WITH_OTHERS = Change(
+    since=(0, 30),
+    what=(
+        "Speculative decoding keeps states of Mamba2 and of Kimi's delta attention as "
+        "from 0.30.0, the oldest release whose way is modelled."
+    ),
+)
+_SPECULATES: Mapping[type[StateLayer], Change] = {
+    GatedDeltaNetState: _SPECULATES_WITH_GDN,
+    Mamba2State: _SPECULATES_WITH_OTHERS,
+    KimiDeltaAttentionState: _SPECULATES_WITH_OTHERS,
+}
 _WIDE_HEAD = 256
-_ALIGNS_BY_BACKEND_SINCE = (0, 20)
-"""Blocks of hybrids are a multiple of their backend's blocks.
-
-Source: vLLM 0.20.0 `platforms/interface.py` _align_hybrid_block_size.
-"""
+_ALIGNS_WIDE_HEADS = Change(
+    since=(0, 11, 1),
+    until=(0, 18),
+    what="Blocks of hybrids with heads of 256 are multiples of 32 tokens on Blackwell.",
+    source="vLLM 0.11.1 to 0.17.1 `models/config.py` HybridAttentionMambaModelConfig",
+)
+_ALIGNS_LATENT_TO_128 = Change(
+    since=(0, 27),
+    what=(
+        "Blocks of hybrids with latent attention are multiples of 128 tokens. Before, "
+        "of 64."
+    ),
+    source="vLLM 0.27.0 `platforms/interface.py` _align_hybrid_block_size",
+)
+_ALIGNS_BY_BACKEND = Change(
+    since=(0, 20),
+    what="Blocks of hybrids are a multiple of their backend's blocks.",
+    source="vLLM 0.20.0 `platforms/interface.py` _align_hybrid_block_size",
+)
 
 
 def cache_mode(context: CacheContext) -> str:
@@ -137,13 +171,8 @@ def _check_speculation(layer: StateLayer, context: CacheContext) -> None:
     """
     if not context.num_speculative_tokens:
         return
-    since = {
-        GatedDeltaNetState: (0, 15),
-        Mamba2State: (0, 30),
-        KimiDeltaAttentionState: (0, 30),
-    }
-    first = since.get(type(layer))
-    if first is None or context.layout.release < first:
+    change = _SPECULATES.get(type(layer))
+    if change is None or not context.layout.release.has(change):
         raise UnknownArchitecture(
             f"speculative_config with a model of {type(layer).__name__} is not "
             "modelled yet for this release. Leave it out."
@@ -154,15 +183,15 @@ def _recurrent_dtype(layer: StateLayer, context: CacheContext) -> str:
     """Return the dtype of a layer's recurrence; auto means that of its other states."""
     release, requested = context.layout.release, context.mamba_ssm_cache_dtype
     is_delta = isinstance(layer, GatedDeltaNetState)
-    if is_delta and release < _SIZES_GDN_RECURRENCE_SINCE:
+    if is_delta and not release.has(_SIZES_GDN_RECURRENCE):
         return "auto"
     if requested != "auto":
         return requested
     if isinstance(layer, Mamba2State) and layer.recurrent_dtype is not None:
-        if release < _READS_RECURRENT_DTYPE_SINCE:
+        if not release.has(_READS_RECURRENT_DTYPE):
             return "auto"
         if layer.has_default_dtype:
-            return "float32" if release >= _FLOAT32_RECURRENCE_SINCE else "float16"
+            return "float32" if release.has(_FLOAT32_RECURRENCE) else "float16"
     return layer.recurrent_dtype or "auto"
 
 
@@ -177,7 +206,7 @@ def checkpoint_alignment(
     _resolve_gdn_prefill_backend; `layers/mamba/abstract.py`
     get_mamba_prefill_checkpoint_alignment.
     """
-    aligns = context.layout.release >= _ALIGNS_PREFILL_CHECKPOINTS_SINCE
+    aligns = context.layout.release.has(_ALIGNS_PREFILL_CHECKPOINTS)
     if not (layers and aligns) or cache_mode(context) != ALIGN:
         return None
     exports = all(
@@ -198,10 +227,10 @@ def _saves_states(layer: StateLayer, context: CacheContext, sizes: BlockSizes) -
     """
     release = context.layout.release
     if isinstance(layer, KimiDeltaAttentionState):
-        return release >= _SAVES_KDA_STATES_SINCE and _has_flash_kda(layer, context)
+        return release.has(_SAVES_KDA_STATES) and _has_flash_kda(layer, context)
     if isinstance(layer, GatedDeltaNetState):
         return sizes.has_prefill_checkpoints
-    return isinstance(layer, Mamba2State) and release >= _SAVES_MAMBA2_STATES_SINCE
+    return isinstance(layer, Mamba2State) and release.has(_SAVES_MAMBA2_STATES)
 
 
 def _has_flash_kda(layer: KimiDeltaAttentionState, context: CacheContext) -> bool:
@@ -277,7 +306,7 @@ def aligned(
     page_bytes = max((sum(state_bytes(la, context)) for la in layers), default=0)
     if not backends or not page_bytes:
         return sizes
-    if context.layout.release >= _ALIGNS_BY_BACKEND_SINCE:
+    if context.layout.release.has(_ALIGNS_BY_BACKEND):
         step = _block_alignment(sizes.block_size, backends, context, alignment)
         block_size = step * -(-page_bytes // (step * token_bytes))
         step = lcm(*_smallest_blocks(backends, context))
@@ -321,7 +350,7 @@ def _fixed_alignment(backend: AttentionBackend, context: CacheContext) -> int:
     if backend.is_mla:
         return _latent_hybrid_step(release)
     is_wide = context.head_size == _WIDE_HEAD and context.major == DATACENTER_BLACKWELL
-    return 32 if is_wide and _aligns_wide_heads(release) else 16
+    return 32 if is_wide and release.has(_ALIGNS_WIDE_HEADS) else 16
 
 
 def _smallest_blocks(
@@ -334,21 +363,9 @@ def _smallest_blocks(
     ]
 
 
-def _aligns_wide_heads(release: Release) -> bool:
-    """Return whether blocks for heads of 256 are multiples of 32 on Blackwell.
-
-    Source: vLLM 0.11.1 to 0.17.1 `models/config.py`
-    HybridAttentionMambaModelConfig.
-    """
-    return (0, 11, 1) <= release < (0, 18)
-
-
 def _latent_hybrid_step(release: Release) -> int:
-    """Return the tokens of which blocks of latent hybrids are a multiple.
-
-    Source: vLLM 0.27.0 `platforms/interface.py` _align_hybrid_block_size.
-    """
-    return 128 if release >= (0, 27) else 64
+    """Return the tokens of which blocks of latent hybrids are a multiple."""
+    return 128 if release.has(_ALIGNS_LATENT_TO_128) else 64
 
 
 FAMILIES: dict[type, CacheFamily] = {

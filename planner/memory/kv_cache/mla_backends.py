@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.releases.change import Change
 from planner.errors import Refused
 from planner.memory.kv_cache.backend import (
     PLAIN,
@@ -18,11 +19,29 @@ from planner.memory.kv_cache.backend import (
 from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.kv_spec import MultipleOf
 
-_TRITON_CHECKS_GPU_SINCE = (0, 26)
-"""Triton's backend refuses FP8 caches on GPUs before compute capability 8.9.
-
-Source: vLLM 0.26.0 `v1/attention/backends/mla/triton_mla.py` TritonMLAImpl.
-"""
+CONSIDERS_CUTLASS = Change(
+    since=(0, 10, 1),
+    what="vLLM considers CUTLASS_MLA for latent attention on B200.",
+)
+CONSIDERS_FLASHINFER = Change(
+    since=(0, 15),
+    what="vLLM considers FLASHINFER_MLA for latent attention on B200.",
+)
+_CONSIDERS_TOKENSPEED = Change(
+    since=(0, 21),
+    what=(
+        "vLLM considers TOKENSPEED_MLA for FP8 caches of latent attention with "
+        "DeepSeek-R1's sizes on B200."
+    ),
+)
+_TRITON_CHECKS_GPU = Change(
+    since=(0, 26),
+    what=(
+        "TRITON_MLA refuses an FP8 KV cache on GPUs before compute capability 8.9, and "
+        "a bfloat16 one before 8.0."
+    ),
+    source="vLLM 0.26.0 `v1/attention/backends/mla/triton_mla.py` TritonMLAImpl",
+)
 
 E4M3 = ("fp8", "fp8_e4m3")
 _FLASHINFER_NOPE = (64, 128, 192)
@@ -98,7 +117,7 @@ class FlashInferMLA(LatentBackend):
     """
 
     name = "FLASHINFER_MLA"
-    since = (0, 15, 0)
+    change = CONSIDERS_FLASHINFER
     block_sizes = (32, 64)
     majors = (DATACENTER_BLACKWELL,)
 
@@ -124,7 +143,7 @@ class CutlassMLA(LatentBackend):
     """
 
     name = "CUTLASS_MLA"
-    since = (0, 10, 1)
+    change = CONSIDERS_CUTLASS
     block_sizes = (128,)
     majors = (DATACENTER_BLACKWELL,)
 
@@ -136,7 +155,7 @@ class TokenspeedMLA(LatentBackend):
     """
 
     name = "TOKENSPEED_MLA"
-    since = (0, 21, 0)
+    change = _CONSIDERS_TOKENSPEED
     kv_cache_dtypes = E4M3
     block_sizes = (32, 64)
     majors = (DATACENTER_BLACKWELL,)
@@ -181,7 +200,7 @@ class TritonMLA(LatentBackend):
         gpu, dtype = context.gpu, config.kv_cache_dtype
         major, minor = gpu.compute_capability
         where = f"{gpu.device_name} (compute capability {major}.{minor})"
-        if context.layout.release < _TRITON_CHECKS_GPU_SINCE:
+        if not context.layout.release.has(_TRITON_CHECKS_GPU):
             return
         if dtype.startswith("fp8") and gpu.compute_capability < (8, 9):
             other = "float16" if gpu.compute_capability < (8, 0) else "bfloat16"

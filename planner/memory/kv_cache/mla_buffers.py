@@ -9,7 +9,7 @@ from planner.engine.layout import (
     WORKSTATION_BLACKWELL,
     ParallelLayout,
 )
-from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.layer_caches import BackedCache
 from planner.memory.kv_cache.mla_backends import CutlassMLA, FlashInferMLA
@@ -21,28 +21,44 @@ from planner.units import MIB
 from planner.values import frozen
 
 _WORKSPACE_BYTES = 128 * MIB
-_CUTLASS_MLA_WORKSPACE_SINCE = (0, 10)
-"""CUTLASS_MLA allocates a workspace when its module is imported.
-
-Source: vLLM 0.10.0 `v1/attention/backends/mla/cutlass_mla.py`.
-"""
-_IMPORTS_ALL_MLA_CANDIDATES_SINCE = (0, 11, 1)
-"""Every candidate for latent attention is imported before one is selected.
-
-In earlier releases a chain of conditions determined the one to import.
-
-Source: vLLM 0.11.1 `platforms/cuda.py` get_valid_backends.
-"""
-_SHORT_MLA_LIST_SINCE = (0, 24)
-"""RTX Blackwell has its own candidates, without FLASHINFER_MLA.
-
-Source: vLLM 0.24.0 `platforms/cuda.py` _get_backend_priorities.
-"""
-_SPARSE_INDEX_GROUPS_SINCE = (0, 30)
-"""Layers that share selected tokens have a buffer of their positions.
-
-Source: vLLM 0.30.0 `v1/attention/backends/mla/index_group.py`.
-"""
+_CUTLASS_MLA_WORKSPACE = Change(
+    since=(0, 10),
+    what="CUTLASS_MLA allocates a workspace when its module is imported.",
+    source="vLLM 0.10.0 `v1/attention/backends/mla/cutlass_mla.py`",
+)
+_IMPORTS_ALL_MLA_CANDIDATES = Change(
+    since=(0, 11, 1),
+    what=(
+        "Every candidate for latent attention is imported before one is selected. "
+        "Before, a chain of conditions determined the one to import."
+    ),
+    source="vLLM 0.11.1 `platforms/cuda.py` get_valid_backends",
+)
+_SHORT_MLA_LIST = Change(
+    since=(0, 24),
+    what=(
+        "RTX Blackwell has its own candidates for latent attention, without "
+        "FLASHINFER_MLA."
+    ),
+    source="vLLM 0.24.0 `platforms/cuda.py` _get_backend_priorities",
+)
+_FLASHINFER_MLA_WORKSPACE = Change(
+    since=(0, 10, 2),
+    until=(0, 25),
+    what=(
+        "FLASHINFER_MLA allocates its workspace when its module is imported. Later "
+        "releases allocate it at the first step."
+    ),
+    source=(
+        "vLLM 0.10.2 and 0.25.0 `v1/attention/backends/mla/flashinfer_mla.py` "
+        "g_fi_workspace"
+    ),
+)
+_SPARSE_INDEX_GROUPS = Change(
+    since=(0, 30),
+    what="Layers that share selected tokens have a buffer of their positions.",
+    source="vLLM 0.30.0 `v1/attention/backends/mla/index_group.py`",
+)
 
 
 def is_sparse(held: BackedCache) -> bool:
@@ -63,7 +79,7 @@ def sparse_buffers(
     `v1/attention/backend.py` max_decode_query_len;
     `v1/attention/backends/mla/flashattn_mla_sparse.py` FlashAttnMLASparseImpl.
     """
-    has_groups = context.layout.release >= _SPARSE_INDEX_GROUPS_SINCE
+    has_groups = context.layout.release.has(_SPARSE_INDEX_GROUPS)
     decoded = context.max_num_seqs * (1 + context.num_speculative_tokens)
     rows = min(context.max_num_batched_tokens, decoded) + 1
     found: list[Module] = []
@@ -108,8 +124,8 @@ def imported_workspaces(
         return ()
     release = context.layout.release
     kept = {
-        CutlassMLA.name: release >= _CUTLASS_MLA_WORKSPACE_SINCE,
-        FlashInferMLA.name: _imports_flashinfer_mla_workspace(release),
+        CutlassMLA.name: release.has(_CUTLASS_MLA_WORKSPACE),
+        FlashInferMLA.name: release.has(_FLASHINFER_MLA_WORKSPACE),
     }
     if any(isinstance(held.backend, CutlassMLA) for held in caches):
         kept[CutlassMLA.name] = False  # already counted as a buffer of the model
@@ -125,12 +141,12 @@ def _imported(context: CacheContext) -> tuple[str, ...]:
     release, capability = context.layout.release, context.gpu.compute_capability
     if context.requested_backend is not None:
         return (context.requested_backend.upper(),)
-    if release < _IMPORTS_ALL_MLA_CANDIDATES_SINCE:
+    if not release.has(_IMPORTS_ALL_MLA_CANDIDATES):
         # B200 always used blocks of 128 tokens, and therefore CUTLASS_MLA.
         return (CutlassMLA.name,) if capability == (DATACENTER_BLACKWELL, 0) else ()
     if context.major == DATACENTER_BLACKWELL:
         return (FlashInferMLA.name, CutlassMLA.name)
-    if context.major == WORKSTATION_BLACKWELL and release >= _SHORT_MLA_LIST_SINCE:
+    if context.major == WORKSTATION_BLACKWELL and release.has(_SHORT_MLA_LIST):
         return ()
     return (FlashInferMLA.name,)
 
@@ -143,7 +159,7 @@ def cutlass_workspace(
     Source: vLLM 0.33.0 `v1/attention/backends/mla/cutlass_mla.py` g_sm100_workspace.
     """
     is_chosen = any(isinstance(held.backend, CutlassMLA) for held in caches)
-    if not is_chosen or context.layout.release < _CUTLASS_MLA_WORKSPACE_SINCE:
+    if not is_chosen or not context.layout.release.has(_CUTLASS_MLA_WORKSPACE):
         return ()
     return (
         Replicated(
@@ -165,13 +181,3 @@ def _group(layer: MLALayer, topk: int, rows: int, context: CacheContext) -> Repl
 
 def _integers(name: str, *shapes: tuple[int, ...]) -> Replicated:
     return Replicated(name=name, part=Part.BUFFERS, shapes=shapes, dtype="int32")
-
-
-def _imports_flashinfer_mla_workspace(release: Release) -> bool:
-    """Return whether FLASHINFER_MLA allocates its workspace when it is imported.
-
-    Later releases allocate it at the first step.
-
-    Source: vLLM 0.10.2 and 0.25.0 `v1/attention/backends/mla/flashinfer_mla.py`.
-    """
-    return (0, 10, 2) <= release < (0, 25)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER, WORKSTATION_BLACKWELL
+from planner.engine.releases.change import Change
 from planner.memory.kv_cache.backend import (
     PLAIN,
     AttentionBackend,
@@ -22,6 +23,39 @@ from planner.models.caches import MLALayer
 _PAGES_OF_64 = (MultipleOf(base=64),)
 _DEEPSEEK_LATENT = (512, 64)
 """kv_lora_rank and qk_rope_head_dim of DeepSeek's models."""
+CONSIDERS_SPARSE_FLASH_ATTENTION = Change(
+    since=(0, 25),
+    what=(
+        "Hopper uses FlashAttention for sparse latent attention, unless the cache is "
+        "quantised."
+    ),
+    source="vLLM 0.25.0 `platforms/cuda.py` _get_backend_priorities",
+)
+_CONSIDERS_FLASHINFER = Change(
+    since=(0, 17),
+    what="vLLM considers FLASHINFER_MLA_SPARSE for sparse latent attention on B200.",
+)
+_CONSIDERS_FLASH_ATTENTION_4 = Change(
+    since=(0, 33),
+    what=(
+        "vLLM considers FlashAttention 4 (FLASH_ATTN_MLA_SPARSE_FA4) for sparse latent "
+        "attention on B200, for few heads and a KV cache that is not quantised."
+    ),
+)
+_CONSIDERS_FLASHINFER_ON_HOPPER = Change(
+    since=(0, 30),
+    what=(
+        "vLLM considers FLASHINFER_MLA_SPARSE_SM90 for sparse latent attention on "
+        "Hopper."
+    ),
+)
+_CONSIDERS_FLASHINFER_ON_RTX = Change(
+    since=(0, 24),
+    what=(
+        "vLLM considers FLASHINFER_MLA_SPARSE_SM120 for sparse latent attention on RTX "
+        "Blackwell."
+    ),
+)
 
 
 def aligned_to_rows(spec: AttentionSpec, rows: int = 1) -> AttentionSpec:
@@ -56,7 +90,7 @@ class FlashAttentionMLASparse(SparseBackend):
     """
 
     name = "FLASH_ATTN_MLA_SPARSE"
-    since = (0, 25, 0)
+    change = CONSIDERS_SPARSE_FLASH_ATTENTION
     kv_cache_dtypes = PLAIN
     head_sizes = ()
     majors = (HOPPER,)
@@ -148,7 +182,7 @@ class FlashInferMLASparse(SparseBackend):
     """
 
     name = "FLASHINFER_MLA_SPARSE"
-    since = (0, 17, 0)
+    change = _CONSIDERS_FLASHINFER
     head_sizes: ClassVar[tuple[int, ...]] = (512, 576)
     block_sizes = (MultipleOf(base=32),)
     rows = 32
@@ -197,7 +231,7 @@ class FlashAttentionMLASparseFA4(FlashInferMLASparse):
     """
 
     name = "FLASH_ATTN_MLA_SPARSE_FA4"
-    since = (0, 33, 0)
+    change = _CONSIDERS_FLASH_ATTENTION_4
     dtypes = ("bfloat16",)
     kv_cache_dtypes = ("auto", "bfloat16")
     head_sizes = (576,)
@@ -242,7 +276,7 @@ class FlashInferMLASparseSM90(SparseBackend):
     """
 
     name = "FLASHINFER_MLA_SPARSE_SM90"
-    since = (0, 30, 0)
+    change = _CONSIDERS_FLASHINFER_ON_HOPPER
     dtypes = ("bfloat16",)
     kv_cache_dtypes = ("auto", "bfloat16", *E4M3)
     head_sizes = (512, 576)
@@ -270,7 +304,7 @@ class FlashInferMLASparseSM120(SparseBackend):
     """
 
     name = "FLASHINFER_MLA_SPARSE_SM120"
-    since = (0, 24, 0)
+    change = _CONSIDERS_FLASHINFER_ON_RTX
     dtypes = ("bfloat16",)
     kv_cache_dtypes = ("auto", *E4M3, "fp8_ds_mla")
     head_sizes = (512, 576)

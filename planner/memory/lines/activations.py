@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.memory.account import Basis, Line, Variant
 from planner.memory.lines.calibration import experts_range
 from planner.memory.lines.compiling import (
@@ -53,14 +55,17 @@ from planner.values import frozen
 
 _SMALL_BYTES = 192 * MIB
 """A first start is planned where it takes no more than this beside later ones."""
-_KEEPS_EXPERT_INPUT_ONCE_SINCE = (0, 17)
-"""Experts and shared experts read the same hidden states.
-
-Before, shared experts had a copy.
-
-Source: vLLM 0.15.1 `layers/fused_moe/layer.py` (hidden_states_clone); 0.17.1
-`layers/fused_moe/runner/`.
-"""
+_KEEPS_EXPERT_INPUT_ONCE = Change(
+    since=(0, 17),
+    what=(
+        "Experts and shared experts read the same hidden states. Before, shared "
+        "experts had a copy."
+    ),
+    source=(
+        "vLLM 0.15.1 `layers/fused_moe/layer.py` (hidden_states_clone); 0.17.1 "
+        "`layers/fused_moe/runner/`"
+    ),
+)
 _EXAMPLES_SPREAD_PERCENT = 2
 """Dry runs and logs differ from the sum of the example values by less."""
 
@@ -186,7 +191,7 @@ def _compiling(run: ProfileRun) -> _Moment:
     the end: cuBLAS's workspace is not allocated yet.
     """
     held = examples(run)
-    kept = blas_workspace_bytes(run) if run.release.subtracts_consumed else 0
+    kept = blas_workspace_bytes(run) if run.release.has(SUBTRACTS_CONSUMED) else 0
     size_bytes = max(0, held.size_bytes - kept)
     spread = size_bytes * _EXAMPLES_SPREAD_PERCENT // 100
     return _Moment(
@@ -199,14 +204,14 @@ def _compiling(run: ProfileRun) -> _Moment:
 
 def _expert_bytes(run: ProfileRun) -> int:
     """Return the experts' part of the peak, with their workspace where it counts."""
-    if run.release.subtracts_consumed:
+    if run.release.has(SUBTRACTS_CONSUMED):
         return expert_transient_bytes(run)
     return expert_workspace_bytes(run) + expert_transient_bytes(run)
 
 
 def _kept(run: ProfileRun, *, sampled: bool) -> tuple[int, str]:
     """Return what the run has kept so far, where the release counts it in the peak."""
-    if run.release.subtracts_consumed:
+    if run.release.has(SUBTRACTS_CONSUMED):
         return 0, ""
     parts = {
         name: size
@@ -261,7 +266,7 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> _Moment:
     if streams > 1:
         # Residual streams before and after mixing, the input and the previous output.
         beside = callers = (2 * streams + 2) * tokens
-    elif not run.compiles and run.release >= _KEEPS_EXPERT_INPUT_ONCE_SINCE:
+    elif not run.compiles and run.release.has(_KEEPS_EXPERT_INPUT_ONCE):
         # The experts' input is one of the three that their callers hold.
         beside = 3 * tokens
     scratch, context = expert_transient(run), latent_context(run)
@@ -327,7 +332,7 @@ def _encoder(run: ProfileRun) -> _Moment:
     kept = kept_during(run)
     workspace = kept[BLAS_WORKSPACE]
     beside, text = workspace, f" + {BLAS_WORKSPACE} {format_size(workspace)}"
-    if run.release.subtracts_consumed:
+    if run.release.has(SUBTRACTS_CONSUMED):
         beside = workspace - sum(kept.values())
         text = f" - buffers kept at the end {format_size(-beside)}"
     return _Moment(

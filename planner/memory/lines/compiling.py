@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from planner.engine.dtypes import element_bytes
 from planner.engine.l2_cache import l2_cache_bytes
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.memory.account import NOTHING, Sized, larger
 from planner.memory.lines.forward_pass import activation_width
 from planner.memory.lines.persistent import sampler_state_sizes
@@ -30,40 +32,62 @@ from planner.models.layers import (
 from planner.models.quantization.choosing import PLUGINS
 from planner.units import MIB, format_size
 
-_TUNES_WITH_EXAMPLES_SINCE = (0, 17)
-"""Kernels are tuned with example values while a piece is compiled.
-
-Source: PyTorch 2.10 (vLLM 0.17.0 to 0.19.1) `_inductor/standalone_compile.py`
-(autotune_at_compile_time), `_inductor/codegen/wrapper.py`
-generate_and_run_autotune_block; traced dry runs of 0.19.0. A first start of 0.11.2
-(PyTorch 2.9) has no room for them: 10.93 GiB of KV cache logged on an L40S.
-"""
-_LOOKS_UP_BY_OWN_KERNEL_SINCE = (0, 29)
-"""A rank's part of the embeddings is read by a kernel that the compiler leaves alone.
-
-Source: vLLM 0.29.0 `layers/vocab_parallel_embedding.py` use_fused_embedding; a dry
-run of Llama 3.1 8B on two ranks, 167 MiB in 0.33.0 where one of 0.19.0 has 616 MiB.
-"""
-_FLUSHES_AS_IT_RUNS_BEFORE = (0, 27)
-"""Some kernels are tuned when they first run, beside the layer's tensors.
-
-Source: dry runs of Qwen3-32B on two ranks: 824 MiB and a buffer of 128 MiB in 0.20.0
-(PyTorch 2.11), no buffer in 0.33.0 (2.14); 0.27.0 (2.13) was not traced.
-"""
-_FREES_FACTORS_SINCE = (0, 33)
-"""Example values are freed before the next kernel is tuned.
-
-Source: PyTorch 2.14 (vLLM 0.33.0) `_inductor/codegen/wrapper.py`; dry runs of Qwen3-4B
-with 16 adapters, 898 MiB in 0.25.1 and 824 MiB in 0.33.0.
-"""
-_SPLITS_ANY_BLOCK_BEFORE = (0, 31)
-"""In the profile run a small tensor may take part of a large freed block.
-
-A block of which a part stays in use is not given back, and counts as consumed.
-
-Source: vLLM 0.31.0 `v1/worker/gpu_worker.py` determine_available_memory
-(_scoped_allocator_max_split).
-"""
+_TUNES_WITH_EXAMPLES = Change(
+    since=(0, 17),
+    what="Kernels are tuned with example values while a piece is compiled.",
+    source=(
+        "PyTorch 2.10 (vLLM 0.17.0 to 0.19.1) `_inductor/standalone_compile.py` "
+        "(autotune_at_compile_time), `_inductor/codegen/wrapper.py` "
+        "generate_and_run_autotune_block; traced dry runs of 0.19.0. A first start of "
+        "0.11.2 (PyTorch 2.9) has no room for them: 10.93 GiB of KV cache logged on an "
+        "L40S"
+    ),
+)
+_LOOKS_UP_BY_OWN_KERNEL = Change(
+    since=(0, 29),
+    what=(
+        "A rank's part of the embeddings is read by a kernel that the compiler leaves "
+        "alone."
+    ),
+    source=(
+        "vLLM 0.29.0 `layers/vocab_parallel_embedding.py` use_fused_embedding; a dry "
+        "run of Llama 3.1 8B on two ranks, 167 MiB in 0.33.0 where one of 0.19.0 has "
+        "616 MiB"
+    ),
+)
+_FLUSHES_AS_IT_RUNS = Change(
+    until=(0, 27),
+    what=(
+        "Some compiled kernels are tuned when they first run, beside the layer's "
+        "tensors."
+    ),
+    source=(
+        "dry runs of Qwen3-32B on two ranks: 824 MiB and a buffer of 128 MiB in 0.20.0 "
+        "(PyTorch 2.11), no buffer in 0.33.0 (2.14); 0.27.0 (2.13) was not traced"
+    ),
+)
+_FREES_FACTORS = Change(
+    since=(0, 33),
+    what=(
+        "The example values with which the compiler tunes a kernel are freed before "
+        "the next kernel is tuned."
+    ),
+    source=(
+        "PyTorch 2.14 (vLLM 0.33.0) `_inductor/codegen/wrapper.py`; dry runs of "
+        "Qwen3-4B with 16 adapters, 898 MiB in 0.25.1 and 824 MiB in 0.33.0"
+    ),
+)
+_SPLITS_ANY_BLOCK = Change(
+    until=(0, 31),
+    what=(
+        "In the profile run a small tensor may take part of a large freed block. A "
+        "block of which a part stays in use is not given back, and counts as consumed."
+    ),
+    source=(
+        "vLLM 0.31.0 `v1/worker/gpu_worker.py` determine_available_memory "
+        "(_scoped_allocator_max_split)"
+    ),
+)
 _PRODUCTS = (
     ColumnParallelLinear,
     QKVParallelLinear,
@@ -77,7 +101,7 @@ _SEGMENT_UNIT = 2 * MIB
 
 def flushes_as_it_runs(run: ProfileRun) -> bool:
     """Return whether kernels are still tuned in the first forward pass."""
-    return run.release < _FLUSHES_AS_IT_RUNS_BEFORE
+    return run.release.has(_FLUSHES_AS_IT_RUNS)
 
 
 def flush_bytes(run: ProfileRun) -> int:
@@ -94,7 +118,7 @@ def examples(run: ProfileRun) -> Sized:
 
     Source: PyTorch 2.14 `_inductor/select_algorithm.py` generate_example_value.
     """
-    if not run.compiles or run.release < _TUNES_WITH_EXAMPLES_SINCE:
+    if not run.compiles or not run.release.has(_TUNES_WITH_EXAMPLES):
         return NOTHING
     return larger([_of_embeddings(run), _of_activation(run)])
 
@@ -110,7 +134,7 @@ def _of_embeddings(run: ProfileRun) -> Sized:
     if not run.is_first_stage or run.towers or run.takes_prompt_embeds:
         return NOTHING
     table, factors = _copied_table_bytes(run), run.embedding_factor_bytes
-    if table and run.release >= _FREES_FACTORS_SINCE:
+    if table and run.release.has(_FREES_FACTORS):
         factors = 0
     if not (table or factors):
         return NOTHING
@@ -129,7 +153,7 @@ def _of_embeddings(run: ProfileRun) -> Sized:
 def _copied_table_bytes(run: ProfileRun) -> int:
     """Return the bytes of the word embeddings that a compiled kernel reads."""
     is_split = run.layout.tensor_parallel_size > 1
-    if is_split and run.release >= _LOOKS_UP_BY_OWN_KERNEL_SINCE:
+    if is_split and run.release.has(_LOOKS_UP_BY_OWN_KERNEL):
         return 0
     return _table_bytes(run)
 
@@ -203,8 +227,8 @@ def pinned(run: ProfileRun) -> Sized:
 
 def _splits_any_block(run: ProfileRun) -> bool:
     """Return whether blocks are split and, where they are kept, subtracted."""
-    is_counted = run.compiles and run.release.subtracts_consumed
-    return is_counted and run.release < _SPLITS_ANY_BLOCK_BEFORE
+    is_counted = run.compiles and run.release.has(SUBTRACTS_CONSUMED)
+    return is_counted and run.release.has(_SPLITS_ANY_BLOCK)
 
 
 def _copies_for_cublas(run: ProfileRun) -> bool:
@@ -228,7 +252,7 @@ def blas_after_layers_bytes(run: ProfileRun) -> int:
 
     Source: dry runs of Qwen2.5-7B in AWQ and GPTQ, and of Qwen3-8B-FP8, with 0.29.0.
     """
-    if not run.release.subtracts_consumed or not run.samples or run.towers:
+    if not run.release.has(SUBTRACTS_CONSUMED) or not run.samples or run.towers:
         return 0
     if run.has_adapters or run.model.quantization in PLUGINS:
         return 0

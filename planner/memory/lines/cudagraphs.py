@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from planner.engine.layout import HOPPER
+from planner.engine.releases.change import Change
 from planner.memory.account import Basis, Line
 from planner.memory.compilation import GraphMode
 from planner.memory.lines.calibration import GraphFit, graphs
@@ -40,12 +41,14 @@ _WITH_ADAPTERS = (
     "; with adapters vLLM counts what the largest batch takes without them for every "
     "graph: up to 29 MiB each were logged"
 )
-_V2_ESTIMATES_CUDAGRAPHS_SINCE = (0, 29)
-"""The second runner estimates the size of its graphs.
-
-Source: vLLM 0.28.0 and 0.29.0 `v1/worker/gpu/model_runner.py`
-profile_cudagraph_memory.
-"""
+_V2_ESTIMATES_CUDAGRAPHS = Change(
+    since=(0, 29),
+    what="The second model runner estimates the size of its CUDA graphs.",
+    source=(
+        "vLLM 0.28.0 and 0.29.0 `v1/worker/gpu/model_runner.py` "
+        "profile_cudagraph_memory"
+    ),
+)
 
 
 def num_full_graphs(
@@ -77,7 +80,7 @@ def line(run: ProfileRun, *, is_charged: bool) -> Line:
     if not run.capture_sizes:
         cause = "enforce_eager" if run.enforce_eager else "cudagraph_mode NONE"
         return _line(0, 0, 0, f"no CUDA graphs ({cause})")
-    if run.uses_v2_runner and run.release < _V2_ESTIMATES_CUDAGRAPHS_SINCE:
+    if run.uses_v2_runner and not run.release.has(_V2_ESTIMATES_CUDAGRAPHS):
         return _line(0, 0, 0, "this release's second runner estimates nothing")
     if not is_charged:
         actual = actual_bytes(run)
@@ -107,7 +110,7 @@ def beyond_estimate(run: ProfileRun) -> tuple[int, str] | None:
 
     Source: vLLM 0.29.0 `v1/worker/gpu/cudagraph_utils.py` profile_cudagraph_memory.
     """
-    if not run.uses_v2_runner or run.release < _V2_ESTIMATES_CUDAGRAPHS_SINCE:
+    if not run.uses_v2_runner or not run.release.has(_V2_ESTIMATES_CUDAGRAPHS):
         return None
     more = max(_num_full(run) - 1, 0)
     each = int(_bytes_per_graph(run, graphs("actual")))

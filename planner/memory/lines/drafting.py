@@ -9,6 +9,7 @@ _dummy_sampler_run.
 
 from __future__ import annotations
 
+from planner.engine.releases.change import Change
 from planner.memory.account import Sized
 from planner.memory.lines.sampler import (
     bytes_per_logit_without_flashinfer,
@@ -21,16 +22,28 @@ from planner.units import format_size
 _FP32, _INT32, _INT64 = 4, 4, 8
 _AUX_STATES = 3
 _SCANNED_TOKENS = 256
-_SAMPLES_BONUS_SINCE = (0, 11, 1)
-"""Rejection sampling takes the logits of both rows, and samples the bonus token.
-
-Source: vLLM 0.11.0 and 0.11.1 `v1/sample/rejection_sampler.py`.
-"""
-_KEEPS_RAW_LOGITS_SINCE = (0, 14)
-"""It copies the target's logits before it changes them.
-
-Source: vLLM 0.13.0 and 0.14.0 `v1/sample/rejection_sampler.py`.
-"""
+_SAMPLES_BONUS = Change(
+    since=(0, 11, 1),
+    what=(
+        "Rejection sampling takes the logits of both rows, and samples the bonus token."
+    ),
+    source="vLLM 0.11.0 and 0.11.1 `v1/sample/rejection_sampler.py`",
+)
+_KEEPS_RAW_LOGITS = Change(
+    since=(0, 14),
+    what="Rejection sampling copies the target's logits before it changes them.",
+    source="vLLM 0.13.0 and 0.14.0 `v1/sample/rejection_sampler.py`",
+)
+_CAPTURES_BLOCK_INPUTS = Change(
+    since=(0, 33),
+    what=(
+        "A draft that proposes a whole block in one pass keeps the inputs of CUDA "
+        "graphs of decode steps."
+    ),
+    source=(
+        "vLLM 0.33.0 `v1/worker/gpu/spec_decode/dflash/speculator.py` DFlashSpeculator"
+    ),
+)
 
 
 @once
@@ -68,9 +81,9 @@ def draft_buffer_bytes(run: ProfileRun) -> int:
 def _block_buffer_bytes(run: ProfileRun, speculation: Speculation) -> int:
     """Return the buffers of a draft that proposes a whole block in one pass.
 
-    They hold the target's hidden states, their slots, and the positions to sample from;
-    since 0.33.0 also the inputs of CUDA graphs of decode steps. Only this proposer
-    stores the context's slots: one row for each kind of cache in its layers.
+    They hold the target's hidden states, their slots, and the positions to sample from.
+    Only this proposer stores the context's slots: one row for each kind of cache in its
+    layers.
 
     Source: vLLM 0.33.0 `v1/worker/gpu/spec_decode/dflash/speculator.py`
     DFlashSpeculator.
@@ -82,7 +95,8 @@ def _block_buffer_bytes(run: ProfileRun, speculation: Speculation) -> int:
     hidden = tokens * speculation.draft.hidden_size * run.element_size
     size_bytes = hidden + (1 + kinds) * tokens * _INT64
     size_bytes += guesses * (3 * _INT64 + _INT32)
-    if run.release >= (0, 33) and run.graph_mode.has_full and not run.enforce_eager:
+    captures = run.graph_mode.has_full and not run.enforce_eager
+    if captures and run.release.has(_CAPTURES_BLOCK_INPUTS):
         rows = min(run.max_num_seqs * speculation.query_len, tokens)
         states = (speculation.num_aux_states or 0) * run.model.hidden_size
         size_bytes += rows * states * run.element_size
@@ -181,10 +195,10 @@ def checking_bytes(run: ProfileRun) -> int:
     if speculation is None or run.uses_v2_runner:
         return 0
     each, release = bytes_per_logit_without_flashinfer(run), run.release
-    each += (2 if release >= _SAMPLES_BONUS_SINCE else 1) * run.element_size
+    each += (2 if release.has(_SAMPLES_BONUS) else 1) * run.element_size
     each += _FP32 * (
-        (release >= _SAMPLES_BONUS_SINCE)
-        + (release >= _KEEPS_RAW_LOGITS_SINCE)
+        (release.has(_SAMPLES_BONUS))
+        + (release.has(_KEEPS_RAW_LOGITS))
         + (not sorts_vocabulary(run))
         + speculation.is_probabilistic
     )

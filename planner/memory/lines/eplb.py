@@ -12,14 +12,20 @@ from __future__ import annotations
 
 from planner.engine.dtypes import element_bytes
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
 from planner.models.experts import FusedMoE
 from planner.models.tensors import ExpertsKernel
 
-_SINCE = (0, 31)
-"""The first release whose buffers for balancing experts are modelled."""
+_BALANCES = Change(
+    since=(0, 31),
+    what=(
+        "Experts are balanced between ranks (enable_eplb) as from 0.31.0, the oldest "
+        "release whose way is modelled."
+    ),
+)
 _MOST_COPIES = 1023
 _WINDOW = 1000
 _LONG, _INT = 8, 4
@@ -114,7 +120,7 @@ def _check_known(model: ModelArchitecture, layout: ParallelLayout) -> None:
     draft = None if model.speculation is None else model.speculation.draft
     kernels = {module.served(layout).kernel for module in _experts(model)}
     reasons = {
-        f"in vLLM {layout.release.version}": layout.release < _SINCE,
+        f"in vLLM {layout.release.version}": not layout.release.has(_BALANCES),
         f"with {model.architecture}": model.architecture not in _CLASSES,
         f"with experts quantised by {model.quantization}": model.quantization
         not in _QUANTIZATIONS,

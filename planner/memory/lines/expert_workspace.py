@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from planner.engine.releases.change import Change
 from planner.memory.account import Sized, larger
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.experts import FusedMoE
@@ -29,22 +30,21 @@ _ROUTER_BYTES = 4
 _CHOICE_BYTES = 12
 """Weight, expert and row of a chosen expert."""
 _GATHERED_CHOICE_BYTES = 8  # weight and expert
-_SHARES_EXPERT_OUTPUT_SINCE = (0, 15)
-"""The output shares the first buffer, even where it is the larger.
-
-Source: vLLM 0.15.0 `layers/fused_moe/modular_kernel.py` _allocate_buffers.
-"""
-_OVERWRITES_EXPERT_INPUT_BEFORE = (0, 11, 1)
-"""Triton's experts write their output over their input.
-
-Source: vLLM 0.11.1 `layers/fused_moe/utils.py` disable_inplace, for the
-PyTorch 2.9 that it and later releases need.
-"""
-_SIZES_DEEPGEMM_IN_BYTES_SINCE = (0, 31)
-"""DeepGEMM's FP8 inputs are sized in bytes, not in 16-bit elements.
-
-Source: vLLM 0.31.0 `layers/fused_moe/experts/deep_gemm_moe.py`.
-"""
+_SHARES_EXPERT_OUTPUT = Change(
+    since=(0, 15),
+    what="The output of experts shares their first buffer, even where it is larger.",
+    source="vLLM 0.15.0 `layers/fused_moe/modular_kernel.py` _allocate_buffers",
+)
+_OVERWRITES_EXPERT_INPUT = Change(
+    until=(0, 11, 1),
+    what="Triton's experts write their output over their input.",
+    source="vLLM 0.11.1 `layers/fused_moe/utils.py` disable_inplace (PyTorch 2.9 on)",
+)
+_SIZES_DEEPGEMM_IN_BYTES = Change(
+    since=(0, 31),
+    what="DeepGEMM's FP8 inputs are sized in bytes, not in 16-bit elements.",
+    source="vLLM 0.31.0 `layers/fused_moe/experts/deep_gemm_moe.py`",
+)
 
 
 class _Shapes(NamedTuple):
@@ -176,7 +176,7 @@ def _workspace_bytes(block: _Block, chunk: int, tokens: int) -> int:
     """Return the bytes of the workspace for `tokens`, processed `chunk` at once."""
     shapes = _shapes(block, chunk)
     is_whole = chunk == tokens
-    is_shared = block.run.release >= _SHARES_EXPERT_OUTPUT_SINCE
+    is_shared = block.run.release.has(_SHARES_EXPERT_OUTPUT)
     fits = is_shared or shapes.first >= shapes.output
     if is_whole and fits:
         first = max(shapes.first, shapes.output)
@@ -225,7 +225,7 @@ def _deepgemm(block: _Block, tokens: int) -> _Shapes:
     rows += active * (_DEEPGEMM_ROWS - 1)
     rows = -(-rows // _DEEPGEMM_ROWS) * _DEEPGEMM_ROWS
     first = rows * max(served.intermediate_size, served.hidden_size)
-    if block.run.release >= _SIZES_DEEPGEMM_IN_BYTES_SINCE:
+    if block.run.release.has(_SIZES_DEEPGEMM_IN_BYTES):
         first = -(-first // block.run.element_size)
     return _Shapes(
         first,
@@ -276,9 +276,8 @@ def _gathered_bytes(block: _Block) -> int:
 def _output_bytes(block: _Block) -> int:
     """Return the layer's output, which one call computes for all ranks' tokens."""
     served, run = block.served, block.run
-    if served.kernel is ExpertsKernel.TRITON and (
-        run.release < _OVERWRITES_EXPERT_INPUT_BEFORE
-    ):
+    is_triton = served.kernel is ExpertsKernel.TRITON
+    if is_triton and run.release.has(_OVERWRITES_EXPERT_INPUT):
         return 0
     tokens = block.tokens if block.is_monolithic else run.max_num_batched_tokens
     return tokens * served.hidden_size * run.element_size

@@ -11,7 +11,11 @@ from math import ceil
 from typing import NamedTuple
 
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.releases.change import Change
 from planner.memory.account import NOTHING, Sized, larger
+from planner.memory.kv_cache.mla_sparse_backends import (
+    CONSIDERS_SPARSE_FLASH_ATTENTION,
+)
 from planner.memory.lines.expert_workspace import expert_workspace
 from planner.memory.profile_run import ProfileRun, once
 from planner.models.caches import (
@@ -40,77 +44,81 @@ _LATENT_ROWS_PER_INDEXER_ROW = 8
 _FLASHMLA_HEADS = 64
 _INT32 = _FLOAT32 = 4
 _SPLIT_TOKENS, _SPLITS_PER_SM = 512, 2
-_RESERVES_LATENT_CONTEXT_SINCE = (0, 11)
-"""The profile run allocates the keys and values of a chunk of context.
-
-Source: vLLM 0.11.0 `v1/attention/backends/mla/common.py` (dummy run).
-"""
-_RESERVES_SPARSE_LATENT_CONTEXT_SINCE = (0, 16)
-"""It does so for sparse layers, too.
-
-Source: vLLM 0.16.0 `layers/attention/mla_attention.py` MLAAttention.
-"""
-_ALIGNS_LATENT_CONTEXT_SINCE = (0, 28)
-"""That chunk is a number of whole blocks, not at least one block per request.
-
-Source: vLLM 0.28.0 `layers/attention/mla_attention.py`
-align_mla_chunked_context_workspace_size.
-"""
-_KEEPS_INDEXER_WORKSPACE_SINCE = (0, 13)
-"""The shared workspace has room for an indexer's keys of a prefill.
-
-Source: vLLM 0.13.0 `models/deepseek_v2.py` sparse_attn_indexer.
-"""
-_KEEPS_TOPK_WORKSPACE_SINCE = (0, 20)
-"""The shared workspace has room for the indexer's top-k selection as well.
-
-Source: vLLM 0.20.0 `layers/sparse_attn_indexer.py` RADIX_TOPK_WORKSPACE_SIZE.
-"""
-_SHORTENS_INDEXER_WORKSPACE_SINCE = (0, 32)
-"""The shared workspace has less room for very long contexts.
-
-Source: vLLM 0.32.0 `config/vllm.py` sparse_mla_prefill_workspace_factor.
-"""
-_RESERVES_INDEXER_LOGITS_SINCE = (0, 19)
-"""The profile run allocates an indexer's largest logits.
-
-Source: vLLM 0.19.0 `layers/sparse_attn_indexer.py`.
-"""
-_SHARES_INDEXER_ROWS_SINCE = (0, 32)
-"""Each rank selects tokens for some of the rows, and the ranks exchange them.
-
-Source: vLLM 0.32.0 `layers/sparse_attn_indexer.py`
-_reserve_row_shard_exchange_transient.
-"""
-_KEEPS_FLASHMLA_QUERIES_SINCE = (0, 18)
-"""Sparse FlashMLA's queries are in the shared workspace.
-
-Source: vLLM 0.18.0 `v1/attention/backends/mla/flashmla_sparse.py`.
-"""
-_PREFERS_SPARSE_FLASH_ATTENTION_SINCE = (0, 25)
-"""Hopper uses FlashAttention for sparse attention, unless the cache is quantised.
-
-Source: vLLM 0.25.0 `platforms/cuda.py` _get_backend_priorities.
-"""
-_KEEPS_FLASHMLA_OUTPUTS_SINCE = (0, 31)
-"""Padded queries and outputs of a quantised cache are in the shared workspace.
-
-Source: vLLM 0.31.0 `v1/attention/backends/mla/flashmla_sparse.py`.
-"""
-_KEEPS_TRITON_MLA_LOGITS_SINCE = (0, 33)
-"""The profile run allocates the buffers of Triton's decode kernel.
-
-Source: vLLM 0.33.0 `v1/attention/backends/mla/triton_mla.py`
-reserve_workspace.
-"""
-_PREFERS_TRTLLM_RAGGED_SINCE = (0, 22)
-"""B200 uses FlashInfer's prefill for heads of 192 + 64 and 256.
-
-FlashAttention 4 lacks them, and from 0.27 on FlashInfer is asked first.
-
-Source: vLLM 0.22.1 and 0.26.0 `v1/attention/backends/mla/prefill/flash_attn.py`
-supports_mla_dimensions; 0.27.0 `selector.py` of the same folder.
-"""
+_RESERVES_LATENT_CONTEXT = Change(
+    since=(0, 11),
+    what="The profile run of MLA allocates keys and values of a chunk of context.",
+    source="vLLM 0.11.0 `v1/attention/backends/mla/common.py` (dummy run)",
+)
+_RESERVES_SPARSE_LATENT_CONTEXT = Change(
+    since=(0, 16),
+    what="The profile run of sparse MLA allocates keys and values of a chunk too.",
+    source="vLLM 0.16.0 `layers/attention/mla_attention.py` MLAAttention",
+)
+_ALIGNS_LATENT_CONTEXT = Change(
+    since=(0, 28),
+    what="MLA's chunk of context is whole blocks, not at least one per request.",
+    source=(
+        "vLLM 0.28.0 `layers/attention/mla_attention.py` "
+        "align_mla_chunked_context_workspace_size"
+    ),
+)
+_KEEPS_INDEXER_WORKSPACE = Change(
+    since=(0, 13),
+    what="The shared workspace has room for an indexer's keys of a prefill.",
+    source="vLLM 0.13.0 `models/deepseek_v2.py` sparse_attn_indexer",
+)
+_KEEPS_TOPK_WORKSPACE = Change(
+    since=(0, 20),
+    what="The shared workspace has room for the indexer's top-k selection as well.",
+    source="vLLM 0.20.0 `layers/sparse_attn_indexer.py` RADIX_TOPK_WORKSPACE_SIZE",
+)
+_SHORTENS_INDEXER_WORKSPACE = Change(
+    since=(0, 32),
+    what="The shared workspace of sparse MLA has less room for very long contexts.",
+    source="vLLM 0.32.0 `config/vllm.py` sparse_mla_prefill_workspace_factor",
+)
+_RESERVES_INDEXER_LOGITS = Change(
+    since=(0, 19),
+    what="The profile run allocates an indexer's largest logits.",
+    source="vLLM 0.19.0 `layers/sparse_attn_indexer.py`",
+)
+_SHARES_INDEXER_ROWS = Change(
+    since=(0, 32),
+    what="Each rank's indexer selects tokens for some rows; ranks exchange them.",
+    source=(
+        "vLLM 0.32.0 `layers/sparse_attn_indexer.py` "
+        "_reserve_row_shard_exchange_transient"
+    ),
+)
+_KEEPS_FLASHMLA_QUERIES = Change(
+    since=(0, 18),
+    what="Sparse FlashMLA's queries are in the shared workspace.",
+    source="vLLM 0.18.0 `v1/attention/backends/mla/flashmla_sparse.py`",
+)
+_KEEPS_FLASHMLA_OUTPUTS = Change(
+    since=(0, 31),
+    what=(
+        "Sparse FlashMLA's padded queries and outputs of a quantised cache are in the "
+        "shared workspace."
+    ),
+    source="vLLM 0.31.0 `v1/attention/backends/mla/flashmla_sparse.py`",
+)
+_KEEPS_TRITON_MLA_LOGITS = Change(
+    since=(0, 33),
+    what="The profile run allocates the buffers of Triton's decode kernel of MLA.",
+    source="vLLM 0.33.0 `v1/attention/backends/mla/triton_mla.py` reserve_workspace",
+)
+_PREFERS_TRTLLM_RAGGED = Change(
+    since=(0, 22),
+    what=(
+        "B200 uses FlashInfer's prefill for latent attention with heads of 192 + 64 "
+        "and 256. FlashAttention 4 lacks them, and from 0.27 on FlashInfer comes first."
+    ),
+    source=(
+        "vLLM 0.22.1 and 0.26.0 `v1/attention/backends/mla/prefill/flash_attn.py` "
+        "supports_mla_dimensions; 0.27.0 `selector.py` of the same folder"
+    ),
+)
 
 
 class _Indexer(NamedTuple):
@@ -172,7 +180,7 @@ def context_tokens(run: ProfileRun) -> int:
         _CONTEXT_BLOCKS * run.max_num_seqs * run.block_size,
     )
     tokens = min(wanted, _MOST_CONTEXT_TOKENS)
-    if run.release < _ALIGNS_LATENT_CONTEXT_SINCE:
+    if not run.release.has(_ALIGNS_LATENT_CONTEXT):
         return max(tokens, run.max_num_seqs * run.block_size)
     return ceil(max(tokens, run.block_size) / run.block_size) * run.block_size
 
@@ -212,9 +220,9 @@ def _context(run: ProfileRun, layer: MLALayer) -> Sized:
     """Return the keys and values expanded from a chunk of latent vectors."""
     is_sparse = layer.index_topk is not None
     release = run.release
-    if is_sparse and release < _RESERVES_SPARSE_LATENT_CONTEXT_SINCE:
+    if is_sparse and not release.has(_RESERVES_SPARSE_LATENT_CONTEXT):
         return NOTHING
-    if release < _RESERVES_LATENT_CONTEXT_SINCE:
+    if not release.has(_RESERVES_LATENT_CONTEXT):
         return NOTHING
     tokens, heads = context_tokens(run), _heads(run, layer)
     width = layer.qk_nope_head_dim + layer.v_head_dim
@@ -259,12 +267,12 @@ def _compressed(run: ProfileRun, layer: AttentionSinks) -> Sized:
 
 def _indexer_logits(run: ProfileRun) -> Sized:
     """Return an indexer's largest logits, and the selections that ranks exchange."""
-    if run.release < _RESERVES_INDEXER_LOGITS_SINCE or not _indexers(run):
+    if not run.release.has(_RESERVES_INDEXER_LOGITS) or not _indexers(run):
         return NOTHING
     exchanged = 0
     is_divided = run.layout.tensor_parallel_size > 1
     is_whole = run.layout.decode_context_parallel_size == 1
-    if run.release >= _SHARES_INDEXER_ROWS_SINCE and is_divided and is_whole:
+    if run.release.has(_SHARES_INDEXER_ROWS) and is_divided and is_whole:
         widths = [layer.index_topk or 0 for layer in _latent_layers(run)]
         widths += [
             module.columns
@@ -290,13 +298,13 @@ def _indexer_workspace(run: ProfileRun, indexer: _Indexer) -> Sized:
     Source: vLLM 0.33.0 `v1/attention/backends/mla/indexer.py`
     get_max_prefill_buffer_size.
     """
-    if run.release < _KEEPS_INDEXER_WORKSPACE_SINCE:
+    if not run.release.has(_KEEPS_INDEXER_WORKSPACE):
         return NOTHING
     rows = run.max_model_len * _LATENT_ROWS_PER_INDEXER_ROW * _prefill_factor(run)
     rows //= indexer.tokens
     keys = _aligned(rows * (indexer.row_bytes - _SCALE_BYTES))
     size_bytes = keys + _aligned(rows * _SCALE_BYTES)
-    if run.release >= _KEEPS_TOPK_WORKSPACE_SINCE:
+    if run.release.has(_KEEPS_TOPK_WORKSPACE):
         size_bytes += _TOPK_WORKSPACE
     return Sized(
         size_bytes=size_bytes,
@@ -309,7 +317,7 @@ def _indexer_workspace(run: ProfileRun, indexer: _Indexer) -> Sized:
 
 def _prefill_factor(run: ProfileRun) -> int:
     is_long = run.max_model_len > _LONG_CONTEXT
-    if is_long and run.release >= _SHORTENS_INDEXER_WORKSPACE_SINCE:
+    if is_long and run.release.has(_SHORTENS_INDEXER_WORKSPACE):
         return _LONG_PREFILL_FACTOR
     return _PREFILL_FACTOR
 
@@ -317,21 +325,21 @@ def _prefill_factor(run: ProfileRun) -> int:
 def _flashmla(run: ProfileRun, layer: MLALayer, kv_cache_dtype: str) -> Sized:
     """Return the buffers of sparse FlashMLA on Hopper: queries, context, outputs."""
     release, is_fp8 = run.release, kv_cache_dtype.startswith("fp8")
-    is_served = is_fp8 or release < _PREFERS_SPARSE_FLASH_ATTENTION_SINCE
+    is_served = is_fp8 or not release.has(CONSIDERS_SPARSE_FLASH_ATTENTION)
     is_hopper = run.gpu.compute_capability[0] == HOPPER
     if layer.index_topk is None or not is_hopper or not is_served:
         return NOTHING
-    if release < _KEEPS_INDEXER_WORKSPACE_SINCE:
+    if not release.has(_KEEPS_INDEXER_WORKSPACE):
         return NOTHING
     tokens, heads = run.max_num_batched_tokens, _heads(run, layer)
     latent, padded = layer.kv_lora_rank, ceil(heads / _FLASHMLA_HEADS) * _FLASHMLA_HEADS
     elements = []
-    if release >= _KEEPS_FLASHMLA_QUERIES_SINCE:
+    if release.has(_KEEPS_FLASHMLA_QUERIES):
         elements.append(tokens * heads * layer.head_size)
     if is_fp8:
         context = run.max_model_len * _prefill_factor(run)
         elements.append(context * layer.head_size)
-    if is_fp8 and release >= _KEEPS_FLASHMLA_OUTPUTS_SINCE:
+    if is_fp8 and release.has(_KEEPS_FLASHMLA_OUTPUTS):
         elements += [tokens * padded * layer.head_size, tokens * padded * latent]
         elements.append(tokens * heads * latent)
     size_bytes = sum(_aligned(2 * count) for count in elements)
@@ -348,7 +356,7 @@ def _ragged_prefill(run: ProfileRun, layer: MLALayer) -> Sized:
     """Return FlashInfer's prefill workspace on B200, for the head sizes it serves."""
     heads = (layer.qk_nope_head_dim, layer.qk_rope_head_dim, layer.v_head_dim)
     is_b200 = run.gpu.compute_capability[0] == DATACENTER_BLACKWELL
-    is_preferred = run.release >= _PREFERS_TRTLLM_RAGGED_SINCE
+    is_preferred = run.release.has(_PREFERS_TRTLLM_RAGGED)
     if not (is_b200 and heads == _RAGGED_HEADS and is_preferred):
         return NOTHING
     return Sized(
@@ -360,7 +368,7 @@ def _ragged_prefill(run: ProfileRun, layer: MLALayer) -> Sized:
 def _triton_logits(run: ProfileRun, layer: MLALayer) -> Sized:
     """Return the logits of Triton's decode kernel, on GPUs without a better kernel."""
     has_better = run.gpu.compute_capability[0] in (HOPPER, DATACENTER_BLACKWELL)
-    is_kept = run.release >= _KEEPS_TRITON_MLA_LOGITS_SINCE
+    is_kept = run.release.has(_KEEPS_TRITON_MLA_LOGITS)
     if has_better or not is_kept or layer.index_topk is not None:
         return NOTHING
     wanted = max(1, run.max_model_len // _SPLIT_TOKENS)

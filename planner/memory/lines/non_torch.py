@@ -12,7 +12,8 @@ from math import isqrt
 
 from planner.engine.gpu import GPU
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER, UNIFIED
-from planner.engine.releases import Release
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import COUNTS_DISTRIBUTED_START, SUBTRACTS_CONSUMED
 from planner.memory.account import Basis, Line
 from planner.memory.compilation import GraphMode
 from planner.memory.lines.calibration import Fitted, non_torch
@@ -31,10 +32,75 @@ _FUSED_BLACKWELL_ULTRA_029_MIB = {2: 64.0, 4: 64.0, 8: 4.0}
 # Largest message of an all-reduce without a norm, by capability and number of ranks.
 _TUNED_EARLIER_MIB = {((10, 3), 4): 80, ((10, 3), 8): 64}
 _TUNED_MIB = {((10, 3), 4): 80, ((10, 3), 8): 128, ((10, 0), 8): 128}
-_TUNES_ALL_REDUCE_SINCE = (0, 29)
-_TUNES_B200_SINCE = (0, 33)
-_MULTICASTS_SINCE = (0, 25)
-_SHARES_WORKSPACE_SINCE = (0, 26)
+_TUNES_ALL_REDUCE = Change(
+    since=(0, 29),
+    what=(
+        "FlashInfer's buffers have room for an all-reduce without a norm on four or "
+        "eight B300. On eight, fused messages are up to 4 MiB; before, 2 MiB."
+    ),
+    source=(
+        "vLLM 0.29.0 `distributed/device_communicators/all_reduce_utils.py` "
+        "FI_MNNVL_ALLREDUCE_MAX_SIZE_MB"
+    ),
+)
+_TUNES_B200 = Change(
+    since=(0, 33),
+    what=(
+        "FlashInfer's buffers have room for an all-reduce without a norm of 128 MiB on "
+        "eight B200 or B300. Before: 64 MiB on eight B300, none on B200."
+    ),
+    source=(
+        "vLLM 0.33.0 `distributed/device_communicators/all_reduce_utils.py` "
+        "FI_MNNVL_ALLREDUCE_MAX_SIZE_MB"
+    ),
+)
+_MULTICASTS = Change(
+    since=(0, 25),
+    what=(
+        "All-reduce fused with norms uses FlashInfer's workspace of NVSwitch multicast "
+        "(MNNVL): one buffer, of three slots for two stages."
+    ),
+    source=(
+        "vLLM 0.24.0 and 0.25.1 "
+        "`distributed/device_communicators/flashinfer_all_reduce.py`"
+    ),
+)
+_SHARES_WORKSPACE = Change(
+    since=(0, 26),
+    what=(
+        "Quantised patterns of all-reduce share FlashInfer's workspace of NVSwitch "
+        "multicast (MNNVL). In 0.25, TRT-LLM's is allocated for them beside it."
+    ),
+    source=(
+        "vLLM 0.25.1 and 0.26.0 "
+        "`distributed/device_communicators/flashinfer_all_reduce.py`"
+    ),
+)
+_FUSES_ON_B300 = Change(
+    since=(0, 19),
+    what="All-reduce is fused with norms on B300 too.",
+)
+_FUSES_IN_COPIES = Change(
+    since=(0, 21),
+    what="All-reduce is fused with norms with data parallel too.",
+)
+_FUSES_IN_STAGES_FIRST = Change(
+    since=(0, 21),
+    until=(0, 23),
+    what="All-reduce is fused with norms with pipeline parallel too.",
+)
+_FUSES_IN_STAGES = Change(
+    since=(0, 27),
+    what="All-reduce is fused with norms with pipeline parallel again, as in 0.21.",
+)
+_COUNTS_GRAPH_RESIDUE = Change(
+    since=(0, 18),
+    until=(0, 27),
+    what="What the estimate of CUDA graphs leaves behind is charged to the budget.",
+    source=(
+        "vLLM 0.18.0 and 0.27.0 `v1/worker/gpu_worker.py` determine_available_memory"
+    ),
+)
 _ONE_SHOT_BYTES = MIB
 _SLOTS, _STAGES = 3, 2
 _SIGNAL_PAD_BYTES = 2 * KIB
@@ -44,11 +110,11 @@ _MULTICAST_BLOCK_BYTES = 512 * MIB
 Source: FlashInfer's CU_MULTICAST_GRANULARITY_RECOMMENDED; logs of 0.19.0 on H100 hold
 three blocks with two and with four ranks, one of 0.26.0 on GB200 no more than one.
 """
-_FUSES_ALL_REDUCE_SINCE = (0, 17)
-"""Tensor parallel fuses all-reduce and norm with FlashInfer's buffers.
-
-Source: vLLM 0.17.0 `config/vllm.py` enable_allreduce_rms_fusion.
-"""
+_FUSES_ALL_REDUCE = Change(
+    since=(0, 17),
+    what="Tensor parallel fuses all-reduce and norm with FlashInfer's buffers.",
+    source="vLLM 0.17.0 `config/vllm.py` enable_allreduce_rms_fusion",
+)
 
 
 def line(run: ProfileRun) -> Line:
@@ -90,14 +156,14 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
     release, ranks = run.release, run.layout.tensor_parallel_size
     names = [_modules_name(run)]
     is_alone = run.layout.world_size == 1
-    if _counts_graph_residue(release) and is_alone and _captures(run):
+    if release.has(_COUNTS_GRAPH_RESIDUE) and is_alone and _captures(run):
         names.append("graph profiling")
     if ranks > 1:
         is_switched = has_switch(run.gpu)
         wires = "NVSwitch" if is_switched else "other"
         count = ", two ranks" if ranks == _TWO else ", more ranks"
         names.append(f"NCCL, {wires}{count if is_switched else ''}")
-        if release.counts_distributed_start:
+        if release.has(COUNTS_DISTRIBUTED_START):
             names.append(f"start of NCCL, {wires}")
     if is_unified(run.gpu):
         kind = "with encoders" if run.towers else "text only"
@@ -115,7 +181,7 @@ def _modules_name(run: ProfileRun) -> str:
     """
     if run.gpu.compute_capability[0] == HOPPER:
         return "modules, hopper"
-    if run.release.subtracts_consumed:
+    if run.release.has(SUBTRACTS_CONSUMED):
         return "modules, other, 0.27 and later"
     return "modules, other"
 
@@ -142,11 +208,9 @@ def is_unified(gpu: GPU) -> bool:
 def fused_all_reduce_bytes(run: ProfileRun) -> int:
     """Return FlashInfer's buffers for all-reduce fused with norms.
 
-    TRT-LLM's workspace is three buffers; that of NVSwitch multicast (MNNVL) is one, of
-    three slots for two stages. From 0.26 on quantised patterns share the workspace;
-    0.25 made TRT-LLM's for them beside MNNVL's.
+    TRT-LLM's workspace is three buffers, that of NVSwitch multicast one.
 
-    Source: vLLM 0.19.1, 0.24.0, 0.25.1, 0.26.0 and 0.33.0
+    Source: vLLM 0.19.1 and 0.33.0
     `distributed/device_communicators/flashinfer_all_reduce.py`;
     `compilation/passes/fusion/allreduce_rms_fusion.py`.
     """
@@ -156,9 +220,9 @@ def fused_all_reduce_bytes(run: ProfileRun) -> int:
     message = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
     size, release = min(limit, message), run.release
     total = 0
-    if release >= _MULTICASTS_SINCE:
+    if release.has(_MULTICASTS):
         total += _multicast_workspace_bytes(run, max(size, _tuned_bytes(run)))
-    if release < _SHARES_WORKSPACE_SINCE:
+    if not release.has(_SHARES_WORKSPACE):
         total += _trtllm_workspace_bytes(run, size)
     return total
 
@@ -189,14 +253,10 @@ def _multicast_workspace_bytes(run: ProfileRun, size_bytes: int) -> int:
 
 
 def _tuned_bytes(run: ProfileRun) -> int:
-    """Return the largest message of an all-reduce without a norm; 0 if not tuned.
-
-    Source: vLLM 0.29.0 and 0.33.0 `distributed/device_communicators/
-    all_reduce_utils.py` FI_MNNVL_ALLREDUCE_MAX_SIZE_MB.
-    """
-    if run.release < _TUNES_ALL_REDUCE_SINCE:
+    """Return the largest message of an all-reduce without a norm; 0 if not tuned."""
+    if not run.release.has(_TUNES_ALL_REDUCE):
         return 0
-    is_newer = run.release >= _TUNES_B200_SINCE
+    is_newer = run.release.has(_TUNES_B200)
     table = _TUNED_MIB if is_newer else _TUNED_EARLIER_MIB
     key = (run.gpu.compute_capability, run.layout.tensor_parallel_size)
     return table.get(key, 0) * MIB
@@ -210,9 +270,9 @@ def _fused_limit_bytes(run: ProfileRun) -> int:
     """Return the size of the largest fused message; 0 where the fusion is off."""
     release, layout = run.release, run.layout
     ranks = layout.tensor_parallel_size
-    is_alone = layout.data_parallel_size == 1 or release >= (0, 21)
+    is_alone = layout.data_parallel_size == 1 or release.has(_FUSES_IN_COPIES)
     if (
-        release < _FUSES_ALL_REDUCE_SINCE
+        not release.has(_FUSES_ALL_REDUCE)
         or run.enforce_eager
         or not run.may_fuse_all_reduce
         or ranks not in _FUSED_RANKS
@@ -224,8 +284,8 @@ def _fused_limit_bytes(run: ProfileRun) -> int:
         table = _FUSED_HOPPER_MIB
     elif run.gpu.compute_capability == (10, 0):
         table = _FUSED_BLACKWELL_MIB
-    elif run.gpu.compute_capability == (10, 3) and release >= (0, 19):
-        is_newer = release >= _TUNES_ALL_REDUCE_SINCE
+    elif run.gpu.compute_capability == (10, 3) and release.has(_FUSES_ON_B300):
+        is_newer = release.has(_TUNES_ALL_REDUCE)
         table = _FUSED_BLACKWELL_ULTRA_MIB
         table = _FUSED_BLACKWELL_ULTRA_029_MIB if is_newer else table
     else:
@@ -238,14 +298,4 @@ def _may_pipeline(run: ProfileRun) -> bool:
     if run.layout.pipeline_parallel_size == 1:
         return True
     release = run.release
-    is_free = (0, 21) <= release < (0, 23)
-    return is_free or release >= (0, 27)
-
-
-def _counts_graph_residue(release: Release) -> bool:
-    """Return whether the residue of the graph estimate is charged to the budget.
-
-    Source: vLLM 0.18.0 and 0.27.0 `v1/worker/gpu_worker.py`
-    determine_available_memory.
-    """
-    return (0, 18) <= release < (0, 27)
+    return release.has(_FUSES_IN_STAGES_FIRST) or release.has(_FUSES_IN_STAGES)

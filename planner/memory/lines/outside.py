@@ -13,13 +13,17 @@ from dataclasses import replace
 
 from planner.engine.gpu import GPU
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.releases.shared import COUNTS_DISTRIBUTED_START, SUBTRACTS_CONSUMED
 from planner.memory.account import Basis, Line, ranged_line
 from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.lines.calibration import Fitted, context_of, non_torch
 from planner.memory.lines.cudagraphs import actual_bytes, beyond_estimate
 from planner.memory.lines.non_torch import FEW_STARTS, has_switch, is_unified
 from planner.memory.lines.persistent import kept_before
-from planner.memory.lines.sampler import sampled_bytes_per_logit
+from planner.memory.lines.sampler import (
+    PROFILES_ALL_PARAMETERS,
+    sampled_bytes_per_logit,
+)
 from planner.memory.profile_run import ProfileRun
 from planner.units import MIB, counted, format_size
 
@@ -27,12 +31,6 @@ _INT32, _INT64 = 4, 8
 NOT_CHARGED = "CUDA graphs not charged"
 CUDA_CONTEXT = "CUDA context"
 WARM_UP = "sampler's warm-up"
-_PROFILES_ALL_PARAMETERS_SINCE = (0, 33)
-"""The second runner's profile run samples as its warm-up does.
-
-Source: vLLM 0.27.1 and 0.33.0 `v1/worker/gpu/model_runner.py` _dummy_sampler_run;
-0.27.1 `v1/worker/gpu/warmup.py` warmup_kernels.
-"""
 _THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536}
 _MOST_THREADS = 2048
 _USUAL_SMS = 132
@@ -84,7 +82,7 @@ def _context(run: ProfileRun) -> Line:
     parts = [context_of(resident_threads(gpu))]
     why = f"context {format_size(parts[0].size_bytes)}"
     is_spread = run.layout.world_size > 1
-    if is_spread and not run.release.counts_distributed_start:
+    if is_spread and not run.release.has(COUNTS_DISTRIBUTED_START):
         parts += _start_of_nccl(run)
         started = sum(part.size_bytes for part in parts[1:])
         why += f" + start of NCCL {format_size(started)}"
@@ -135,7 +133,7 @@ def _sum(parts: Sequence[Fitted]) -> tuple[int, int, int]:
 
 
 def _uncounted(run: ProfileRun) -> Line:
-    size = 0 if run.release.subtracts_consumed else sum(kept_before(run).values())
+    size = 0 if run.release.has(SUBTRACTS_CONSUMED) else sum(kept_before(run).values())
     why = "input buffers and sampler state, made before the profile run"
     return ranged_line("buffers not counted", (size, size, size), Basis.FORMULA, why)
 
@@ -158,7 +156,7 @@ def _warm_up(run: ProfileRun, peak_bytes: int) -> Line:
     if (
         run.samples
         and run.uses_v2_runner
-        and run.release < _PROFILES_ALL_PARAMETERS_SINCE
+        and not run.release.has(PROFILES_ALL_PARAMETERS)
     ):
         logits = run.num_requests * run.model.vocab_size
         size = max(0, logits * sampled_bytes_per_logit(run) - peak_bytes)

@@ -8,6 +8,7 @@ peak, and earlier ones are counted nowhere, but use memory outside the budget.
 
 from __future__ import annotations
 
+from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.memory.account import Basis, Line
 from planner.memory.lines.calibration import experts_range
 from planner.memory.lines.drafting import draft_buffer_bytes
@@ -39,7 +40,7 @@ def line(run: ProfileRun) -> Line:
     `utils/mem_utils.py` memory_profiling.
     """
     before, during = kept_before(run), kept_during(run)
-    if not run.release.subtracts_consumed:
+    if not run.release.has(SUBTRACTS_CONSUMED):
         return _uncounted(before)
     parts = {**before, **during}
     size_bytes = sum(parts.values())
@@ -185,7 +186,7 @@ def later_workspace_bytes(run: ProfileRun, kind: LayerKind) -> int:
     Source: vLLM 0.33.0 `utils/mem_utils.py` memory_profiling
     (transient_peak_headroom), `v1/worker/workspace.py`.
     """
-    if not run.release.subtracts_consumed or not run.is_first_stage:
+    if not run.release.has(SUBTRACTS_CONSUMED) or not run.is_first_stage:
         return 0
     kinds, layers = run.model.layer_kinds, run.model.layers
     sparse = [n for n, at in enumerate(layers) if _has_experts(kinds[at])]

@@ -9,6 +9,7 @@ in vLLM's code add up to its logged figures to within a few MiB.
 from __future__ import annotations
 
 from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER, WORKSTATION_BLACKWELL
+from planner.engine.releases.change import Change
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.units import MIB, format_size
 from planner.values import frozen
@@ -23,55 +24,81 @@ _MANY_ROWS = 128
 _TRITON_ROWS = 8
 _FLASHINFER_SMS = 16
 _FLASHINFER_CAPABILITIES = ((7, 5), (12, 1))
-_SORTS_TO_SAMPLE_BEFORE = (0, 17)
-"""Top-k and top-p sort the whole vocabulary with PyTorch.
-
-Source: vLLM 0.16.0 `v1/sample/ops/topk_topp_sampler.py` apply_top_k_top_p;
-0.17.0 `v1/sample/ops/topk_topp_triton.py` (a kernel that does not sort).
-"""
-_SORTS_FEW_REQUESTS_BEFORE = (0, 30)
-"""Fewer than eight requests are still sorted.
-
-Source: vLLM 0.17.0 and 0.29.0 `v1/sample/ops/topk_topp_sampler.py`.
-"""
-_SAMPLES_WITH_FLASHINFER_SINCE = (0, 21)
-"""FlashInfer samples by default.
-
-Source: vLLM 0.21.0 `v1/sample/ops/topk_topp_sampler.py` TopKTopPSampler.
-"""
-_V1_SAMPLES_TWICE_SINCE = (0, 21)
-"""The first runner's profile run samples without FlashInfer too.
-
-Source: vLLM 0.21.0 and 0.33.0 `v1/worker/gpu_model_runner.py` _dummy_sampler_run
-(forward_native).
-"""
-_SAMPLES_WITH_WHAT_IS_INSTALLED_BEFORE = (0, 11, 1)
-"""FlashInfer samples wherever it is installed, which pip does not do.
-
-Source: vLLM 0.11.0 and 0.11.1 `v1/sample/ops/topk_topp_sampler.py`.
-"""
-_V2_COPIES_LOGITS_BEFORE = (0, 26)
-"""The second runner's sampler copies logits to fp32 even for default parameters.
-
-Source: vLLM 0.25.1 and 0.26.0 `v1/worker/gpu/sample/sampler.py`.
-"""
-_V2_SAMPLES_WITH_ALL_PARAMETERS_SINCE = (0, 33)
-"""The second runner's profile run also samples with top-k and top-p.
-
-Source: vLLM 0.33.0 `v1/worker/gpu/model_runner.py` _dummy_sampler_run.
-"""
-_KEEPS_BLAS_WORKSPACE_BEFORE = (0, 33)
-"""cuBLAS allocates its workspace within the measured interval.
-
-Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` init_device (a call before the
-first snapshot).
-"""
-_LARGE_BLAS_WORKSPACE_BY_FAMILY_SINCE = (0, 27)
-"""Blackwell has a workspace as large as Hopper's.
-
-Source: PyTorch 2.13 (vLLM 0.27.0) `aten/src/ATen/cuda/CublasHandlePool.cpp`
-parseChosenWorkspaceSize; 2.11 (0.26.0) has it on compute capability 9.0 alone.
-"""
+_SORTS_TO_SAMPLE = Change(
+    until=(0, 17),
+    what="Top-k and top-p sort the whole vocabulary with PyTorch.",
+    source=(
+        "vLLM 0.16.0 `v1/sample/ops/topk_topp_sampler.py` apply_top_k_top_p; 0.17.0 "
+        "`v1/sample/ops/topk_topp_triton.py` (a kernel that does not sort)"
+    ),
+)
+_SORTS_FEW_REQUESTS = Change(
+    until=(0, 30),
+    what=(
+        "For fewer than eight requests, top-k and top-p sort the whole vocabulary with "
+        "PyTorch."
+    ),
+    source="vLLM 0.17.0 and 0.29.0 `v1/sample/ops/topk_topp_sampler.py`",
+)
+_SAMPLES_WITH_FLASHINFER = Change(
+    since=(0, 21),
+    what="FlashInfer samples by default.",
+    source="vLLM 0.21.0 `v1/sample/ops/topk_topp_sampler.py` TopKTopPSampler",
+)
+_V1_SAMPLES_TWICE = Change(
+    since=(0, 21),
+    what="The first model runner's profile run samples without FlashInfer too.",
+    source=(
+        "vLLM 0.21.0 and 0.33.0 `v1/worker/gpu_model_runner.py` _dummy_sampler_run "
+        "(forward_native)"
+    ),
+)
+_SAMPLES_WITH_WHAT_IS_INSTALLED = Change(
+    until=(0, 11, 1),
+    what="FlashInfer samples wherever it is installed, which pip does not do.",
+    source="vLLM 0.11.0 and 0.11.1 `v1/sample/ops/topk_topp_sampler.py`",
+)
+_V2_COPIES_LOGITS = Change(
+    until=(0, 26),
+    what=(
+        "The second model runner's sampler copies logits to fp32 even for default "
+        "parameters."
+    ),
+    source="vLLM 0.25.1 and 0.26.0 `v1/worker/gpu/sample/sampler.py`",
+)
+PROFILES_ALL_PARAMETERS = Change(
+    since=(0, 33),
+    what=(
+        "The second model runner's profile run samples with top-k and top-p, as its "
+        "warm-up does."
+    ),
+    source=(
+        "vLLM 0.27.1 and 0.33.0 `v1/worker/gpu/model_runner.py` _dummy_sampler_run; "
+        "0.27.1 `v1/worker/gpu/warmup.py` warmup_kernels"
+    ),
+)
+_LEAVES_SMALL_GPUS_OUT = Change(
+    since=(0, 31),
+    what="FlashInfer does not sample on GPUs of at most 16 multiprocessors.",
+    source="vLLM 0.31.0 `v1/sample/ops/topk_topp_sampler.py`",
+)
+_KEEPS_BLAS_WORKSPACE = Change(
+    until=(0, 33),
+    what="cuBLAS allocates its workspace within the measured interval.",
+    source=(
+        "vLLM 0.33.0 `v1/worker/gpu_worker.py` init_device (a call before the first "
+        "snapshot)"
+    ),
+)
+_LARGE_BLAS_WORKSPACE_BY_FAMILY = Change(
+    since=(0, 27),
+    what="cuBLAS's workspace is as large on Blackwell as on Hopper.",
+    source=(
+        "PyTorch 2.13 (vLLM 0.27.0) `aten/src/ATen/cuda/CublasHandlePool.cpp` "
+        "parseChosenWorkspaceSize; 2.11 (0.26.0) has it on compute capability 9.0 "
+        "alone"
+    ),
+)
 
 
 @frozen
@@ -137,12 +164,12 @@ def _gathered_row_bytes(run: ProfileRun) -> int:
 def _bytes_per_logit(run: ProfileRun) -> tuple[int, int]:
     """Return the bytes alive per logit, and the bytes that stay allocated."""
     release, size = run.release, run.element_size
-    if run.uses_v2_runner and release < _V2_SAMPLES_WITH_ALL_PARAMETERS_SINCE:
-        return size + (_FP32 if release < _V2_COPIES_LOGITS_BEFORE else 0), 0
+    if run.uses_v2_runner and not release.has(PROFILES_ALL_PARAMETERS):
+        return size + (_FP32 if release.has(_V2_COPIES_LOGITS) else 0), 0
     if uses_flashinfer_sampler(run):
         # Masked logits and probabilities beside the fp32 copy.
         flashinfer = size + 3 * _FP32
-        if run.uses_v2_runner or release < _V1_SAMPLES_TWICE_SINCE:
+        if run.uses_v2_runner or not release.has(_V1_SAMPLES_TWICE):
             return flashinfer, 0
         again, kept = _without_flashinfer(run)
         return max(flashinfer, again), kept
@@ -174,25 +201,19 @@ def bytes_per_logit_without_flashinfer(run: ProfileRun) -> int:
 
 
 def sorts_vocabulary(run: ProfileRun) -> bool:
-    """Return whether PyTorch sorts the whole vocabulary for top-k and top-p.
-
-    Source: vLLM 0.17.0 and 0.29.0 `v1/sample/ops/topk_topp_sampler.py`.
-    """
+    """Return whether PyTorch sorts the whole vocabulary for top-k and top-p."""
     has_few = run.num_requests < _TRITON_ROWS
-    return run.release < _SORTS_TO_SAMPLE_BEFORE or (
-        has_few and run.release < _SORTS_FEW_REQUESTS_BEFORE
+    return run.release.has(_SORTS_TO_SAMPLE) or (
+        has_few and run.release.has(_SORTS_FEW_REQUESTS)
     )
 
 
 def depends_on_installed(run: ProfileRun) -> bool:
-    """Return whether FlashInfer samples if it is installed, which no argument shows.
-
-    Source: vLLM 0.11.0 and 0.11.1 `v1/sample/ops/topk_topp_sampler.py`.
-    """
+    """Return whether FlashInfer samples if it is installed, which no argument shows."""
     low, high = _FLASHINFER_CAPABILITIES
     return (
         run.samples
-        and run.release < _SAMPLES_WITH_WHAT_IS_INSTALLED_BEFORE
+        and run.release.has(_SAMPLES_WITH_WHAT_IS_INSTALLED)
         and run.use_flashinfer_sampler is None
         and low <= run.gpu.compute_capability <= high
     )
@@ -201,16 +222,17 @@ def depends_on_installed(run: ProfileRun) -> bool:
 def uses_flashinfer_sampler(run: ProfileRun) -> bool:
     """Return whether FlashInfer samples the tokens.
 
-    Source: vLLM 0.21.0 and 0.31.0 `v1/sample/ops/topk_topp_sampler.py`.
+    Source: vLLM 0.21.0 `v1/sample/ops/topk_topp_sampler.py`.
     """
     low, high = _FLASHINFER_CAPABILITIES
     if not low <= run.gpu.compute_capability <= high:
         return False
-    if run.release >= (0, 31) and (run.gpu.num_sms or 132) <= _FLASHINFER_SMS:
+    is_small = (run.gpu.num_sms or 132) <= _FLASHINFER_SMS
+    if is_small and run.release.has(_LEAVES_SMALL_GPUS_OUT):
         return False
     requested = run.use_flashinfer_sampler
     if requested is None:
-        return run.release >= _SAMPLES_WITH_FLASHINFER_SINCE
+        return run.release.has(_SAMPLES_WITH_FLASHINFER)
     return requested
 
 
@@ -231,10 +253,10 @@ def blas_workspace_bytes(run: ProfileRun) -> int:
     Source: PyTorch 2.11 and 2.13 `aten/src/ATen/cuda/CublasHandlePool.cpp`
     parseChosenWorkspaceSize; confirmed by vLLM 0.11 and 0.19 logs.
     """
-    if run.release >= _KEEPS_BLAS_WORKSPACE_BEFORE:
+    if not run.release.has(_KEEPS_BLAS_WORKSPACE):
         return 0
     capability = run.gpu.compute_capability
-    if run.release >= _LARGE_BLAS_WORKSPACE_BY_FAMILY_SINCE:
+    if run.release.has(_LARGE_BLAS_WORKSPACE_BY_FAMILY):
         is_large = capability[0] in (
             HOPPER,
             DATACENTER_BLACKWELL,

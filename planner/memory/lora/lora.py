@@ -6,8 +6,7 @@ class says so, the word embeddings and the head), and allocates the two factors 
 them.
 
 Source: vLLM 0.33.0 `lora/model_manager.py` LoRAModelManager._create_lora_modules,
-`lora/layers/` create_lora_weights, `lora/punica_wrapper/`; differences between
-releases are noted below.
+`lora/layers/` create_lora_weights, `lora/punica_wrapper/`.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from dataclasses import replace
 from planner.engine.dtypes import element_bytes
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.lora.lora_stacks import (
@@ -26,10 +26,10 @@ from planner.memory.lora.lora_stacks import (
 )
 from planner.memory.lora.wrapping import (
     LONG_KNOWN,
-    MORE,
     MORE_KNOWN,
     OWN_NAMES,
-    WIDE,
+    WRAPS_ALL_MODELS,
+    WRAPS_MORE_MODELS,
     LoRAClass,
     Wrapping,
     lora_class,
@@ -49,6 +49,52 @@ _ENCODERS_TOO = ("WhisperForConditionalGeneration",)
 """Classes that do not mark their encoder, so that adapters change it like the rest."""
 _QUANTIZATIONS = (None, "auto_awq", "auto_gptq", "compressed-tensors", "fp8")
 """Methods that keep the sizes that a layer declares, from which factors are made."""
+_ENDS_WITH_FULL_STOP = Change(
+    since=(0, 14),
+    what="The refusal of a max_cpu_loras below max_loras ends with a full stop.",
+)
+_TAKES_RANK_1 = Change(
+    since=(0, 11, 1),
+    what=(
+        "max_lora_rank may be 1, and ranks that are not listed are refused by a "
+        "validation error."
+    ),
+    source="vLLM 0.11.0 `config/lora.py` (a tuple); 0.11.1 MaxLoRARanks (a Literal)",
+)
+_SPECIALIZES_GRAPHS = Change(
+    since=(0, 11, 1),
+    what=(
+        "With the first model runner, batches without adapters have CUDA graphs of "
+        "their own (cudagraph_specialize_lora)."
+    ),
+    source="vLLM 0.11.1 `config/compilation.py` cudagraph_specialize_lora",
+)
+_SPECIALIZES_GRAPHS_V2 = Change(
+    since=(0, 24),
+    what=(
+        "With the second model runner, batches without adapters have CUDA graphs of "
+        "their own."
+    ),
+    source="vLLM 0.24.0 `v1/worker/gpu/cudagraph_utils.py`",
+)
+_CAPTURES_BY_COUNT = Change(
+    since=(0, 16),
+    what=(
+        "specialize_active_lora captures CUDA graphs for 1, 2, 4, ... adapters in a "
+        "batch."
+    ),
+)
+_NAMES_MODEL_WITHOUT_LORA = Change(
+    since=(0, 33),
+    what=(
+        "The refusal of adapters for a class that does not support them names the "
+        "model, and says to leave enable_lora out."
+    ),
+    source=(
+        "vLLM 0.33.0 `config/lora.py` verify_with_model_config; 0.32.0 "
+        "`v1/worker/lora_model_runner_mixin.py` load_lora_model"
+    ),
+)
 
 
 def lora_config(
@@ -72,7 +118,7 @@ def lora_config(
     _check_rank(rank, release)
     max_on_host = settings.max_cpu_loras
     if max_on_host and max_on_host < loras:
-        end = "." if release >= (0, 14) else ""
+        end = "." if release.has(_ENDS_WITH_FULL_STOP) else ""
         raise Refused(
             f"max_cpu_loras ({max_on_host}) must be >= max_loras ({loras}){end}"
         )
@@ -115,11 +161,8 @@ def _check_targets(names: tuple[str, ...] | None) -> None:
 
 
 def _check_rank(rank: int, release: Release) -> None:
-    """Refuse a rank that vLLM does not list.
-
-    Source: vLLM 0.11.0 `config/lora.py` (a tuple); 0.11.1 MaxLoRARanks (a Literal).
-    """
-    if release < (0, 11, 1):
+    """Refuse a rank that vLLM does not list."""
+    if not release.has(_TAKES_RANK_1):
         if rank not in _RANKS[1:]:
             raise Refused(f"max_lora_rank ({rank}) must be one of {_RANKS[1:]}.")
         return
@@ -139,20 +182,19 @@ def graph_cases(
 
     Two where batches with and without adapters have their own graphs; one where
     `is_specialized` is False (cudagraph_specialize_lora).
-
-    Source: vLLM 0.11.1 `config/compilation.py` cudagraph_specialize_lora; the second
-    model runner applies it from 0.24.0 on (`v1/worker/gpu/cudagraph_utils.py`).
     """
     if config is None:
         return 1
     release = config.release
-    if release < ((0, 24, 0) if uses_v2_runner else (0, 11, 1)):
+    if not release.has(
+        _SPECIALIZES_GRAPHS_V2 if uses_v2_runner else _SPECIALIZES_GRAPHS
+    ):
         return 1
     if not is_specialized:
         # The second runner captures graphs of batches without adapters anyway.
         return 2 if uses_v2_runner else 1
     most = config.max_loras + 1
-    if not (config.has_graphs_by_count and release >= (0, 16)):
+    if not (config.has_graphs_by_count and release.has(_CAPTURES_BY_COUNT)):
         return 2
     # No adapter, then 1, 2, 4, ... and the largest number, which includes "none".
     powers = most.bit_length()
@@ -214,19 +256,16 @@ def _model_class(model: ModelArchitecture, config: LoRAConfig) -> LoRAClass:
     Raises:
         UnknownArchitecture: where that is not known.
         Refused: for a class without support for adapters.
-
-    Source: vLLM 0.33.0 `config/lora.py` verify_with_model_config; 0.32.0
-    `v1/worker/lora_model_runner_mixin.py` load_lora_model.
     """
     release = config.release
-    if release < WIDE:
+    if not release.has(WRAPS_ALL_MODELS):
         _check_older(model, release)
     try:
         found = lora_class(model.architecture, release)
     except KeyError:
         raise unknown(f"with {model.architecture}") from None
     if found is None:
-        if release < (0, 33):
+        if not release.has(_NAMES_MODEL_WITHOUT_LORA):
             raise Refused(f"{model.architecture} does not support LoRA yet.")
         raise Refused(
             f"LoRA is not supported for {model.architecture} ({model.name}). Supported "
@@ -246,7 +285,8 @@ def _check_older(model: ModelArchitecture, release: Release) -> None:
     Raises:
         UnknownArchitecture: naming the release from which on it is modelled.
     """
-    known = (*LONG_KNOWN, *MORE_KNOWN) if release >= MORE else LONG_KNOWN
+    more = MORE_KNOWN if release.has(WRAPS_MORE_MODELS) else ()
+    known = (*LONG_KNOWN, *more)
     if (
         model.architecture not in known
         or model.is_pooling
@@ -254,7 +294,8 @@ def _check_older(model: ModelArchitecture, release: Release) -> None:
     ):
         raise UnknownArchitecture(
             f"enable_lora with {model.architecture} is not modelled before vLLM "
-            f"{'.'.join(map(str, WIDE))} (vllm_version={release.version})."
+            f"{'.'.join(map(str, WRAPS_ALL_MODELS.since))} "
+            f"(vllm_version={release.version})."
         )
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from planner.engine.layout import ParallelLayout, divide, pad_vocabulary
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.models.layers import (
     ColumnParallelLinear,
     Part,
@@ -24,9 +25,44 @@ from planner.values import frozen
 
 _EXTRA_VOCABULARY = 256
 HEAD_PADDING = 256
-"""Padding of the head's vocabulary (lora_vocab_padding_size), until 0.11.2."""
+"""Padding of a head with room for added words (lora_vocab_padding_size)."""
 
 _PAIR = 2
+_ADDS_WORDS = Change(
+    until=(0, 12),
+    what=(
+        "Each adapter may add 256 words to the vocabulary (lora_extra_vocab_size), for "
+        "which embeddings and head have room."
+    ),
+    source="vLLM 0.11.2 `config/lora.py` lora_extra_vocab_size",
+)
+_SPLITS_MANY_OUTPUTS = Change(
+    since=(0, 15),
+    what=(
+        "For adapters, each output of a layer that merges three or more has its own "
+        "pair of factors, unless adapters are fully sharded."
+    ),
+)
+_ADAPTS_CLASSIFIERS = Change(
+    since=(0, 31),
+    what="Each adapter may have a classification head of its own.",
+    source="vLLM 0.31.0 `lora/layers/classifier.py` BaseClassificationHeadWithLoRA",
+)
+_INDEXES_EMBEDDINGS_TWICE = Change(
+    until=(0, 29),
+    what="The index buffers of adapters have two rows for word embeddings, not one.",
+)
+_INDEXES_LONG_CONTEXTS = Change(
+    until=(0, 10),
+    what="Adapters have an index buffer for long contexts.",
+)
+_INDEXES_PROMPTS_BY_TOKEN = Change(
+    since=(0, 11, 1),
+    what=(
+        "The index buffers of adapters for prompts have an entry for each token of a "
+        "step. Before, one for each request."
+    ),
+)
 
 Linear = QKVParallelLinear | ColumnParallelLinear | RowParallelLinear | ReplicatedLinear
 
@@ -91,11 +127,8 @@ class LoRAConfig:
 
     @property
     def extra_vocabulary(self) -> int:
-        """Rows that each adapter may add to the word embeddings.
-
-        Source: vLLM 0.11.2 `config/lora.py` lora_extra_vocab_size; removed in 0.12.0.
-        """
-        return 0 if self.release >= (0, 12) else _EXTRA_VOCABULARY
+        """Rows that each adapter may add to the word embeddings."""
+        return _EXTRA_VOCABULARY if self.release.has(_ADDS_WORDS) else 0
 
     def rank_per_gpu(self, layout: ParallelLayout) -> int:
         """Rows of the first factor of a layer that is sharded along its outputs.
@@ -186,18 +219,14 @@ class LinearStacks:
     def _of_columns(
         self, base: ColumnParallelLinear, layout: ParallelLayout
     ) -> Pieces | None:
-        """Return one pair for each output merged in the layer, or one for all.
-
-        Three or more outputs have separate pairs from 0.15.0 on, unless adapters are
-        fully sharded.
-        """
+        """Return one pair for each output merged in the layer, or one for all."""
         ranks, config = layout.tensor_parallel_size, self.config
         outputs = tuple(divide(size, ranks) for size in base.output_sizes)
         sizes = Pieces(base.input_size, config.rank_per_gpu(layout), outputs)
         if len(outputs) == 1:
             return sizes
         whole = sizes._replace(outputs=(sum(outputs),))
-        splits_many = config.release >= (0, 15)
+        splits_many = config.release.has(_SPLITS_MANY_OUTPUTS)
         if self.num_packed == _PAIR:
             return sizes
         if len(outputs) > _PAIR and splits_many:
@@ -209,8 +238,7 @@ class LinearStacks:
 class ClassifierStacks:
     """Both factors of each adapter for a classification head, and its own head.
 
-    Source: vLLM 0.33.0 `lora/layers/classifier.py` BaseClassificationHeadWithLoRA,
-    added in 0.31.0.
+    Source: vLLM 0.33.0 `lora/layers/classifier.py` BaseClassificationHeadWithLoRA.
     """
 
     base: ReplicatedLinear
@@ -226,7 +254,7 @@ class ClassifierStacks:
         """Return the factors, then each adapter's own weight, bias and flag."""
         config, base = self.config, self.base
         factors = LinearStacks(base=base, config=config).tensors(layout)
-        if config.release < (0, 31):
+        if not config.release.has(_ADAPTS_CLASSIFIERS):
             return factors
         labels = max(sum(base.output_sizes), config.max_cls_labels or 0)
         return (
@@ -321,12 +349,11 @@ class IndexBuffers:
         tokens, seqs = self.tokens, self.config.max_num_seqs
         if tokens is None:
             tokens = layout.max_num_batched_tokens
-        # Embeddings had two rows of indices; long contexts (0.9.2) one of their own.
-        embeddings = 1 if release >= (0, 29) else 2
+        embeddings = 2 if release.has(_INDEXES_EMBEDDINGS_TWICE) else 1
         by_token = [tokens] * 3 + [embeddings * tokens]
-        if release < (0, 10):
+        if release.has(_INDEXES_LONG_CONTEXTS):
             by_token.append(tokens)
-        prompts = tokens if release >= (0, 11, 1) else seqs
+        prompts = tokens if release.has(_INDEXES_PROMPTS_BY_TOKEN) else seqs
         indices = (*by_token, seqs, seqs, seqs)
         if self.config.is_on_cpu:
             return tuple(Tensor(elements, "int64") for elements in indices)

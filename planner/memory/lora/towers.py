@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from planner.engine.dtypes import element_bytes
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.account import Basis, HostLine
@@ -54,8 +55,13 @@ _UNPACKED = {
     "Glm4vMoeForConditionalGeneration": "attn.qkv_proj",
 }
 """Encoder layers whose attribute in the class, qkv, is in no packed mapping."""
-_IGNORES_FLAG_SINCE = (0, 30)
-"""First release in which classes without the feature ignore the argument."""
+_IGNORES_FLAG = Change(
+    since=(0, 30),
+    what=(
+        "enable_tower_connector_lora has no effect for classes whose encoders adapters "
+        "cannot change."
+    ),
+)
 
 
 @frozen
@@ -107,7 +113,7 @@ def _is_supported(model: ModelArchitecture, config: LoRAConfig) -> bool:
         UnknownArchitecture: where that is not known.
     """
     kept = wrapping_of(model, config).kept
-    if not kept.tower_prefixes and config.release >= _IGNORES_FLAG_SINCE:
+    if not kept.tower_prefixes and config.release.has(_IGNORES_FLAG):
         return False
     if model.architecture not in (
         *_ROW_PER_TOKEN,

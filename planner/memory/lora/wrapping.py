@@ -18,7 +18,8 @@ from typing import Any
 
 from planner.data import DATA
 from planner.engine.layout import ParallelLayout, divide, pad_vocabulary
-from planner.engine.releases import Release, number_of
+from planner.engine.releases import Release
+from planner.engine.releases.change import Change, recorded
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.lora.lora_stacks import (
     HEAD_PADDING,
@@ -37,15 +38,27 @@ from planner.models.layers import Module, Part, ReplicatedLinear, VocabParallelE
 from planner.models.tensors import ExpertsKernel, Tensor
 from planner.values import frozen
 
-WIDE = (0, 22, 0)
-"""First release of which all models were analysed; before, only dense text models."""
+WRAPS_ALL_MODELS = Change(
+    since=(0, 22, 0),
+    what=(
+        "vLLM gives models of every kind slots for adapters (enable_lora) as from "
+        "0.22.0, the oldest release whose way is modelled for all of them."
+    ),
+)
 LONG_KNOWN = (
     *("GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM"),
     *("GraniteForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"),
     *("Phi3ForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"),
 )
-MORE = (0, 12, 0)
-"""First release of which more models were analysed: adapters no longer add words."""
+WRAPS_MORE_MODELS = Change(
+    since=(0, 12),
+    what=(
+        "vLLM gives more dense models, such as Cohere's and Qwen2-VL, slots for "
+        "adapters (enable_lora) as from 0.12.0, the oldest release whose way is "
+        "modelled for them."
+    ),
+)
+"""As from then, adapters add no words to the vocabulary."""
 MORE_KNOWN = (
     *("ApertusForCausalLM", "CohereForCausalLM", "Cohere2ForCausalLM"),
     *("ExaoneForCausalLM", "Exaone4ForCausalLM", "Glm4ForCausalLM"),
@@ -67,6 +80,16 @@ _UNPACKED = ("c_attn",)
 _HEAD = "lm_head"
 _CLASSIFIERS = ("score", "classifier")
 """Heads that adapters may replace, whatever lora_target_modules says."""
+_TAKES_LARGER_VOCABULARIES = Change(
+    since=(0, 17),
+    what=(
+        "With enable_lora, a vocabulary may have 258,048 words; before, 257,024 with "
+        "those that an adapter adds."
+    ),
+    source=(
+        "vLLM 0.16.0 and 0.33.0 `lora/layers/logits_processor.py` create_lora_weights"
+    ),
+)
 
 
 @frozen
@@ -109,7 +132,7 @@ def lora_class(architecture: str, release: Release) -> LoRAClass | None:
     """
     found: Mapping[str, Any] | None = None
     for facts in _classes()[architecture]:
-        if release >= number_of(facts["since"]):
+        if release.has(_change(architecture, facts["since"])):
             found = facts
     if found is None or not found.get("packed_known", True):
         raise KeyError(architecture)
@@ -126,6 +149,15 @@ def lora_class(architecture: str, release: Release) -> LoRAClass | None:
         shares_head_module=found.get("shares_head", False),
         is_of_transformers=found.get("is_of_transformers", False),
         language_models=tuple(found.get("language_models", ())),
+    )
+
+
+def _change(architecture: str, since: str) -> Change:
+    return recorded(
+        f"Adapters (enable_lora) may change what the class {architecture} names for "
+        f"them as from {since}.",
+        since=since,
+        source="planner/data/lora_classes.json",
     )
 
 
@@ -309,7 +341,7 @@ class Wrapping:
 
     def _experts(self, module: FusedMoE) -> tuple[Module, ...]:
         config = self.config
-        if config.release < WIDE:
+        if not config.release.has(WRAPS_ALL_MODELS):
             raise unknown(f"with routed experts in vLLM {config.release.version}")
         if not self._is_target(_last(module.name)):
             return ()
@@ -357,12 +389,8 @@ def _widened(
 
 
 def _check_vocabulary(vocab_size: int, config: LoRAConfig) -> None:
-    """Refuse a vocabulary too large for the kernels of the head.
-
-    Source: vLLM 0.33.0 `lora/layers/logits_processor.py` create_lora_weights; another
-    message and another limit until 0.16.0.
-    """
-    if config.release >= (0, 17):
+    """Refuse a vocabulary too large for the kernels of the head."""
+    if config.release.has(_TAKES_LARGER_VOCABULARIES):
         if vocab_size > 258048:  # noqa: PLR2004 - vLLM's number
             raise Refused("When using LoRA, vocab size must be <= 258048")
     elif vocab_size + config.extra_vocabulary > 257024:  # noqa: PLR2004 - as above

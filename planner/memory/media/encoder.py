@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
 from planner.errors import Refused
 from planner.memory.media.pixels import resized
 from planner.memory.media.towers import is_of
@@ -22,6 +23,61 @@ _ASSUMED_PATCHES = 4
 _ASSUMED_INPUTS = 1176
 """Values per patch of one: two frames of 14 x 14 pixels in three colours."""
 _UNLIMITED = 999
+_PROFILES_ENCODER_IN_V2 = Change(
+    since=(0, 27),
+    what=(
+        "The second model runner runs the encoder in the profile run, on the first "
+        "pipeline stage."
+    ),
+    source="vLLM 0.27.0 `v1/worker/gpu/model_runner.py` profile_run",
+)
+_EXTENDS_OUTPUTS = Change(
+    since=(0, 11),
+    until=(0, 13),
+    what=(
+        "In the profile run of the first model runner, the encoder's outputs are "
+        "copied into longer ones."
+    ),
+    source="vLLM 0.11.0 and 0.12.0 `v1/worker/gpu_model_runner.py` profile_run",
+)
+_EXTENDS_OUTPUTS_TO_ITEM = Change(
+    since=(0, 12),
+    what=(
+        "Where the profile run copies the encoder's outputs into longer ones, these "
+        "have the rows of the largest item. Before, those of the whole encoder budget."
+    ),
+    source="vLLM 0.12.0 `v1/worker/gpu_model_runner.py` profile_run",
+)
+_PREFERS_VIDEOS = Change(
+    since=(0, 17),
+    what=(
+        "Of the largest items of several modalities with equally many tokens, the "
+        "profile run encodes the video, else the image. Before, the first."
+    ),
+    source="vLLM 0.17.0 `multimodal/encoder_budget.py` get_modality_with_max_tokens",
+)
+_COUNTS_MARKS = Change(
+    since=(0, 10, 1),
+    until=(0, 13),
+    what="The tokens of an image or video include the text between its placeholders.",
+    source="vLLM 0.12.0 `multimodal/profiling.py` get_mm_max_contiguous_tokens",
+)
+_BUILDS_VIDEOS_FOR_STEPS = Change(
+    until=(0, 11),
+    what=(
+        "The profile run builds a video for max_num_batched_tokens, not for "
+        "max_model_len."
+    ),
+    source="vLLM 0.10.2 `v1/worker/gpu_model_runner.py` _get_mm_dummy_batch",
+)
+_ROUNDS_ITEMS_UP = Change(
+    until=(0, 10),
+    what=(
+        "The number of items that the profile run encodes is rounded up, and not "
+        "limited by max_model_len."
+    ),
+    source="vLLM 0.9.2 `v1/worker/gpu_model_runner.py` profile_run",
+)
 
 
 @frozen
@@ -178,25 +234,20 @@ def data_parallel_ranks(run: ProfileRun, tower: Tower, layout: ParallelLayout) -
 def _profiles_encoder(run: ProfileRun) -> bool:
     """Whether the runner runs the encoder on this rank.
 
-    Source: vLLM 0.27.0 `v1/worker/gpu/model_runner.py` profile_run: the second runner
-    does so on the first stage from then on; the first runner always did, on every one.
+    The first model runner does in every release, and on every stage.
     """
     if run.skip_mm_profiling:
         return False
     if not run.uses_v2_runner:
         return True
-    return run.release >= (0, 27) and run.is_first_stage
+    return run.release.has(_PROFILES_ENCODER_IN_V2) and run.is_first_stage
 
 
 def _padded_rows(run: ProfileRun, batch: EncoderBatch) -> int:
-    """Return the rows to which each output is extended; 0 where none is.
-
-    Source: vLLM 0.11.0 `v1/worker/gpu_model_runner.py` profile_run: those of the whole
-    budget; 0.12.0 the same: those of the largest item.
-    """
-    if run.uses_v2_runner or not (0, 11) <= run.release < (0, 13):
+    """Return the rows to which each output is extended; 0 where none is."""
+    if run.uses_v2_runner or not run.release.has(_EXTENDS_OUTPUTS):
         return 0
-    by_item = run.release >= (0, 12)
+    by_item = run.release.has(_EXTENDS_OUTPUTS_TO_ITEM)
     return batch.tokens_per_item if by_item else encoder_budget_tokens(run)
 
 
@@ -250,22 +301,15 @@ def _encoded(run: ProfileRun, item: MediaItem) -> MediaItem:
 def _largest(
     run: ProfileRun, candidates: list[tuple[int, MediaItem]]
 ) -> tuple[int, MediaItem]:
-    """Return the item with the most tokens; among equals the first, later a video.
-
-    Source: vLLM 0.17.0 `multimodal/encoder_budget.py` get_modality_with_max_tokens.
-    """
-    if run.release >= (0, 17):
+    """Return the item with the most tokens."""
+    if run.release.has(_PREFERS_VIDEOS):
         return max(candidates, key=lambda pair: (pair[0], pair[1].modality))
     return max(candidates, key=lambda pair: pair[0])
 
 
 def _counted_tokens(run: ProfileRun, item: MediaItem) -> int:
-    """Return an item's tokens as the budget counts them.
-
-    Source: vLLM 0.12.0 `multimodal/profiling.py` get_mm_max_contiguous_tokens, from
-    0.10.1 to 0.12.0: including the text between them.
-    """
-    has_marks = (0, 10, 1) <= run.release < (0, 13)
+    """Return an item's tokens as the budget counts them."""
+    has_marks = run.release.has(_COUNTS_MARKS)
     # Of a config whose sizes leave no tokens, an item counts as one.
     tokens = max(item.tokens + (item.marks if has_marks else 0), 1)
     if item.most_parts == 1:
@@ -285,19 +329,15 @@ def _parts(item: MediaItem, length: int) -> int:
 
 
 def _encoded_length(run: ProfileRun) -> int:
-    """Return the tokens for which the profile run builds a video.
-
-    Source: vLLM 0.10.2 `v1/worker/gpu_model_runner.py` _get_mm_dummy_batch: those of
-    a step, and from 0.11.0 on max_model_len.
-    """
-    is_by_step = run.release < (0, 11)
+    """Return the tokens for which the profile run builds a video."""
+    is_by_step = run.release.has(_BUILDS_VIDEOS_FOR_STEPS)
     return run.max_num_batched_tokens if is_by_step else run.max_model_len
 
 
 def _count(run: ProfileRun, item: MediaItem, tokens: int) -> int:
     """Return how many items vLLM encodes at once."""
     budget = encoder_budget_tokens(run)
-    if run.release < (0, 10):
+    if run.release.has(_ROUNDS_ITEMS_UP):
         limit = _limit(run, item)
         return min(-(-budget // tokens), run.max_num_seqs * limit)
     most = run.max_num_seqs * _per_prompt(run, item)

@@ -11,6 +11,7 @@ from typing import Any
 
 from planner.engine.environment import Environment
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.memory.account import Basis, HostLine, Line, Per
@@ -28,6 +29,41 @@ _CONTEXT_BYTES = int(1.8 * 1024 * MIB)
 _BYTES_OF_PIXEL = 3 * 2
 """Three colours, in the two surfaces of a decoder."""
 _CACHE_GIB = 4
+_DECODES_ON_GPU = Change(
+    since=(0, 28, 0),
+    what=(
+        "Memory for videos that the GPU decodes is subtracted from the KV cache as "
+        "from 0.28.0, the oldest release whose way is modelled."
+    ),
+)
+_CACHES_NO_ENCODER_INPUTS = Change(
+    since=(0, 11),
+    what="Encoder-decoder models have no cache of processed media.",
+)
+_CACHES_MEDIA_TWICE = Change(
+    until=(0, 10, 2),
+    what="API server and engine each have a cache of processed media.",
+    source=(
+        "vLLM 0.10.1 `config/__init__.py` MultiModalConfig; 0.9.2 "
+        "`v1/engine/mm_input_cache.py` MirroredProcessingCache"
+    ),
+)
+_HAS_CACHE_ARGUMENT = Change(
+    since=(0, 10, 1),
+    what=(
+        "mm_processor_cache_gb sets the size of the cache of processed media, 4 GiB by "
+        "default. Before, VLLM_MM_INPUT_CACHE_GIB alone did, 8 GiB by default."
+    ),
+    source=(
+        "vLLM 0.33.0 `config/multimodal.py` mm_processor_cache_gb; 0.9.2 `envs.py` "
+        "VLLM_MM_INPUT_CACHE_GIB"
+    ),
+)
+_READS_CACHE_VARIABLE = Change(
+    until=(0, 13),
+    what="VLLM_MM_INPUT_CACHE_GIB precedes mm_processor_cache_gb.",
+    source="vLLM 0.10.1 `envs.py` VLLM_MM_INPUT_CACHE_GIB; 0.12.0 the same",
+)
 
 
 def api_servers(settings: EngineSettings, entrypoint: str) -> int:
@@ -116,10 +152,11 @@ def check_frontend(
     requests_decoding = bool(settings.mm_ipc_gpu_memory_gb) or any(
         _video(settings).get(name) in _ON_GPU for name in ("video_backend", "backend")
     )
-    if requests_decoding and release < (0, 28):
+    if requests_decoding and not release.has(_DECODES_ON_GPU):
+        since = ".".join(map(str, _DECODES_ON_GPU.since))
         raise UnknownArchitecture(
             f"mm_ipc_gpu_memory_gb: what vLLM {release.version} takes off for videos "
-            "that the GPU decodes is not modelled; from 0.28.0 on it is."
+            f"that the GPU decodes is not modelled; from {since} on it is."
         )
     kind = settings.mm_processor_cache_type
     size = settings.mm_shm_cache_max_object_size_mb
@@ -141,22 +178,21 @@ def cache_lines(
     """Return the caches of processed media, which fill up with use.
 
     With one engine and one API server the data is only in the engine, or in shared
-    memory; with several, each API server has a cache. Before 0.10.2 both had one.
+    memory; with several, each API server has a cache.
 
     Source: vLLM 0.33.0 `multimodal/cache/factories.py` _get_cache_type,
-    `multimodal/cache/lru.py`, `multimodal/cache/shm.py`; 0.10.1 `config/__init__.py`
-    MultiModalConfig; 0.9.2 `v1/engine/mm_input_cache.py` MirroredProcessingCache.
+    `multimodal/cache/lru.py`, `multimodal/cache/shm.py`.
     """
     gib = cache_gib(settings, env, release)
     if not served_towers(model, settings) or not gib:
         return
-    if model.is_encoder_decoder and release >= (0, 11):
+    if model.is_encoder_decoder and release.has(_CACHES_NO_ENCODER_INPUTS):
         return
     servers = api_servers(settings, entrypoint)
     engines = settings.data_parallel_size or 1
     together = f"{gib:g} GiB x ({_counted(servers, 'API server')} + "
     together += f"{_counted(engines, 'engine')})"
-    if release < (0, 10, 2):
+    if release.has(_CACHES_MEDIA_TWICE):
         count, where = servers + engines, f"{together}, each with its own cache"
     elif servers > 1 or engines > 1:
         count = servers
@@ -183,15 +219,11 @@ def _counted(count: int, name: str) -> str:
 
 
 def cache_gib(settings: EngineSettings, env: Environment, release: Release) -> float:
-    """Return the size of one cache in GiB.
-
-    Source: vLLM 0.33.0 `config/multimodal.py` mm_processor_cache_gb; 0.9.2 and 0.10.1
-    `envs.py` VLLM_MM_INPUT_CACHE_GIB, which 0.10.1 to 0.12.0 still read.
-    """
+    """Return the size of one cache in GiB."""
     in_env = env.mm_input_cache_gib
-    if release < (0, 10, 1):
+    if not release.has(_HAS_CACHE_ARGUMENT):
         return 2 * _CACHE_GIB if in_env is None else in_env
-    if in_env not in (None, _CACHE_GIB) and release < (0, 13):
+    if in_env not in (None, _CACHE_GIB) and release.has(_READS_CACHE_VARIABLE):
         return in_env
     requested = settings.mm_processor_cache_gb
     return _CACHE_GIB if requested is None else requested

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.memory.media.towers import UNLIMITED, is_of, served_towers
@@ -22,6 +23,17 @@ SIZES: Mapping[str, tuple[str, ...]] = {
 """Options beside the count, by modality."""
 _MODES = ("weights", "data")
 _NO_SIZES = DummySizes()
+_TAKES_SIZES = Change(
+    since=(0, 11, 1),
+    what="limit_mm_per_prompt takes sizes of items beside their number.",
+)
+_APPLIES_SIZES = Change(
+    since=(0, 13),
+    what=(
+        "Sizes in limit_mm_per_prompt determine what the profile run encodes as from "
+        "0.13.0, the oldest release whose way is modelled."
+    ),
+)
 
 
 @frozen
@@ -143,10 +155,11 @@ def _check_sizes(
     model: ModelArchitecture,
     release: Release,
 ) -> None:
-    if release < (0, 11, 1):
+    if not release.has(_TAKES_SIZES):
+        since = ".".join(map(str, _TAKES_SIZES.since))
         raise PlannerError(
             f"limit_mm_per_prompt: vLLM {release.version} takes a number for each "
-            f"modality; sizes of {name} came with 0.11.1. Leave them out."
+            f"modality; sizes of {name} came with {since}. Leave them out."
         )
     items = _served_items(name, settings, model, release)
     if items is None:
@@ -157,7 +170,7 @@ def _check_sizes(
     for item in items:
         known = item.sizing.options if item.sizing is not None else ()
         unknown = [option for option in requested if option not in known]
-        if unknown or release < (0, 13):
+        if unknown or not release.has(_APPLIES_SIZES):
             raise UnknownArchitecture(
                 f"limit_mm_per_prompt: what {(unknown or requested)[0]} of "
                 f"{name} makes of the items of {model.architecture} in vLLM "
@@ -199,5 +212,7 @@ def known_sizes(
     return tuple(
         option
         for option in SIZES.get(modality, ())
-        if items and release >= (0, 13) and all(option in one for one in options)
+        if items
+        and release.has(_APPLIES_SIZES)
+        and all(option in one for one in options)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
 from planner.memory.media.encoder import (
     EncoderBatch,
     data_parallel_ranks,
@@ -20,14 +21,17 @@ _SHARE_OF_A_TURN = 10
 
 Source: vLLM 0.33.0 `models/gemma4_mm.py` _encoder_chunk.
 """
-_NORMALISES_IN_THE_ENCODER_SINCE = (0, 30)
-"""Pixels that come as bytes are normalised within the encoder, which frees the result.
-
-Before, its caller held both while it ran.
-
-Source: vLLM 0.29.0 and 0.30.0 `models/qwen2_5_vl.py` _process_video_input,
-Qwen2_5_VisionTransformer.forward, `models/qwen2_vl.py` the same.
-"""
+_NORMALISES_IN_THE_ENCODER = Change(
+    since=(0, 30),
+    what=(
+        "Pixels that come as bytes are normalised within the encoder, which frees the "
+        "result. Before, its caller held both while it ran."
+    ),
+    source=(
+        "vLLM 0.29.0 and 0.30.0 `models/qwen2_5_vl.py` _process_video_input, "
+        "Qwen2_5_VisionTransformer.forward, `models/qwen2_vl.py` the same"
+    ),
+)
 
 
 @frozen
@@ -120,7 +124,7 @@ def _beside_bytes(
 ) -> int:
     """Return the inputs, their copies, tables, and what earlier turns left."""
     is_raw = _reads_raw_pixels(run)
-    normalises_before = is_raw and run.release < _NORMALISES_IN_THE_ENCODER_SINCE
+    normalises_before = is_raw and not run.release.has(_NORMALISES_IN_THE_ENCODER)
     each = 1 if is_raw and not normalises_before else run.element_size
     inputs, raw = batch.inputs * each, batch.inputs * normalises_before
     forward = tower.forward
@@ -151,7 +155,7 @@ def _rows(
     count = batch.items * batch.pieces
     each = batch.patches // count
     turns = None if tower.forward is None else tower.forward.turns
-    if turns is None or run.release < turns.since:
+    if turns is None or not run.release.has(turns.since):
         return _Rows(at_once=each)
     budget = run.gpu.total_memory_bytes // _SHARE_OF_A_TURN
     in_turn = min(count, max(1, budget // (each * turns.bytes_per_row)))
@@ -160,10 +164,6 @@ def _rows(
 
 
 def _reads_raw_pixels(run: ProfileRun) -> bool:
-    """Whether pixels reach the GPU as bytes, which it normalises.
-
-    Source: vLLM 0.28.0, 0.32.0 and 0.33.0 `config/model.py`
-    _resolve_mm_device_do_normalize, `models/interfaces.py`.
-    """
+    """Whether pixels reach the GPU as bytes, which it normalises."""
     since = (tower.reads_raw_pixels_since for tower, _layout in run.towers)
-    return any(first is not None and run.release >= first for first in since)
+    return any(first is not None and run.release.has(first) for first in since)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import isqrt
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.memory.media.towers import is_of, served_towers
@@ -30,6 +31,30 @@ _MOST_ASPECT = 200
 """The processors refuse more extreme aspect ratios."""
 _MOST_PIXELS = 1 << 32
 """More than any image has; a larger number would take too long to search."""
+_FINDS_RECTANGLES = Change(
+    since=(0, 13),
+    what=(
+        "With max_pixels, the largest image is the rectangle with the most tokens. "
+        "Before, the largest square."
+    ),
+    source=(
+        "vLLM 0.12.0 and 0.33.0 `models/qwen2_vl.py` get_image_size_with_most_features"
+    ),
+)
+_RESIZES_ITEMS = Change(
+    since=(0, 13),
+    what=(
+        "Sizes in mm_processor_kwargs determine the largest items as from 0.13.0, the "
+        "oldest release whose way is modelled."
+    ),
+)
+_SIZES_BY_EDGES = Change(
+    since=(0, 17),
+    what=(
+        "size in mm_processor_kwargs sets the pixels of Qwen-VL's images and videos "
+        "by longest_edge and shortest_edge."
+    ),
+)
 
 
 def size_settings(settings: EngineSettings) -> tuple[tuple[str, int], ...]:
@@ -55,14 +80,14 @@ def resized(
     """Return the largest item that mm_processor_kwargs allows.
 
     Source: vLLM 0.33.0 `models/qwen2_vl.py` get_image_size_with_most_features;
-    `models/qwen3_vl.py` get_max_video_tokens; 0.12.0 the former's.
+    `models/qwen3_vl.py` get_max_video_tokens.
     """
     if item.sizing is not None and requested:
         item = item.sizing.processed(item, requested)
     max_pixels = requested.get("max_pixels")
     if max_pixels is None or item.resizing is None:
         return item
-    find = most_tokens if release >= (0, 13) else square_tokens
+    find = most_tokens if release.has(_FINDS_RECTANGLES) else square_tokens
     tokens = find(item.resizing, max_pixels)
     return replace(
         item,
@@ -152,10 +177,13 @@ def understood_keys(model: ModelArchitecture, release: Release) -> tuple[str, ..
 def _understands(item: MediaItem, name: str, release: Release) -> bool:
     keys = item.sizing.keys if item.sizing is not None else ()
     if name in keys or (name == "size" and "longest_edge" in keys):
-        return release >= (0, 13)
-    if item.resizing is None or release < item.resizing.since:
+        return release.has(_RESIZES_ITEMS)
+    if item.resizing is None:
         return False
-    return name in _PIXELS or (name == "size" and release >= (0, 17))
+    since = item.resizing.since
+    if since is not None and not release.has(since):
+        return False
+    return name in _PIXELS or (name == "size" and release.has(_SIZES_BY_EDGES))
 
 
 def _check_numbers(requested: Mapping[str, object]) -> None:

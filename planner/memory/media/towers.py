@@ -17,6 +17,7 @@ from math import ceil
 
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
 from planner.models.architecture import MediaItem, ModelArchitecture, Tower
 from planner.models.layers import (
@@ -32,36 +33,68 @@ from planner.values import frozen
 
 SOFT_TOKENS = (70, 140, 280, 560, 1120)
 """The possible tokens per image of Gemma 4 (_SUPPORTED_SOFT_TOKENS)."""
-_LEFT_OUT_FIRST = {
-    (0, 10, 1): (
-        "Llama4ForConditionalGeneration",
-        "LlavaForConditionalGeneration",
-        "Mistral3ForConditionalGeneration",
-        "Qwen2VLForConditionalGeneration",
-        "Qwen2_5_VLForConditionalGeneration",
-        "Qwen2_5OmniModel",
-        "Qwen2_5OmniForConditionalGeneration",
+_LEAVES_MOST_OUT = Change(
+    since=(0, 15),
+    what="Encoders are not loaded where the limits of all their modalities are 0.",
+    source="vLLM 0.15.0 `models/interfaces.py` _mark_tower_model",
+)
+_LEAVES_FIRST_OUT = Change(
+    since=(0, 10, 1),
+    what=(
+        "The encoders of Llama 4, LLaVA, Mistral 3, Qwen2-VL, Qwen2.5-VL and "
+        "Qwen2.5-Omni are not loaded where the limits of all their modalities are 0."
     ),
-    (0, 11, 0): (
-        "Qwen3VLForConditionalGeneration",
-        "Qwen3VLMoeForConditionalGeneration",
+    source=(
+        "vLLM 0.10.1 to 0.14.1 `models/qwen2_5_vl.py`, `models/mllama4.py` and others "
+        "(get_limit_per_prompt)"
     ),
+)
+_LEAVES_QWEN3_VL_OUT = Change(
+    since=(0, 11),
+    what=(
+        "The encoders of Qwen3-VL are not loaded where the limits of images and videos "
+        "are 0."
+    ),
+)
+_LEAVES_LAST_OUT = Change(
+    since=(0, 16),
+    what=(
+        "The encoders of Kimi K2.5 and Qwen3-ASR are not loaded where the limits of "
+        "all their modalities are 0."
+    ),
+)
+_LEFT_OUT = {
+    "Llama4ForConditionalGeneration": _LEAVES_FIRST_OUT,
+    "LlavaForConditionalGeneration": _LEAVES_FIRST_OUT,
+    "Mistral3ForConditionalGeneration": _LEAVES_FIRST_OUT,
+    "Qwen2VLForConditionalGeneration": _LEAVES_FIRST_OUT,
+    "Qwen2_5_VLForConditionalGeneration": _LEAVES_FIRST_OUT,
+    "Qwen2_5OmniModel": _LEAVES_FIRST_OUT,
+    "Qwen2_5OmniForConditionalGeneration": _LEAVES_FIRST_OUT,
+    "Qwen3VLForConditionalGeneration": _LEAVES_QWEN3_VL_OUT,
+    "Qwen3VLMoeForConditionalGeneration": _LEAVES_QWEN3_VL_OUT,
+    "KimiK25ForConditionalGeneration": _LEAVES_LAST_OUT,
+    "Qwen3ASRForConditionalGeneration": _LEAVES_LAST_OUT,
 }
-"""The first release in which a class omits towers whose limits are all 0."""
-_LEFT_OUT_LATER = {
-    "KimiK25ForConditionalGeneration": (0, 16),
-    "Qwen3ASRForConditionalGeneration": (0, 16),
-}
-_SHARDS_PIXTRAL_SINCE = (0, 20)
-"""Pixtral's tower in Mistral's format is sharded over the ranks.
-
-Source: vLLM 0.20.0 `models/pixtral.py` (disable_tp).
-"""
-_PREFERS_MISTRAL_FORMAT_SINCE = (0, 12)
-"""params.json is read before config.json where both are published.
-
-Source: vLLM 0.12.0 `transformers_utils/config.py` get_config.
-"""
+"""Architectures for which it is another release than for all others."""
+_TAKES_EMBEDDINGS_ONLY = Change(
+    since=(0, 16),
+    what=(
+        "With enable_mm_embeds, requests may contain embeddings of items whose limit "
+        "is 0."
+    ),
+    source="vLLM 0.16.0 `multimodal/encoder_budget.py` (embed_only_modalities)",
+)
+_SHARDS_PIXTRAL = Change(
+    since=(0, 20),
+    what="Pixtral's tower in Mistral's format is sharded over the ranks.",
+    source="vLLM 0.20.0 `models/pixtral.py` (disable_tp)",
+)
+_PREFERS_MISTRAL_FORMAT = Change(
+    since=(0, 12),
+    what="params.json is read, not config.json, where both are published.",
+    source="vLLM 0.12.0 `transformers_utils/config.py` get_config",
+)
 UNLIMITED = 999
 """Items of a modality per prompt where no limit is set."""
 Range = tuple[int, int, int]
@@ -94,9 +127,6 @@ def built_towers(
     """Return the towers whose weights are loaded.
 
     Older releases load those of most classes even where every limit is 0.
-
-    Source: vLLM 0.15.0 `models/interfaces.py` _mark_tower_model; 0.10.1 to 0.14.1
-    `models/qwen2_5_vl.py`, `models/mllama4.py` and others (get_limit_per_prompt).
     """
     if leaves_towers_out(model, release):
         return served_towers(model, settings)
@@ -105,12 +135,7 @@ def built_towers(
 
 def leaves_towers_out(model: ModelArchitecture, release: Release) -> bool:
     """Whether the class omits towers whose limits are all 0."""
-    name = model.architecture
-    if release >= (0, 15):
-        return release >= _LEFT_OUT_LATER.get(name, (0, 15))
-    return any(
-        name in names and release >= since for since, names in _LEFT_OUT_FIRST.items()
-    )
+    return release.has(_LEFT_OUT.get(model.architecture, _LEAVES_MOST_OUT))
 
 
 def served_towers(
@@ -127,11 +152,8 @@ def served_towers(
 def unserved_towers(
     model: ModelArchitecture, settings: EngineSettings, release: Release
 ) -> tuple[Tower, ...]:
-    """Return the towers whose embeddings requests may contain in place of images.
-
-    Source: vLLM 0.16.0 `multimodal/encoder_budget.py` (embed_only_modalities).
-    """
-    if not settings.enable_mm_embeds or release < (0, 16):
+    """Return the towers whose embeddings requests may contain in place of images."""
+    if not settings.enable_mm_embeds or not release.has(_TAKES_EMBEDDINGS_ONLY):
         return ()
     served = served_towers(model, settings)
     return tuple(tower for tower in model.towers if tower not in served)
@@ -139,8 +161,8 @@ def unserved_towers(
 
 def is_of(item: MediaItem, release: Release) -> bool:
     """Return whether a release has an item in this form."""
-    is_over = item.until is not None and release >= item.until
-    return release >= item.since and not is_over
+    is_over = item.until is not None and release.has(item.until)
+    return not is_over and (item.since is None or release.has(item.since))
 
 
 def tower_layout(
@@ -155,8 +177,8 @@ def tower_layout(
     heads = tower.whole_unless_heads_divide
     is_whole = settings.mm_encoder_tp_mode == "data" and tower.supports_data_parallel
     release = layout.release
-    if tower.has_mistral_format and release >= _PREFERS_MISTRAL_FORMAT_SINCE:
-        is_whole = is_whole or release < _SHARDS_PIXTRAL_SINCE
+    if tower.has_mistral_format and release.has(_PREFERS_MISTRAL_FORMAT):
+        is_whole = is_whole or not release.has(_SHARDS_PIXTRAL)
     if heads is not None and heads % layout.tensor_parallel_size:
         is_whole = True
     return replace(layout, tensor_parallel_size=1) if is_whole else layout

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.config import SpeculativeConfig
@@ -37,7 +38,13 @@ from planner.models.layers import (
 from planner.models.quantization import quantised
 
 MODEL_TYPES = ("gemma4_assistant", "gemma4_unified_assistant")
-_FIRST_MODELLED = (0, 25, 0)
+_RUNS_ASSISTANTS = Change(
+    since=(0, 25),
+    what=(
+        "vLLM runs Gemma 4's assistant as in 0.25.0, the oldest release whose way is "
+        "modelled."
+    ),
+)
 _DEFAULT_WIDTH = 1536
 _FULL = "full_attention"
 _PREFIX = "draft_model"
@@ -52,7 +59,7 @@ def read_assistant(
         UnknownArchitecture: before 0.25.0, for another target, or with positions of
             its own.
     """
-    if release < _FIRST_MODELLED:
+    if not release.has(_RUNS_ASSISTANTS):
         raise UnknownArchitecture(
             "speculative_config with Gemma 4's assistant is not modelled for vLLM "
             "before 0.25.0."

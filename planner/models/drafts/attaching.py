@@ -7,20 +7,16 @@ from functools import lru_cache
 
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import PlannerError, Refused, UnknownArchitecture
 from planner.models.architecture import ModelArchitecture, Speculation
 from planner.models.drafts.assistant import MODEL_TYPES as ASSISTANTS
 from planner.models.drafts.assistant import read_assistant
-from planner.models.drafts.config import SpeculativeConfig
+from planner.models.drafts.config import HAS_HEADS_ALONE, HEADS_ALONE, SpeculativeConfig
 from planner.models.drafts.dflash import read_block_draft
 from planner.models.drafts.eagle import read_eagle
 from planner.models.drafts.heads import num_heads, read_heads
-from planner.models.drafts.methods import (
-    HEADS_ALONE,
-    mtp_type,
-    not_modelled,
-    resolved_method,
-)
+from planner.models.drafts.methods import mtp_type, not_modelled, resolved_method
 from planner.models.drafts.shared import (
     Target,
     longest_request,
@@ -33,7 +29,33 @@ from planner.models.families.facts import Facts
 from planner.models.files import ModelFiles
 
 _REMEMBERED = 64
-_OLDEST = (0, 13, 0)
+_RUNS_SPECULATION = Change(
+    since=(0, 13),
+    what="vLLM guesses tokens as in 0.13.0, the oldest release that is modelled.",
+)
+_NAMES_NGRAM_GPU = Change(
+    since=(0, 32),
+    what="The method ngram_gpu is another name of ngram.",
+    source="vLLM 0.32.0 `v1/worker/gpu/spec_decode/__init__.py` init_speculator",
+)
+_COUNTS_LOOKAHEAD = Change(
+    since=(0, 33),
+    what="A step needs room for one request's guesses, not a token of each request.",
+)
+_RUNS_HEADS_IN_TURN = Change(
+    since=(0, 28),
+    what="Several layers for multi-token prediction run one after the other.",
+)
+_REFUSES_DRAFT_RANKS = Change(
+    until=(0, 31),
+    what="draft_tensor_parallel_size=1 is refused for a draft model on several ranks.",
+    source="vLLM 0.30.0 `v1/spec_decode/draft_model.py` _raise_if_draft_tp_mismatch",
+)
+_IGNORES_DRAFT_RANKS = Change(
+    since=(0, 33),
+    what="A draft model is divided like its target despite draft_tensor_parallel_size.",
+    source="vLLM 0.33.0 `config/speculative.py` _verify_and_get_draft_tp",
+)
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -53,7 +75,7 @@ def speculating(
         UnknownArchitecture: for a draft that is not modelled.
     """
     release = layout.release
-    if release < _OLDEST:
+    if not release.has(_RUNS_SPECULATION):
         raise UnknownArchitecture(
             "speculative_config is not modelled for vLLM before 0.13.0. Leave it out."
         )
@@ -83,13 +105,8 @@ def speculating(
 
 
 def _needs_no_draft(method: str, release: Release) -> bool:
-    """Whether tokens are looked up in the text so far, without a draft.
-
-    ngram_gpu is another name of ngram since the second model runner supports it.
-
-    Source: vLLM 0.32.0 `v1/worker/gpu/spec_decode/__init__.py` init_speculator.
-    """
-    is_other_name = method == "ngram_gpu" and release >= (0, 32)
+    """Whether tokens are looked up in the text so far, without a draft."""
+    is_other_name = method == "ngram_gpu" and release.has(_NAMES_NGRAM_GPU)
     return method in ("ngram", "suffix") or is_other_name
 
 
@@ -113,7 +130,8 @@ def _without_draft(
 def _headless_method(draft: ModelFiles | None, release: Release) -> str | None:
     """Return the method of heads without layers, by the type of a draft's config."""
     kind = None if draft is None else draft.config.get("model_type")
-    return str(kind) if kind in HEADS_ALONE and release < (0, 33) else None
+    is_known = kind in HEADS_ALONE and release.has(HAS_HEADS_ALONE)
+    return str(kind) if is_known else None
 
 
 def _medusa(
@@ -201,7 +219,7 @@ def _speculation(
         num_speculative_tokens=tokens,
         draft=_without_shared(found, method, layout),
         is_probabilistic=requested.is_probabilistic,
-        counts_lookahead=release >= (0, 33),
+        counts_lookahead=release.has(_COUNTS_LOOKAHEAD),
         num_streams=_streams(kind, files),
         longest=longest,
         notes=(*notes, *shortened(longest, target.max_model_len)),
@@ -234,7 +252,8 @@ def _block_draft(
             f"speculative_config with method={method!r} and pipeline_parallel_size "
             "above 1 is not modelled: few targets pass on what the draft reads."
         )
-    found = read_block_draft(requested, method, draft, target, layout.release)
+    release = layout.release
+    found = read_block_draft(requested, method, draft, target, release)
     tokens = requested.num_speculative_tokens
     if tokens is None and method == "dspark":
         tokens = found.block_size
@@ -243,16 +262,14 @@ def _block_draft(
     _check_ranks(requested.draft_tensor_parallel_size, layout, method)
     longest = None
     if not only_sizes_rope(draft.config):
-        longest = longest_request(
-            requested, found.model, target.max_model_len, layout.release
-        )
+        longest = longest_request(requested, found.model, target.max_model_len, release)
     return Speculation(
         method=method,
         target=target.model,
         num_speculative_tokens=tokens,
         draft=_without_shared(found.model, method, layout),
         is_probabilistic=requested.is_probabilistic,
-        counts_lookahead=layout.release >= (0, 33),
+        counts_lookahead=release.has(_COUNTS_LOOKAHEAD),
         num_aux_states=found.num_aux_states,
         guesses_at_once=True,
         has_bonus=found.has_bonus,
@@ -281,7 +298,7 @@ def _assisted(
         num_speculative_tokens=requested.num_speculative_tokens or 1,
         draft=read_assistant(requested, draft, target, layout.release),
         is_probabilistic=requested.is_probabilistic,
-        counts_lookahead=layout.release >= (0, 33),
+        counts_lookahead=layout.release.has(_COUNTS_LOOKAHEAD),
     )
 
 
@@ -321,7 +338,7 @@ def _tokens_of_heads(
         raise Refused(
             f"num_speculative_tokens:{tokens} must be divisible by n_predict={heads}"
         )
-    if min(tokens, heads) > 1 and release >= (0, 28):
+    if min(tokens, heads) > 1 and release.has(_RUNS_HEADS_IN_TURN):
         raise UnknownArchitecture(
             f"speculative_config: {heads} layers for multi-token prediction, one after "
             "the other, are not modelled yet."
@@ -332,15 +349,13 @@ def _tokens_of_heads(
 def _check_ranks(requested: int | None, layout: ParallelLayout, method: str) -> None:
     """Refuse another number of ranks than one or the target's.
 
-    The draft is divided like its target in either case. The first model runner refuses
-    any other number for a draft that is a language model.
+    The draft is divided like its target in either case.
 
     Raises:
         Refused: in vLLM's words.
         UnknownArchitecture: for releases whose second runner was not read.
 
-    Source: vLLM 0.33.0 `config/speculative.py` _verify_and_get_draft_tp; 0.30.0
-    `v1/spec_decode/draft_model.py` _raise_if_draft_tp_mismatch.
+    Source: vLLM 0.33.0 `config/speculative.py` _verify_and_get_draft_tp.
     """
     ranks, release = layout.tensor_parallel_size, layout.release
     if requested is None or requested == ranks:
@@ -350,9 +365,9 @@ def _check_ranks(requested: int | None, layout: ParallelLayout, method: str) -> 
             f"speculative_draft_tensor_parallel_size={requested} cannot be other value "
             "than 1 or target model tensor_parallel_size"
         )
-    if method != "draft_model" or release >= (0, 33):
+    if method != "draft_model" or release.has(_IGNORES_DRAFT_RANKS):
         return
-    if release >= (0, 31):
+    if not release.has(_REFUSES_DRAFT_RANKS):
         raise UnknownArchitecture(
             "speculative_config.draft_tensor_parallel_size=1 with "
             f"tensor_parallel_size={ranks} is not modelled for vLLM "
@@ -380,8 +395,6 @@ def _without_shared(
 
     A draft on a later pipeline stage than the word embeddings holds them itself.
     """
-    if method == "draft_model":
-        return draft
-    if layout.pipeline_parallel_size > 1:
+    if method == "draft_model" or layout.pipeline_parallel_size > 1:
         return draft
     return replace(draft, first_stage=())

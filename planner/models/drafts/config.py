@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings, check_keys
 from planner.errors import PlannerError, Refused
 from planner.values import frozen
@@ -33,7 +34,13 @@ METHODS = MTP_METHODS | {
     *("ngram", "draft_model", "suffix", "custom_class", "eagle", "eagle3"),
     *("extract_hidden_states", "dflash", "ngram_gpu", "dspark"),
 }
-_OLDER_METHODS = ("medusa", "mlp_speculator")
+HEADS_ALONE = ("medusa", "mlp_speculator")
+"""Methods of heads without layers, which older releases know."""
+HAS_HEADS_ALONE = Change(
+    until=(0, 33),
+    what="Heads without layers, such as Medusa's, serve as drafts.",
+    source="vLLM 0.32.0 and 0.33.0 `config/speculative.py` SpeculativeConfig",
+)
 _DEFAULT_LOOKUP = 5
 _SUFFIX_DEPTH = 24
 
@@ -179,7 +186,7 @@ def _method(given: Mapping[str, Any], release: Release) -> str:
         if named in ("ngram", "[ngram]"):
             return "ngram"
         return "draft_model"
-    if requested in _OLDER_METHODS and release < (0, 33):
+    if requested in HEADS_ALONE and release.has(HAS_HEADS_ALONE):
         return str(requested)
     if requested not in METHODS:
         raise Refused(
@@ -207,7 +214,7 @@ def _suffix_depth(given: Mapping[str, Any]) -> int:
 def _needs_model(method: str) -> bool:
     return method in (
         *("draft_model", "eagle", "eagle3", "dflash", "custom_class"),
-        *_OLDER_METHODS,
+        *HEADS_ALONE,
     )
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
 from planner.models.drafts.block_facts import (
@@ -40,8 +41,34 @@ from planner.models.layers import Module
 from planner.models.quantization import quantised
 from planner.values import frozen
 
-_FIRST_MODELLED = (0, 31, 0)
-_FIRST_QUANTISED = (0, 32, 0)
+_RUNS_BLOCK_DRAFTS = Change(
+    since=(0, 31),
+    what=(
+        "vLLM runs DFlash and DSpark drafts as in 0.31.0, the oldest release whose way "
+        "is modelled."
+    ),
+)
+_RUNS_QUANTISED = Change(
+    since=(0, 32),
+    what=(
+        "vLLM holds FP8 drafts of DFlash and DSpark as in 0.32.0, the oldest release "
+        "whose way is modelled."
+    ),
+)
+_RUNS_XPRESS = Change(
+    since=(0, 33),
+    what=(
+        "vLLM runs XPress drafts as in 0.33.0, the oldest release whose way is "
+        "modelled."
+    ),
+)
+_RAISES_POSITIONS = Change(
+    since=(0, 33),
+    what=(
+        "The rotary tables of DFlash and DSpark drafts have as many positions as the "
+        "target's max_model_len, if the draft has fewer."
+    ),
+)
 _QUANTISED = "fp8"
 
 
@@ -74,7 +101,7 @@ def read_block_draft(
         Refused: in vLLM's words.
         UnknownArchitecture: for a draft that is not modelled, by name.
     """
-    if release < _FIRST_MODELLED:
+    if not release.has(_RUNS_BLOCK_DRAFTS):
         raise UnknownArchitecture(
             f"speculative_config with method={method!r} is not modelled for vLLM "
             "before 0.31.0."
@@ -114,8 +141,8 @@ def read_block_draft(
 
 
 def _positions(config: Mapping[str, Any], target: Target, release: Release) -> int:
-    """Return the positions of the rotary table, which 0.33.0 raises to the target's."""
-    if release >= (0, 33):
+    """Return the positions of the draft's rotary table."""
+    if release.has(_RAISES_POSITIONS):
         return raised_positions(config, target)
     return Facts(config, "qwen3").integer("max_position_embeddings", default=8192)
 
@@ -148,7 +175,7 @@ def _check_xpress(
             "XPress currently requires a full-vocab draft (the refiner bias is defined "
             "over the target vocabulary)."
         )
-    if release < (0, 33):
+    if not release.has(_RUNS_XPRESS):
         raise UnknownArchitecture(
             "speculative_config.model: XPress is not modelled for vLLM before 0.33.0."
         )
@@ -174,7 +201,7 @@ def _quantised(
     if found.quantization is None:
         context = FusedContext(shape=head.shape, num_layers=head.num_layers)
         return replace(found, last_stage=(*found.last_stage, context))
-    if found.quantization != _QUANTISED or release < _FIRST_QUANTISED:
+    if found.quantization != _QUANTISED or not release.has(_RUNS_QUANTISED):
         raise UnknownArchitecture(
             f"speculative_config.model: a {found.quantization} draft for "
             f"{'dspark' if head.is_spark else 'dflash'} is not modelled; fp8 is, from "

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.config import SpeculativeConfig
@@ -43,7 +44,23 @@ _EAGLE3 = (
 )
 _LATENT = ("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM")
 _AUX_STATES = 3
-_FIRST_MODELLED = (0, 18, 0)
+_RUNS_EAGLE = Change(
+    since=(0, 18),
+    what=(
+        "vLLM runs EAGLE heads as in 0.18.0, the oldest release whose way is modelled."
+    ),
+)
+_RAISES_POSITIONS = Change(
+    since=(0, 27),
+    what=(
+        "The rotary tables of EAGLE heads have as many positions as the target's "
+        "max_model_len, if the head has fewer."
+    ),
+    source=(
+        "vLLM 0.27.0 `config/speculative.py` "
+        "_maybe_override_draft_max_position_embeddings"
+    ),
+)
 _READS_STATES = (
     *("self_attn.fused_qkv_a_proj", "self_attn.kv_a_proj_with_mqa"),
     "self_attn.q_proj",
@@ -63,7 +80,7 @@ def read_eagle(
     Raises:
         UnknownArchitecture: for a draft that is built like neither.
     """
-    if release < _FIRST_MODELLED:
+    if not release.has(_RUNS_EAGLE):
         raise UnknownArchitecture(
             f"speculative_config with method={method!r} is not modelled for vLLM "
             "before 0.18.0."
@@ -114,7 +131,7 @@ def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _positions(config: Mapping[str, Any], target: Target, release: Release) -> int:
     """Return the positions of the draft's rotary table."""
-    if release >= (0, 27):
+    if release.has(_RAISES_POSITIONS):
         return raised_positions(config, target)
     return Facts(config, "llama").integer("max_position_embeddings", default=8192)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from planner.engine.releases.change import Change, recorded
 from planner.models.architecture import ModelArchitecture
 from planner.models.families.rope import RotaryCache
 from planner.models.layers import (
@@ -24,6 +25,14 @@ from planner.models.layers import (
     TokenBuffer,
 )
 from planner.values import frozen
+
+
+def _runs(layers: str, since: str) -> Change:
+    return recorded(
+        f"vLLM runs {layers} for multi-token prediction as in {since}, the oldest "
+        "release whose way is modelled.",
+        since=since,
+    )
 
 
 @frozen
@@ -44,8 +53,8 @@ class HeadShape:
     """Parts of the target's layers that its layers lack."""
     plain: tuple[str, ...] = ()
     """Its layers that are not quantised as the target's are."""
-    first_release: tuple[int, int, int] = (0, 18, 0)
-    """The first that is modelled."""
+    since: Change = _runs("layers", "0.18.0")
+    """The release with which they are modelled first."""
     keeps_embeddings: bool = True
     """Whether a stage apart from the word embeddings holds them for the draft."""
 
@@ -158,7 +167,7 @@ _WINDOWED = HeadShape(
     around=_projected,
     once=_no_modules,
     plain=("self_attn.o_proj",),
-    first_release=(0, 21, 0),
+    since=_runs("MiMo-V2's layers", "0.21.0"),
 )
 SHAPES: Mapping[str, HeadShape] = {
     "deepseek_mtp": _NUMBERED,
@@ -178,13 +187,13 @@ SHAPES: Mapping[str, HeadShape] = {
         _NUMBERED,
         without=(Part.HYPER_CONNECTIONS,),
         tables=_choices,
-        first_release=(0, 33, 0),
+        since=_runs("GLM-5.3-Flash's layers", "0.33.0"),
     ),
     "minimax_m3_mtp": HeadShape(
         prefix="model.layers",
         is_numbered_on=False,
         around=_whole,
         once=_no_modules,
-        first_release=(0, 33, 0),
+        since=_runs("MiniMax-M3's layers", "0.33.0"),
     ),
 }

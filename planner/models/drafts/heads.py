@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.head_shapes import SHAPES, HeadShape
@@ -32,6 +33,27 @@ from planner.models.quantization import quantised
 _PLAIN_FP4 = "modelopt_fp4"
 """The quantisation method that leaves the projection unquantised."""
 
+_LEAVES_QWEN_PLAIN = Change(
+    since=(0, 20),
+    what=(
+        "The projection before Qwen3.5's layers for multi-token prediction is not "
+        "quantised to NVFP4 by ModelOpt's method."
+    ),
+)
+_LEAVES_PLAIN = Change(
+    since=(0, 22),
+    what=(
+        "The projection before layers for multi-token prediction, other than "
+        "Qwen3.5's, is not quantised to NVFP4 by ModelOpt's method."
+    ),
+)
+_RUNS_SPARSE = Change(
+    since=(0, 30),
+    what=(
+        "vLLM runs the layers for multi-token prediction of models with sparse latent "
+        "attention as in 0.30.0, the oldest release whose way is modelled."
+    ),
+)
 _ONE_HEAD = ("mimo_v2_mtp",)
 _ONE_BY_DEFAULT = ("longcat_flash_mtp",)
 
@@ -68,13 +90,13 @@ def read_heads(
     shape = SHAPES.get(kind)
     if shape is None:
         raise not_modelled(kind, "layers of this family are not")
-    if release < shape.first_release:
-        first = ".".join(map(str, shape.first_release))
+    if not release.has(shape.since):
+        first = ".".join(map(str, shape.since.since))
         raise UnknownArchitecture(
             f"speculative_config with layers for multi-token prediction ({kind}) is "
             f"not modelled for vLLM before {first}."
         )
-    if files.config.get("index_topk") is not None and release < (0, 30):
+    if files.config.get("index_topk") is not None and not release.has(_RUNS_SPARSE):
         raise UnknownArchitecture(
             "speculative_config with a model of sparse latent attention (index_topk) "
             "is not modelled for vLLM before 0.30.0."
@@ -89,9 +111,8 @@ def read_heads(
         model = _read(files, lengthened(kind, files.config, count))
     draft = _built(shape, model, files, count, has_plain_fc=False)
     found = quantised(draft, files, requested_quantization)
-    has_plain_fc = found.quantization == _PLAIN_FP4 and (
-        release >= (0, 20) if kind == "qwen3_5_mtp" else release >= (0, 22)
-    )
+    leaves_plain = _LEAVES_QWEN_PLAIN if kind == "qwen3_5_mtp" else _LEAVES_PLAIN
+    has_plain_fc = found.quantization == _PLAIN_FP4 and release.has(leaves_plain)
     if has_plain_fc:
         draft = _built(shape, model, files, count, has_plain_fc=True)
         found = quantised(draft, files, requested_quantization)

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.errors import Refused, UnknownArchitecture
-from planner.models.drafts.config import MTP_METHODS, SpeculativeConfig
+from planner.models.drafts.config import HEADS_ALONE, MTP_METHODS, SpeculativeConfig
 from planner.models.files import ModelFiles
 
 _SPECULATORS_OWN = "speculators_model_type"
 _EXPLICIT = ("eagle", "eagle3", "dflash", "dspark")
-HEADS_ALONE = ("medusa", "mlp_speculator")
 _NOT_MODELLED = ("ngram_gpu", "extract_hidden_states", "custom_class")
 _SPECULATORS = {
     "eagle3": "eagle3",

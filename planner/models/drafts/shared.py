@@ -16,6 +16,7 @@ from typing import Any
 
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import Refused
 from planner.models.architecture import ModelArchitecture
 from planner.models.drafts.config import SpeculativeConfig
@@ -26,8 +27,21 @@ from planner.values import frozen
 
 _CACHE_ONLY = ("default", "linear", "llama3", "ntk", "proportional")
 
-_CHECKS_STAGES_SINCE = (0, 30, 0)
-"""A head on a later stage than the embeddings needs word embeddings of its own."""
+_CHECKS_STAGES = Change(
+    since=(0, 30),
+    what=(
+        "An EAGLE head on a later pipeline stage than the target's word embeddings "
+        "needs word embeddings of its own."
+    ),
+)
+_LIMITS_REQUESTS = Change(
+    since=(0, 33),
+    what=(
+        "A draft for shorter requests than its target lowers max_model_len on the "
+        "second model runner. Before, it guessed nothing for longer requests."
+    ),
+    source="vLLM 0.33.0 `config/vllm.py` _limit_max_model_len_to_draft",
+)
 _HEAD_CLASSES = {"eagle": "EagleLlamaForCausalLM", "eagle3": "Eagle3LlamaForCausalLM"}
 _PASSING_STATES_ON = (
     "Llama",
@@ -108,14 +122,10 @@ def longest_request(
 ) -> int | None:
     """Return the tokens to which a draft limits each request; None: it does not.
 
-    A draft for shorter requests than its target lowers max_model_len, since 0.33.0 and
-    on the second runner; before, it guesses nothing for longer ones.
-
     Raises:
         Refused: for a length that draft or target do not allow, in vLLM's words.
 
-    Source: vLLM 0.33.0 `config/vllm.py` _limit_max_model_len_to_draft,
-    `config/speculative.py` _maybe_override_draft_max_model_len.
+    Source: vLLM 0.33.0 `config/speculative.py` _maybe_override_draft_max_model_len.
     """
     longest = int(min(derived_max_model_len(draft, release), 1 << 40))
     own = requested.max_model_len
@@ -130,7 +140,7 @@ def longest_request(
             f"target_max_model_len={length}"
         )
     kept = min(longest, own or longest)
-    return kept if kept < length and release >= (0, 33) else None
+    return kept if kept < length and release.has(_LIMITS_REQUESTS) else None
 
 
 def shortened(longest: int | None, length: int) -> tuple[str, ...]:
@@ -151,7 +161,7 @@ def stage_notes(
     Raises:
         Refused: where the head's checkpoint has no word embeddings, in vLLM's words.
     """
-    if layout.pipeline_parallel_size == 1 or layout.release < _CHECKS_STAGES_SINCE:
+    if layout.pipeline_parallel_size == 1 or not layout.release.has(_CHECKS_STAGES):
         return ()
     has_words = names_tensor(files, "embed_tokens")
     if has_words is False:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
 from planner.models.drafts.shared import Target, shares_rope
@@ -27,13 +28,34 @@ from planner.models.files import ModelFiles
 from planner.models.layers import Module, Part, Replicated
 from planner.models.quantization import quantised
 
-_FIRST_MODELLED = (0, 18, 0)
-_FIRST_QUANTISED = (0, 20, 0)
+_RUNS_DRAFT_MODELS = Change(
+    since=(0, 18),
+    what=(
+        "vLLM runs draft models as in 0.18.0, the oldest release whose way is modelled."
+    ),
+)
+_RUNS_QUANTISED = Change(
+    since=(0, 20),
+    what=(
+        "vLLM holds quantised draft models as in 0.20.0, the oldest release whose way "
+        "is modelled."
+    ),
+)
+_RUNS_MEDUSA = Change(
+    since=(0, 18),
+    what=(
+        "vLLM runs Medusa's heads as in 0.18.0, the oldest release whose way is "
+        "modelled."
+    ),
+)
 _PREFIX = "draft_model"
 _QUANTISATION = ("quantization_config", "compression_config")
 
-_ALIGNS_VOCABULARY_SINCE = (0, 25, 0)
-"""Medusa takes the vocabulary of its target where the method is named."""
+_ALIGNS_VOCABULARY = Change(
+    since=(0, 25),
+    what="Medusa takes the vocabulary of its target where method is medusa.",
+    source="vLLM 0.32.0 `config/speculative.py` SpeculativeConfig.__post_init__",
+)
 _MEDUSA_DEFAULTS = {
     "hidden_size": 4096,
     "vocab_size": 32001,
@@ -56,7 +78,7 @@ def read_draft(
         Refused: for a draft of another vocabulary, in vLLM's words.
         UnknownArchitecture: for a draft whose memory is not modelled.
     """
-    if release < _FIRST_MODELLED:
+    if not release.has(_RUNS_DRAFT_MODELS):
         raise UnknownArchitecture(
             "speculative_config with a draft model is not modelled for vLLM before "
             "0.18.0."
@@ -70,7 +92,7 @@ def read_draft(
             "can cause out-of-bounds errors during speculative decoding."
         )
     why = None
-    if draft.quantization is not None and release < _FIRST_QUANTISED:
+    if draft.quantization is not None and not release.has(_RUNS_QUANTISED):
         why = "it is quantised, which before vLLM 0.20.0"
     elif draft.towers or draft.state_layers or draft.has_latent_attention:
         why = "it has encoders, states or latent attention, and what they add"
@@ -94,7 +116,7 @@ def read_medusa(
         UnknownArchitecture: before 0.18.0, or for another width or vocabulary than
             the target's.
     """
-    if release < _FIRST_MODELLED:
+    if not release.has(_RUNS_MEDUSA):
         raise UnknownArchitecture(
             "speculative_config with method='medusa' is not modelled for vLLM before "
             "0.18.0."
@@ -104,7 +126,7 @@ def read_medusa(
     size, model = facts.integer("hidden_size"), target.model
     words = facts.integer("vocab_size")
     kept = facts.optional_integer("truncated_vocab_size") or words
-    if words != model.vocab_size and is_named and release >= _ALIGNS_VOCABULARY_SINCE:
+    if words != model.vocab_size and is_named and release.has(_ALIGNS_VOCABULARY):
         words = kept = model.vocab_size
     if size != model.hidden_size or words != model.vocab_size:
         raise UnknownArchitecture(

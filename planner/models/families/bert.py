@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import (
     Body,
@@ -82,11 +83,14 @@ def read_bert(
     )
 
 
-_DIVIDES_ROBERTAS_POSITIONS_SINCE = (0, 25)
-"""RoBERTa's embeddings of positions and types are cut by rows, as BERT's always were.
-
-Source: vLLM 0.25.0 `models/roberta.py` RobertaEmbedding.
-"""
+_DIVIDES_ROBERTAS_POSITIONS = Change(
+    since=(0, 25),
+    what=(
+        "RoBERTa's embeddings of positions and types are cut by rows, as BERT's always "
+        "were."
+    ),
+    source="vLLM 0.25.0 `models/roberta.py` RobertaEmbedding",
+)
 
 
 @frozen
@@ -100,7 +104,7 @@ class RobertaEmbedding:
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return the weight on a rank."""
-        if layout.release < _DIVIDES_ROBERTAS_POSITIONS_SINCE:
+        if not layout.release.has(_DIVIDES_ROBERTAS_POSITIONS):
             return (Tensor(self.num_embeddings * self.embedding_dim),)
         cut = VocabParallelEmbedding(
             name=self.name,

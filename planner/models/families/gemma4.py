@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.shared import HAS_QUERY_PROJECTIONS
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
 from planner.models.experts import FusedMoE
@@ -195,7 +196,7 @@ class QueryProjection:
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return weight and bias on a rank, of older releases also the norms."""
         held, size = self.as_linear(layout).tensors(layout), self.shape.head_size
-        has_norms = not layout.release.has_query_projections
+        has_norms = not layout.release.has(HAS_QUERY_PROJECTIONS)
         return (*held, *((Tensor(size),) * 2 if has_norms else ()))
 
     def as_linear(
@@ -203,7 +204,7 @@ class QueryProjection:
     ) -> ColumnParallelLinear | QKVParallelLinear:
         """Return vLLM's layer."""
         shape = self.shape
-        if layout.release.has_query_projections:
+        if layout.release.has(HAS_QUERY_PROJECTIONS):
             return ColumnParallelLinear(
                 name=self.name,
                 part=self.part,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.engine.layout import ParallelLayout, divide
+from planner.engine.releases.change import Change
 from planner.models.caches import IndexerCacheLayer, MLALayer
 from planner.models.families.decoder import attention_scales
 from planner.models.families.facts import Facts
@@ -20,12 +21,14 @@ from planner.values import frozen
 
 _INDEXER_BLOCK = 128
 """Elements of an index key that share a float32 scale."""
-_FLOAT32_ROPE_SINCE = (0, 14)
-"""FlashInfer may rotate DeepSeek's stretched positions, in float32.
-
-Source: vLLM 0.14.0 `layers/rotary_embedding/deepseek_scaling_rope.py`
-(use_flashinfer).
-"""
+_FLOAT32_ROPE = Change(
+    since=(0, 14),
+    what="FlashInfer may rotate DeepSeek's stretched positions, in float32.",
+    source=(
+        "vLLM 0.14.0 `layers/rotary_embedding/deepseek_scaling_rope.py` "
+        "(use_flashinfer)"
+    ),
+)
 
 
 @frozen
@@ -272,7 +275,7 @@ class StretchedRotaryCache:
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return the tables."""
-        is_flashinfer = layout.release >= _FLOAT32_ROPE_SINCE and layout.enforce_eager
+        is_flashinfer = layout.release.has(_FLOAT32_ROPE) and layout.enforce_eager
         dtype = "float32" if is_flashinfer else None
         return (Tensor(self.rows * self.columns, dtype),) * self.count
 

@@ -330,44 +330,6 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }
 """Modules with readers of their own, and the names in the table `READERS` of each."""
 
-BUILT_OTHERWISE_BEFORE: dict[str, tuple[tuple[int, int], ...]] = {
-    "ArceeForCausalLM": ((0, 32),),
-    "CwmForCausalLM": ((0, 32),),
-    "FlexOlmoForCausalLM": ((0, 29),),
-    "GPTBigCodeForCausalLM": ((0, 25), (0, 27)),
-    "GPTNeoXForCausalLM": ((0, 32),),
-    "Glm4vForConditionalGeneration": ((0, 33),),
-    "GlmForCausalLM": ((0, 32),),
-    "GlmMoeDsaForCausalLM": ((0, 25), (0, 26)),
-    "HunYuanDenseV1ForCausalLM": ((0, 29),),
-    "HunYuanMoEV1ForCausalLM": ((0, 29),),
-    "Jais2ForCausalLM": ((0, 32),),
-    "MellumForCausalLM": ((0, 32),),
-    "Ministral3ForCausalLM": ((0, 20),),
-    "ModernBertModel": ((0, 29),),
-    "ColBERTModernBertModel": ((0, 29),),
-    "ModernBertForTokenClassification": ((0, 29),),
-    "ModernBertForSequenceClassification": ((0, 29),),
-    "Olmo2ForCausalLM": ((0, 26),),
-    "Olmo3ForCausalLM": ((0, 25), (0, 26), (0, 29)),
-    "OlmoForCausalLM": ((0, 26),),
-    "PhiForCausalLM": ((0, 32),),
-    "SeedOssForCausalLM": ((0, 32),),
-    "Starcoder2ForCausalLM": ((0, 25),),
-}
-"""Releases before which a class was built otherwise, oldest first; `older` reads them.
-
-Most are classes that vLLM had itself and left to Transformers later. Its backend for
-them divides GPT-BigCode's attention since 0.27. ModernBERT's MLP is divided in full
-since 0.29, and GLM-5's routers are in float32 in 0.25. Ministral 3 is the other way
-round: `SERVED_BY_TRANSFORMERS`. OLMo 3 and GLM-4.1V follow what Transformers made of
-their configs: 5.13 when 0.25 came, 5.20 when 0.33 did.
-
-Source: vLLM 0.24.0 to 0.32.0 `models/registry.py` _TEXT_GENERATION_MODELS and, from
-that release on, _TRANSFORMERS_SUPPORTED_MODELS; 0.27.0
-`models/transformers/fusers/packed_qkv.py`; 0.25.0 and 0.26.0 `models/deepseek_v2.py`.
-"""
-
 SERVED_BY_TRANSFORMERS = ("Ministral3ForCausalLM",)
 """Architectures that releases before vLLM's own class leave to Transformers.
 

@@ -3,7 +3,7 @@
 Most of these are classes that vLLM had itself before it left their models to
 Transformers: they keep a table of cosines, have an LM head of their own making and, in
 many cases, build embeddings and head on every pipeline stage.
-`names.BUILT_OTHERWISE_BEFORE` says which releases have them.
+`registry.BUILT_OTHERWISE` says which releases have them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from planner.models.families.layered import (
     typed_ropes,
 )
 from planner.models.families.moe import read_olmoe
-from planner.models.families.names import BUILT_OTHERWISE_BEFORE
+from planner.models.families.registry import BUILT_OTHERWISE
 from planner.models.families.rope import rope_cache
 from planner.models.families.styles import LLAMA, STYLES, Style
 from planner.models.layers import Module, Part, ReplicatedLinear
@@ -351,13 +351,13 @@ _READERS: dict[str, Callable[[Facts, Label], ModelArchitecture]] = {
 }
 _ENCODERS: dict[str, Any] = {**rotary_bert.READERS}
 _MODERNBERT = tuple(name for name in _ENCODERS if "ModernBert" in name)
-OLDER = {
+OLDER: dict[tuple[str, tuple[int, ...] | None], Callable[..., ModelArchitecture]] = {
     **{
         (name, (0, 29)): partial(_ENCODERS[name], is_divided=False)
         for name in _MODERNBERT
     },
     **{
-        (name, BUILT_OTHERWISE_BEFORE[name][0]): reader
+        (name, BUILT_OTHERWISE[name][0].until): reader
         for name, reader in _READERS.items()
     },
     ("GPTBigCodeForCausalLM", (0, 27)): partial(read_gpt_bigcode, is_divided=False),

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 
-from planner.engine.releases import NEWEST
-from planner.engine.releases.facts import ReleaseNumber
-from planner.errors import PlannerError, RefusedSince, UnknownArchitecture
+from planner.engine.releases import NEWEST, Release
+from planner.engine.releases.change import RefusedSince, recorded
+from planner.errors import PlannerError, UnknownArchitecture
 from planner.late import late
 from planner.models.architecture import ModelArchitecture
 from planner.models.families import registry
@@ -37,8 +37,8 @@ def supported_architectures() -> tuple[str, ...]:
     return tuple(sorted(readers()))
 
 
-def built_otherwise(files: ModelFiles, release: ReleaseNumber) -> Before | None:
-    """Return the release before which a model was built as `release` does; None: now.
+def built_otherwise(files: ModelFiles, release: Release) -> Before | None:
+    """Return the change until which a model was built as by `release`; None: now.
 
     Rules that a layer follows by itself (`ParallelLayout.release`) do not count.
     """
@@ -77,7 +77,11 @@ def read(
             f"Model architecture {architecture} was supported in vLLM until "
             f"v{last}, and is not supported anymore. Please use an older version of "
             "vLLM if you want to use this model architecture.",
-            since=(major, minor, patch + 1),
+            since=recorded(
+                f"The class of {architecture} is gone.",
+                since=f"{major}.{minor}.{patch + 1}",
+                source="vLLM 0.33.0 `models/registry.py` _PREVIOUSLY_SUPPORTED_MODELS",
+            ),
         )
     base = architecture
     if architecture not in readers() and architecture not in vllm_architectures():

@@ -19,8 +19,8 @@ from typing import Any
 
 from planner.data import DATA
 from planner.engine.layout import ParallelLayout
-from planner.engine.releases import number_of
-from planner.engine.releases.facts import ReleaseNumber
+from planner.engine.releases import Release
+from planner.engine.releases.change import recorded
 from planner.errors import Refused, UnknownArchitecture
 from planner.late import late
 from planner.models.architecture import ModelArchitecture
@@ -175,7 +175,7 @@ def check_model_type(config: Mapping[str, Any]) -> None:
     raise _unknown_type(model_type)
 
 
-def check_model_type_then(config: Mapping[str, Any], release: ReleaseNumber) -> None:
+def check_model_type_then(config: Mapping[str, Any], release: Release) -> None:
     """Refuse a model type that was unknown when a release came.
 
     Raises:
@@ -186,7 +186,14 @@ def check_model_type_then(config: Mapping[str, Any], release: ReleaseNumber) -> 
     if not isinstance(model_type, str) or _has_code(config, "AutoConfig"):
         return
     first = _type_history().get(model_type)
-    if first is not None and release < number_of(first):
+    if first is None:
+        return
+    known = recorded(
+        f"The newest Transformers of the release's day knows {model_type}.",
+        since=first,
+        source="planner/data/model_type_history.json",
+    )
+    if not release.has(known):
         raise _unknown_type(model_type)
 
 

@@ -19,13 +19,15 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 
-from planner.engine.releases.facts import ReleaseNumber
+from planner.engine.releases import Release
+from planner.engine.releases.change import Change, recorded
 from planner.models.architecture import ModelArchitecture
 from planner.models.families import llama
-from planner.models.families.names import BUILT_OTHERWISE_BEFORE, FAMILIES
+from planner.models.families.names import FAMILIES
 
 Reader = Callable[..., ModelArchitecture]
-Before = tuple[int, int]
+Before = Change
+"""What holds up to a release, from which on a class is built otherwise."""
 
 _DECODERS: dict[str, tuple[str, ...]] = {
     "Llama": (
@@ -79,6 +81,84 @@ _DECODERS: dict[str, tuple[str, ...]] = {
 }
 """Decoders like Llama: style in `styles.STYLES`, and the names that are read by it."""
 
+_OWN = {
+    f"{name}ForCausalLM": recorded(
+        f"{name}ForCausalLM is a class of vLLM's own, not left to Transformers.",
+        until=until,
+        source=(
+            "vLLM 0.24.0 to 0.32.0 `models/registry.py` _TEXT_GENERATION_MODELS, later "
+            "_TRANSFORMERS_SUPPORTED_MODELS"
+        ),
+    )
+    for until, names in (
+        ("0.25", "GPTBigCode Starcoder2"),
+        ("0.26", "Olmo Olmo2"),
+        ("0.29", "FlexOlmo HunYuanDenseV1 HunYuanMoEV1 Olmo3"),
+        ("0.32", "Arcee Cwm GPTNeoX Glm Jais2 Mellum Phi SeedOss"),
+    )
+    for name in names.split()
+}
+"""Classes that vLLM had and then left to Transformers."""
+_MODERNBERT = Change(
+    until=(0, 29),
+    what="Every rank holds the first layer of ModernBERT's MLPs in full.",
+    source="vLLM 0.28.0 `models/modernbert.py` ModernBertMLP (Wi)",
+)
+BUILT_OTHERWISE: dict[str, tuple[Change, ...]] = {
+    **{name: (change,) for name, change in _OWN.items()},
+    "GPTBigCodeForCausalLM": (
+        _OWN["GPTBigCodeForCausalLM"],
+        Change(
+            until=(0, 27),
+            what="Every rank holds GPT-BigCode's attention in full.",
+            source="vLLM 0.27.0 `models/transformers/fusers/packed_qkv.py`",
+        ),
+    ),
+    "Glm4vForConditionalGeneration": (
+        Change(
+            until=(0, 33),
+            what="The language model of GLM-4.1V reads its values in a flat config.",
+            source="Transformers before 5.20, Glm4vConfig",
+        ),
+    ),
+    "GlmMoeDsaForCausalLM": (
+        Change(
+            until=(0, 25),
+            what="GLM-5's routers have the model's dtype, as from 0.26.0 on.",
+            source="vLLM 0.25.0 and 0.26.0 `models/deepseek_v2.py`",
+        ),
+        Change(
+            until=(0, 26),
+            what="GLM-5's routers are in float32.",
+            source="vLLM 0.25.0 and 0.26.0 `models/deepseek_v2.py`",
+        ),
+    ),
+    "Ministral3ForCausalLM": (
+        Change(
+            until=(0, 20),
+            what="Ministral3ForCausalLM is left to Transformers.",
+            source="vLLM 0.19.1 `models/registry.py` _try_resolve_transformers",
+        ),
+    ),
+    "ModernBertModel": (_MODERNBERT,),
+    "ColBERTModernBertModel": (_MODERNBERT,),
+    "ModernBertForTokenClassification": (_MODERNBERT,),
+    "ModernBertForSequenceClassification": (_MODERNBERT,),
+    "Olmo3ForCausalLM": (
+        Change(
+            until=(0, 25),
+            what="Transformers keeps OLMo 3's rope_theta where vLLM looks for it.",
+            source="Transformers before 5.13, Olmo3Config",
+        ),
+        Change(
+            until=(0, 26),
+            what="OLMo 3 does not start with Transformers 5.13 and later.",
+            source="vLLM 0.25.1 `models/olmo2.py` Olmo2Attention",
+        ),
+        _OWN["Olmo3ForCausalLM"],
+    ),
+}
+"""Changes up to which a class was built otherwise, oldest first; `older` has how."""
 
 _STYLE_OF = {name: style for style, names in _DECODERS.items() for name in names}
 _FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names}
@@ -95,7 +175,7 @@ class Readers(Mapping[str, Reader]):
         """Return the reader of a name."""
         if self._before is not None:
             forms = import_module("planner.models.families.older")
-            older: Reader = forms.OLDER[name, self._before]
+            older: Reader = forms.OLDER[name, self._before.until]
             return older
         if name in _STYLE_OF:
             return partial(llama.read, style=llama.STYLES[_STYLE_OF[name]])
@@ -124,10 +204,10 @@ def readers(before: Before | None = None) -> Mapping[str, Reader]:
     return Readers(before)
 
 
-def built_otherwise(architecture: str, release: ReleaseNumber) -> Before | None:
-    """Return the release before which a class was built as `release` does.
+def built_otherwise(architecture: str, release: Release) -> Before | None:
+    """Return the change until which a class was built as `release` does.
 
     None: it is built as in the newest.
     """
-    changes = BUILT_OTHERWISE_BEFORE.get(architecture, ())
-    return next((first for first in changes if release < first), None)
+    forms = BUILT_OTHERWISE.get(architecture, ())
+    return next((one for one in forms if release.has(one)), None)

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import RopeParameters
 from planner.models.families.facts import Facts
@@ -16,13 +17,14 @@ from planner.values import frozen
 
 _ORIGINAL_LENGTH = "original_max_position_embeddings"
 _ROWS_ARE_MAX_POSITION = ("default", "llama3", "ntk", "dynamic", "mllama4")
-_CHOOSES_MROPE_ROWS_SINCE = (0, 32)
-"""A model says how far its tables of image positions reach.
-
-Before, all of them held four times the positions of the text.
-
-Source: vLLM 0.32.0 `layers/rotary_embedding/mrope.py` (positions_factor).
-"""
+_CHOOSES_MROPE_ROWS = Change(
+    since=(0, 32),
+    what=(
+        "A model says how far its tables of image positions reach. Before, all of them "
+        "held four times the positions of the text."
+    ),
+    source="vLLM 0.32.0 `layers/rotary_embedding/mrope.py` (positions_factor)",
+)
 
 
 def rope_dict(facts: Facts) -> Mapping[str, Any]:
@@ -166,7 +168,7 @@ class RotaryCache:
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return the table."""
-        chosen = layout.release >= _CHOOSES_MROPE_ROWS_SINCE
+        chosen = layout.release.has(_CHOOSES_MROPE_ROWS)
         rows = self.rows if chosen else self.rows_of_images
         if self.ends_with_length and layout.max_model_len:
             rows = min(rows, layout.max_model_len)

@@ -23,8 +23,8 @@ from planner.models.families.towers.audio import (
     convolutions,
     qwen2_audio_tower,
 )
-from planner.models.families.towers.items import kimi_audio_items
 from planner.models.families.towers.qformer import qformer
+from planner.models.families.towers.sounds import kimi_audio_items
 from planner.models.families.whisper import OneStage, encoder_modules
 from planner.models.layers import Module
 

@@ -14,7 +14,7 @@ from planner.models.families.assembly import Body, Label, Skeleton, assemble
 from planner.models.families.decoder import attention_scales, learned_positions
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import joined, nested
-from planner.models.families.towers import blocks, items
+from planner.models.families.towers import blocks, sounds
 from planner.models.families.towers.audio import AUDIO, convolutions
 from planner.models.families.towers.facts import Items, if_known
 from planner.models.layers import (
@@ -112,7 +112,7 @@ def _encoder(facts: Facts) -> Tower:
     return Tower(
         modalities=AUDIO,
         modules=encoder_modules(facts, "model.encoder"),
-        items=items.whisper_items(facts),
+        items=sounds.whisper_items(facts),
         forward=block_pass(
             facts.integer("d_model"), facts.integer("encoder_ffn_dim"), beside=3
         ),

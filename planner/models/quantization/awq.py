@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts.wna16 import AWQExperts
 from planner.models.quantization.interface import (
@@ -32,12 +33,17 @@ from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Te
 from planner.values import frozen
 
 _BITS = 4
-_CHOOSES_A_KERNEL_SINCE = (0, 19)
-"""Machete serves layers on Hopper; before, Marlin did wherever they fill its tiles.
-
-Source: vLLM 0.18.1 and 0.19.0 `layers/quantization/awq_marlin.py`
-AWQMarlinConfig.get_quant_method, AWQMarlinLinearMethod.
-"""
+_CHOOSES_A_KERNEL = Change(
+    since=(0, 19),
+    what=(
+        "Machete serves AWQ layers on Hopper. Before, Marlin did wherever they fill "
+        "its tiles."
+    ),
+    source=(
+        "vLLM 0.18.1 and 0.19.0 `layers/quantization/awq_marlin.py` "
+        "AWQMarlinConfig.get_quant_method, AWQMarlinLinearMethod"
+    ),
+)
 
 
 @frozen
@@ -65,7 +71,7 @@ class AWQLinear:
         is_whole = size in (-1, on_rank.input_size) or columns % size == 0
         if not self.uses_marlin or not (is_whole or size >= on_rank.input_size):
             return self._unpacked(on_rank)
-        if layout.release < _CHOOSES_A_KERNEL_SINCE:
+        if not layout.release.has(_CHOOSES_A_KERNEL):
             if not fills_marlin(on_rank):
                 return self._unpacked(on_rank)
             return repacked_by_marlin(self.packing, on_rank)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.shared import KEEPS_GPTQ_WORKSPACE
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts.serving import served, w13_rows
 from planner.models.quantization.interface import (
@@ -172,7 +173,7 @@ class BitsAndBytesExperts:
         return served(
             on_rank,
             ExpertsKernel.TRITON,
-            keeps_workspace=layout.release.keeps_gptq_workspace,
+            keeps_workspace=layout.release.has(KEEPS_GPTQ_WORKSPACE),
         )
 
 

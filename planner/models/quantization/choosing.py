@@ -15,7 +15,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import Refused, RefusedSince
+from planner.engine.releases.change import Change, RefusedSince, recorded
+from planner.errors import Refused
 from planner.late import late
 from planner.models.architecture import LayerKind, ModelArchitecture, QuantizationLimits
 from planner.models.experts import FusedMoE
@@ -73,24 +74,31 @@ KNOWN = (
 )
 """In vLLM's order, which its refusal shows."""
 
-PLUGINS: Mapping[str, tuple[str, tuple[int, int]]] = {
-    "bitsandbytes": ("vllm-bnb-plugin", (0, 28)),
-    "gguf": ("vllm-gguf-plugin", (0, 24)),
+_LIST = "vLLM 0.14.1 to 0.28.0 `layers/quantization/__init__.py` QuantizationMethods"
+PLUGINS: Mapping[str, tuple[str, Change]] = {
+    name: (
+        package,
+        recorded(f"Quantisation by {name} needs {package}.", since=since, source=_LIST),
+    )
+    for name, package, since in (
+        ("bitsandbytes", "vllm-bnb-plugin", "0.28"),
+        ("gguf", "vllm-gguf-plugin", "0.24"),
+    )
 }
-"""Methods that vLLM held itself before a release, and the packages that hold them now.
+"""Methods that vLLM held itself, the packages that hold them now, and since when.
 
-Source: vLLM 0.27.1 and 0.28.0, 0.23.0 and 0.24.0 `layers/quantization/__init__.py`
-QuantizationMethods; the packages' entry points `vllm.general_plugins`.
+Source: also the packages' entry points `vllm.general_plugins`.
 """
 
-GONE: Mapping[str, tuple[int, int, int]] = {
-    **dict.fromkeys(("deepspeedfp", "hqq", "rtn"), (0, 15, 0)),
-    **dict.fromkeys(("bitblas", "gptq_bitblas", "gptq_marlin_24"), (0, 16, 0)),
+GONE: Mapping[str, Change] = {
+    name: recorded(f"Quantisation by {name} is unknown.", since=since, source=_LIST)
+    for since, names in (
+        ("0.15", ("deepspeedfp", "hqq", "rtn")),
+        ("0.16", ("bitblas", "gptq_bitblas", "gptq_marlin_24")),
+    )
+    for name in names
 }
-"""Methods of older releases for NVIDIA GPUs, and the first that does not know them.
-
-Source: vLLM 0.14.1, 0.15.0 and 0.16.0 `layers/quantization/__init__.py`.
-"""
+"""Methods of older releases for NVIDIA GPUs, and since when they are unknown."""
 
 _MODELOPT_ALGORITHMS = {
     "FP8": "modelopt",
@@ -148,7 +156,7 @@ def quantised(
         config = method.read(given or {}, context)
         changed = _applied(model, config, files)
     except Refused as refusal:
-        since = refusal.since if isinstance(refusal, RefusedSince) else (0, 0, 0)
+        since = refusal.since if isinstance(refusal, RefusedSince) else None
         limits = replace(limits, refusal=str(refusal), refused_since=since)
         return replace(model, quantization=name, quantization_limits=limits)
     later = config.refused_later

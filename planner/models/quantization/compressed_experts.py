@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 `compressed_tensors_moe/compressed_tensors_moe.py` get_moe_m
 from __future__ import annotations
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.compressed_args import Scheme
 from planner.models.quantization.experts.fp8 import (
@@ -27,12 +28,18 @@ from planner.values import frozen
 
 USUAL_NAMES = ("gate_proj", "up_proj", "down_proj")
 """By which older releases look for the scheme of every model's experts."""
-_LOOKS_FOR_OWN_NAMES_SINCE = (0, 32)
-"""vLLM looks for the scheme of experts by the names that the checkpoint gives them.
-
-Source: vLLM 0.32.0 `compressed_tensors_moe/compressed_tensors_moe.py` get_moe_method;
-0.31.0 the same, which looks for gate_proj, up_proj and down_proj.
-"""
+_LOOKS_FOR_OWN_NAMES = Change(
+    since=(0, 32),
+    what=(
+        "vLLM looks for the scheme of experts by the names that the checkpoint gives "
+        "them."
+    ),
+    source=(
+        "vLLM 0.32.0 `compressed_tensors_moe/compressed_tensors_moe.py` "
+        "get_moe_method; 0.31.0 the same, which looks for gate_proj, up_proj and "
+        "down_proj"
+    ),
+)
 
 
 @frozen
@@ -55,7 +62,7 @@ class UsuallyNamedExperts:
         Raises:
             Refused: for a release that does not.
         """
-        if layout.release >= _LOOKS_FOR_OWN_NAMES_SINCE:
+        if layout.release.has(_LOOKS_FOR_OWN_NAMES):
             raise Refused(
                 "compressed-tensors: no target of config_groups names the routed "
                 f"experts' layers {', '.join(self.names)}, by which vLLM looks for "

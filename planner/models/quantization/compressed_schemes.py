@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
 from planner.errors import Refused
 from planner.models.quantization import fp8_kernels
 from planner.models.quantization.fp8 import check_block_shape
@@ -28,16 +29,21 @@ _SHAPE = Tensor(2, "int64")
 _FP8_GROUP = 128
 _PACKED_SCALES = 8
 """Copies of each FP8 scale that the W4A8 kernel reads side by side."""
-_UNPACKS_FP8_WITH_HUMMING_SINCE = (0, 25)
-"""Humming serves FP8 weights with 16-bit activations, not Marlin.
-
-Source: vLLM 0.25.0 `kernels/linear/__init__.py` _POSSIBLE_WFP8A16_KERNELS.
-"""
-_NAMES_SPLIT_GROUPS_SINCE = (0, 25)
-"""Ranks that cut through groups are refused in words, and before a kernel is chosen.
-
-Source: vLLM 0.24.0 and 0.25.0 `schemes/compressed_tensors_wNa16.py` create_weights.
-"""
+_UNPACKS_FP8_WITH_HUMMING = Change(
+    since=(0, 25),
+    what="Humming serves FP8 weights with 16-bit activations, not Marlin.",
+    source="vLLM 0.25.0 `kernels/linear/__init__.py` _POSSIBLE_WFP8A16_KERNELS",
+)
+_NAMES_SPLIT_GROUPS = Change(
+    since=(0, 25),
+    what=(
+        "Ranks that cut through groups of compressed-tensors' packed weights are "
+        "refused before a kernel is chosen, with a message of their own."
+    ),
+    source=(
+        "vLLM 0.24.0 and 0.25.0 `schemes/compressed_tensors_wNa16.py` create_weights"
+    ),
+)
 
 
 def check_capability(layout: ParallelLayout, least: int) -> None:
@@ -106,7 +112,7 @@ class PackedLinear:
             Refused: in vLLM's words, where the ranks cut through a group.
         """
         check_capability(layout, SM75)
-        names_group = layout.release >= _NAMES_SPLIT_GROUPS_SINCE
+        names_group = layout.release.has(_NAMES_SPLIT_GROUPS)
         if self.packing.group_size != -1 and names_group:
             check_groups(on_rank, self.packing.group_size, self.layer)
         kernel = choose(self.packing, on_rank, layout)
@@ -169,7 +175,7 @@ def _unpacked_fp8(
     Humming has scales by row, or by block as published; Marlin, which older releases
     take, has them by row.
     """
-    if layout.release < _UNPACKS_FP8_WITH_HUMMING_SINCE:
+    if not layout.release.has(_UNPACKS_FP8_WITH_HUMMING):
         group_size = fp8_kernels.BLOCK if is_block else -1
         return fp8_kernels.marlin_tensors(on_rank, group_size=group_size)
     packing = Packing(num_bits=8, group_size=-1)

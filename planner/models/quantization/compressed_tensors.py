@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from planner.errors import Refused, RefusedSince, UnknownArchitecture
+from planner.engine.releases.change import Change, RefusedSince
+from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.compressed_args import Args, Scheme, read_args
 from planner.models.quantization.compressed_experts import (
     USUAL_NAMES,
@@ -37,6 +38,13 @@ from planner.models.quantization.padding import Packing
 from planner.models.tensors import ExpertsMethod, LinearMethod
 from planner.values import frozen
 
+_REFUSES_ORDER = Change(
+    since=(0, 30),
+    what=(
+        "Weights of compressed-tensors in the order of activations (actorder group or "
+        "dynamic) are refused."
+    ),
+)
 _PACKED = "pack-quantized"
 _WIDTHS = range(2, 9)
 
@@ -182,7 +190,7 @@ def _read_group(group: Mapping[str, Any], whole: str | None) -> Scheme:
             "Compressed-tensors group/dynamic activation ordering "
             f"(actorder={order!r}) is no longer supported. Use a checkpoint with "
             "static/weight activation ordering or without activation ordering.",
-            since=(0, 30, 0),
+            since=_REFUSES_ORDER,
         )
     weights = read_args(group.get("weights"))
     if weights is None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization import fp8_kernels
 from planner.models.quantization.experts import fp8 as experts
@@ -230,21 +231,27 @@ def read_fp8(given: Mapping[str, Any], context: Context) -> Fp8Config:
     )
 
 
-_FBGEMM_CHOOSES_KERNELS_SINCE = (0, 15)
-"""A kernel is chosen on every GPU; before, GPUs without FP8 arithmetic needed none.
-
-Source: vLLM 0.14.1 and 0.15.1 `layers/quantization/fbgemm_fp8.py`.
-"""
-_FBGEMM_FINDS_MARLIN_SINCE = (0, 19)
-"""Marlin is among the kernels that may be chosen.
-
-Source: vLLM 0.18.0 and 0.19.0 `kernels/linear/__init__.py` _POSSIBLE_FP8_KERNELS.
-"""
-_FBGEMM_REPACKS_TWICE_SINCE = (0, 20)
-"""The kernel repacks the weight as well, which Marlin does not survive.
-
-Source: vLLM 0.19.1 and 0.20.0 `layers/quantization/fbgemm_fp8.py`.
-"""
+_FBGEMM_CHOOSES_KERNELS = Change(
+    since=(0, 15),
+    what=(
+        "Quantisation by fbgemm_fp8 chooses a kernel on every GPU. Before, GPUs "
+        "without FP8 arithmetic needed none."
+    ),
+    source="vLLM 0.14.1 and 0.15.1 `layers/quantization/fbgemm_fp8.py`",
+)
+_FBGEMM_FINDS_MARLIN = Change(
+    since=(0, 19),
+    what="Quantisation by fbgemm_fp8 may choose Marlin.",
+    source="vLLM 0.18.0 and 0.19.0 `kernels/linear/__init__.py` _POSSIBLE_FP8_KERNELS",
+)
+_FBGEMM_REPACKS_TWICE = Change(
+    since=(0, 20),
+    what=(
+        "Quantisation by fbgemm_fp8 repacks weights that its kernel repacks as well, "
+        "with which Marlin fails."
+    ),
+    source="vLLM 0.19.1 and 0.20.0 `layers/quantization/fbgemm_fp8.py`",
+)
 
 
 @frozen
@@ -277,12 +284,13 @@ def _check_fbgemm_on_marlin(layout: ParallelLayout) -> None:
         Refused: as vLLM fails.
     """
     release = layout.release
-    if release >= _FBGEMM_REPACKS_TWICE_SINCE:
+    if release.has(_FBGEMM_REPACKS_TWICE):
         raise Refused(
             "AssertionError: (vLLM says no more: it repacks fbgemm_fp8 weights twice "
             "on GPUs without FP8 arithmetic, below compute capability 8.9)"
         )
-    if _FBGEMM_CHOOSES_KERNELS_SINCE <= release < _FBGEMM_FINDS_MARLIN_SINCE:
+    finds_marlin = release.has(_FBGEMM_FINDS_MARLIN)
+    if release.has(_FBGEMM_CHOOSES_KERNELS) and not finds_marlin:
         raise Refused(
             "Failed to find a kernel that can implement the ScaledMM linear layer: "
             "fbgemm_fp8 needs compute capability 8.9 in this release."

@@ -11,6 +11,11 @@ from planner.engine.layout import (
     WORKSTATION_BLACKWELL,
     ParallelLayout,
 )
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import (
+    KNOWS_BLACKWELL_FAMILY,
+    LAYS_SCALES_OUT_FOR_DEEP_GEMM,
+)
 from planner.models.quantization.padding import (
     SM89,
     SM90,
@@ -30,29 +35,35 @@ DEEP_GEMM_WORKSPACE = Tensor(32 * MIB, "uint8", workspace="DeepGEMM's workspace"
 
 Source: DeepGEMM `csrc/jit/device_runtime.hpp` (kCublasLtWorkspaceSize).
 """
-_ALLOCATES_DEEP_GEMM_WORKSPACE_BEFORE = (0, 30)
-"""DeepGEMM's runtime allocates its workspace when it is made, for whatever call.
-
-Later it does so in a product by cuBLASLt, for which vLLM does not ask.
-
-Source: DeepGEMM of vLLM 0.29.0, `csrc/jit/device_runtime.hpp` DeviceRuntime; of 0.30.0,
-`csrc/runtime/runtime.hpp` get_cublaslt_workspace.
-"""
-_RUNS_DEEP_GEMM_ON_RTX_SINCE = (0, 24)
-"""DeepGEMM serves RTX Blackwell.
-
-Source: vLLM 0.24.0 `platforms/cuda.py` support_deep_gemm.
-"""
-_MARLIN_TAKES_ADA_SINCE = (0, 29)
-"""Blocks go to Marlin on Ada too; before, to Triton, which leaves them as published.
-
-Source: vLLM 0.28.0 and 0.29.0 `kernels/linear/scaled_mm/marlin.py` is_supported.
-"""
-_PADS_FOR_CUTLASS_SINCE = (0, 21)
-"""FP8 weights are padded to sixteens for CUTLASS.
-
-Source: vLLM 0.21.0 `kernels/linear/scaled_mm/cutlass.py`.
-"""
+_ALLOCATES_DEEP_GEMM_WORKSPACE = Change(
+    until=(0, 30),
+    what=(
+        "DeepGEMM's runtime allocates its workspace when it is made, for whatever "
+        "call. Later it does so in a product by cuBLASLt, which vLLM does not use."
+    ),
+    source=(
+        "DeepGEMM of vLLM 0.29.0, `csrc/jit/device_runtime.hpp` DeviceRuntime; of "
+        "0.30.0, `csrc/runtime/runtime.hpp` get_cublaslt_workspace"
+    ),
+)
+_RUNS_DEEP_GEMM_ON_RTX = Change(
+    since=(0, 24),
+    what="DeepGEMM serves RTX Blackwell.",
+    source="vLLM 0.24.0 `platforms/cuda.py` support_deep_gemm",
+)
+_MARLIN_TAKES_ADA = Change(
+    since=(0, 29),
+    what=(
+        "Marlin serves weights of FP8 blocks on Ada too. Before, Triton did, which "
+        "leaves them as published."
+    ),
+    source="vLLM 0.28.0 and 0.29.0 `kernels/linear/scaled_mm/marlin.py` is_supported",
+)
+_PADS_FOR_CUTLASS = Change(
+    since=(0, 21),
+    what="FP8 weights are padded to sixteens for CUTLASS.",
+    source="vLLM 0.21.0 `kernels/linear/scaled_mm/cutlass.py`",
+)
 
 
 def runs_marlin(layout: ParallelLayout) -> bool:
@@ -83,7 +94,7 @@ def scaled_tensors(
     takes_any_shape = (
         layout.capability >= SM100 and num_scales == 1 and is_act_per_tensor
     )
-    if not takes_any_shape and layout.release >= _PADS_FOR_CUTLASS_SINCE:
+    if not takes_any_shape and layout.release.has(_PADS_FOR_CUTLASS):
         # CUTLASS needs multiples of 16 in both dimensions.
         rows, columns = round_up(rows, _ALIGNMENT), round_up(columns, _ALIGNMENT)
     scales = 1 if num_scales == 1 else rows
@@ -111,7 +122,7 @@ def quantises_block_inputs(layout: ParallelLayout) -> bool:
 
     Source: vLLM 0.33.0 `model_executor/kernels/linear/__init__.py`.
     """
-    if layout.capability < SM90 and layout.release >= _MARLIN_TAKES_ADA_SINCE:
+    if layout.capability < SM90 and layout.release.has(_MARLIN_TAKES_ADA):
         return False
     return layout.capability >= SM89
 
@@ -134,7 +145,7 @@ def block_tensors(
     by_block = Tensor(blocks, "float32")
     if avoids_deep_gemm(model_type, layout) or not runs_deep_gemm(on_rank, layout):
         return (weight, by_block)
-    has_workspace = layout.release < _ALLOCATES_DEEP_GEMM_WORKSPACE_BEFORE
+    has_workspace = layout.release.has(_ALLOCATES_DEEP_GEMM_WORKSPACE)
     workspace = (DEEP_GEMM_WORKSPACE,) if has_workspace else ()
     if layout.capability < SM100:
         return (weight, by_block, *workspace)
@@ -169,8 +180,8 @@ def has_deep_gemm(layout: ParallelLayout) -> bool:
         return False
     release, major = layout.release, layout.compute_capability[0]
     if major == WORKSTATION_BLACKWELL:
-        return release >= _RUNS_DEEP_GEMM_ON_RTX_SINCE
-    if major == DATACENTER_BLACKWELL and release.knows_blackwell_family:
+        return release.has(_RUNS_DEEP_GEMM_ON_RTX)
+    if major == DATACENTER_BLACKWELL and release.has(KNOWS_BLACKWELL_FAMILY):
         return True
     return layout.capability in (SM90, SM100)
 
@@ -182,7 +193,7 @@ def runs_deep_gemm(on_rank: LinearOnRank, layout: ParallelLayout) -> bool:
     """
     return (
         has_deep_gemm(layout)
-        and layout.release.lays_scales_out_for_deep_gemm
+        and layout.release.has(LAYS_SCALES_OUT_FOR_DEEP_GEMM)
         and layout.dtype == "bfloat16"
         and on_rank.output_size_per_partition % 64 == 0
         and on_rank.input_size_per_partition % BLOCK == 0

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
-from planner.errors import Refused, RefusedSince
+from planner.engine.releases.change import Change, RefusedSince
+from planner.errors import Refused
 from planner.models.quantization.experts.wna16 import GPTQExperts
 from planner.models.quantization.interface import (
     BaseConfig,
@@ -33,12 +34,17 @@ from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Te
 from planner.values import frozen
 
 _WIDTHS = (4, 8)
-_REFUSES_ORDER_SINCE = (0, 30, 0)
-"""Until then the order of the columns (`g_idx`) is held, needed or not.
-
-Source: vLLM 0.25.1 and 0.30.0 `layers/quantization/auto_gptq.py`
-AutoGPTQLinearMethod.create_weights.
-"""
+_REFUSES_ORDER = Change(
+    since=(0, 30),
+    what=(
+        "GPTQ weights in the order of activations (desc_act) are refused. Before, the "
+        "order of the columns (g_idx) was held, needed or not."
+    ),
+    source=(
+        "vLLM 0.25.1 and 0.30.0 `layers/quantization/auto_gptq.py` "
+        "AutoGPTQLinearMethod.create_weights"
+    ),
+)
 _NOT_SUPPORTED = "GPTQ group activation ordering (desc_act=True) is no longer supported"
 
 
@@ -59,7 +65,8 @@ class GPTQLinear:
         """Return weight, scales, unused zero points and order on a rank."""
         if self.desc_act:
             return in_order(self.packing, on_rank, layout)
-        order = (order_of(on_rank),) if layout.release < _REFUSES_ORDER_SINCE else ()
+        is_held = not layout.release.has(_REFUSES_ORDER)
+        order = (order_of(on_rank),) if is_held else ()
         leftovers = (self.packing.zero_points(on_rank), *order)
         return repacked(self.packing, on_rank, layout, leftovers=leftovers)
 
@@ -225,7 +232,7 @@ def _refused_order(
         return RefusedSince(
             f"{_NOT_SUPPORTED}. Use a checkpoint with static activation ordering or "
             "desc_act=False.",
-            since=_REFUSES_ORDER_SINCE,
+            since=_REFUSES_ORDER,
         )
     for pattern, change in dynamic.items():
         if pattern.startswith("-:"):
@@ -235,6 +242,6 @@ def _refused_order(
             return RefusedSince(
                 f"{_NOT_SUPPORTED}, but is enabled by dynamic rule {pattern!r}. Use a "
                 "checkpoint with static activation ordering or desc_act=False.",
-                since=_REFUSES_ORDER_SINCE,
+                since=_REFUSES_ORDER,
             )
     return None

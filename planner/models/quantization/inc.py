@@ -15,6 +15,7 @@ from dataclasses import field
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.awq import AWQLinear
 from planner.models.quantization.experts.fp8 import Mxfp8Experts
@@ -46,15 +47,23 @@ _PLAIN = 16
 _FP8_BLOCK = [128, 128]
 _PATTERN = frozenset(r"*+?^$()[]{}|\\")
 """Characters by which a name in extra_config counts as a regular expression."""
-_KNOWS_MX_SINCE = (0, 27)
-"""Source: vLLM 0.26.0 and 0.27.0 `layers/quantization/inc/schemes/`."""
-_KNOWS_FP8_SINCE = (0, 29)
-"""Source: vLLM 0.28.0 and 0.29.0 `layers/quantization/inc/schemes/`."""
-_KNOWS_OTHER_WIDTHS_SINCE = (0, 30)
-"""Humming serves 2, 3, 5, 6 and 7 bits.
-
-Source: vLLM 0.29.0 and 0.30.0 `layers/quantization/inc/schemes/inc_wna16_scheme.py`.
-"""
+_KNOWS_MX = Change(
+    since=(0, 27),
+    what="INC serves MXFP4 and MXFP8 weights (data_type mx_fp).",
+    source="vLLM 0.26.0 and 0.27.0 `layers/quantization/inc/schemes/`",
+)
+_KNOWS_FP8 = Change(
+    since=(0, 29),
+    what="INC serves weights of FP8 blocks (data_type fp).",
+    source="vLLM 0.28.0 and 0.29.0 `layers/quantization/inc/schemes/`",
+)
+_KNOWS_OTHER_WIDTHS = Change(
+    since=(0, 30),
+    what="INC serves weights of 2, 3, 5, 6 and 7 bits, by Humming's kernel.",
+    source=(
+        "vLLM 0.29.0 and 0.30.0 `layers/quantization/inc/schemes/inc_wna16_scheme.py`"
+    ),
+)
 
 
 @frozen
@@ -62,7 +71,7 @@ class SinceLinear:
     """A format that earlier releases refuse."""
 
     method: LinearMethod
-    since: tuple[int, int]
+    since: Change
     message: str
 
     def tensors(
@@ -73,7 +82,7 @@ class SinceLinear:
         Raises:
             Refused: in vLLM's words, in earlier releases.
         """
-        if layout.release < self.since:
+        if not layout.release.has(self.since):
             raise Refused(self.message)
         return self.method.tensors(on_rank, layout)
 
@@ -161,14 +170,14 @@ class INCConfig(BaseConfig):
             is_4bit = found.bits == _WHOLE[0]
             return SinceLinear(
                 method=Mxfp4Linear() if is_4bit else Mxfp8Linear(),
-                since=_KNOWS_MX_SINCE,
+                since=_KNOWS_MX,
                 message=f"Unsupported data_type: {self.data_type}, currently only "
                 "support {'int'}.",
             )
         if self.data_type == "fp":
             return SinceLinear(
                 method=Fp8BlockLinear(model_type=self.model_type),
-                since=_KNOWS_FP8_SINCE,
+                since=_KNOWS_FP8,
                 message="Unsupported data_type: fp, currently only support "
                 "{'int', 'mx_fp'}.",
             )
@@ -188,7 +197,7 @@ class INCConfig(BaseConfig):
         if found.bits not in _WHOLE:
             return SinceLinear(
                 method=HummingLinear(packing=packing),
-                since=_KNOWS_OTHER_WIDTHS_SINCE,
+                since=_KNOWS_OTHER_WIDTHS,
                 message=f"INC quantization with bits={found.bits} is not supported.",
             )
         if "gptq" in self.packing:

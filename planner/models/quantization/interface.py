@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from planner.errors import Refused, RefusedSince, UnknownArchitecture
+from planner.engine.releases.change import RefusedSince
+from planner.errors import Refused, UnknownArchitecture
 from planner.models.files import ModelFiles
 from planner.models.tensors import ExpertsMethod, LinearMethod
 from planner.values import frozen

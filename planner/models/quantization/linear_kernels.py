@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.engine.layout import WORKSTATION_BLACKWELL, ParallelLayout
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import KEEPS_RAW_NVFP4_SCALES, PREFERS_HUMMING
 from planner.errors import Refused
 from planner.models.quantization import fp8_kernels
 from planner.models.quantization.fp8 import Fp8TensorLinear
@@ -35,12 +37,14 @@ _SMALLEST = 128
 """Rows and columns from which on FlashInfer's MXFP8 kernels take a layer."""
 _CUTEDSL_W4A16 = (100, 103)
 """Capabilities of the kernel for 16 bit activations."""
-_PADS_NVFP4_SINCE = (0, 16)
-"""NVFP4 weights are padded for CUTLASS.
-
-Source: vLLM 0.16.0 `layers/quantization/utils/nvfp4_utils.py`
-pad_nvfp4_weight_for_cutlass.
-"""
+_PADS_NVFP4 = Change(
+    since=(0, 16),
+    what="NVFP4 weights are padded for CUTLASS.",
+    source=(
+        "vLLM 0.16.0 `layers/quantization/utils/nvfp4_utils.py` "
+        "pad_nvfp4_weight_for_cutlass"
+    ),
+)
 
 
 @frozen
@@ -59,10 +63,10 @@ class NvFp4Linear:
         scalars = (scalar,) * (4 if self.has_input_scale else 1)
         if self._runs_natively(layout):
             alignment = 32 if self.has_input_scale else 64
-            if layout.release < _PADS_NVFP4_SINCE:
+            if not layout.release.has(_PADS_NVFP4):
                 alignment = 1
             return (*_tiled(on_rank, alignment), *scalars)
-        if layout.capability == SM90 and layout.release.prefers_humming:
+        if layout.capability == SM90 and layout.release.has(PREFERS_HUMMING):
             packing = Packing(num_bits=4, group_size=_NV_GROUP, scale_dtype=FP8)
             kept = (scalar,) * (2 if self.has_input_scale else 1)
             return (*humming_tensors(packing, on_rank, layout), *kept)
@@ -121,7 +125,7 @@ class Mxfp4Linear:
             columns = on_rank.input_size_per_partition
             scales = round_up(rows, 128) * round_up(columns // _MX_GROUP, 4)
             return (Tensor(rows * columns // 2, "uint8"), Tensor(scales, "uint8"))
-        if layout.capability == SM90 and layout.release.prefers_humming:
+        if layout.capability == SM90 and layout.release.has(PREFERS_HUMMING):
             packing = Packing(num_bits=4, group_size=_MX_GROUP, scale_dtype=_MX_SCALE)
             return humming_tensors(packing, on_rank, layout)
         return _marlin(on_rank, "int32", _MX_GROUP, _MX_SCALE)
@@ -147,7 +151,7 @@ class Mxfp8Linear:
             )
         if _suits_flashinfer(on_rank, layout):
             return _swizzled(on_rank)
-        if layout.capability == SM90 and layout.release.prefers_humming:
+        if layout.capability == SM90 and layout.release.has(PREFERS_HUMMING):
             packing = Packing(num_bits=8, group_size=_MX_GROUP, scale_dtype=_MX_SCALE)
             return humming_tensors(packing, on_rank, layout)
         return _marlin(on_rank, FP8, _MX_GROUP, _MX_SCALE)
@@ -193,7 +197,7 @@ class ModelOptNvFp4Linear:
             )
         held = NvFp4Linear(has_input_scale=self.has_input_scale)
         tensors = held.tensors(on_rank, layout)
-        if layout.release.keeps_raw_nvfp4_scales and layout.capability >= SM100:
+        if layout.release.has(KEEPS_RAW_NVFP4_SCALES) and layout.capability >= SM100:
             groups = on_rank.input_size_per_partition // _NV_GROUP
             raw = Tensor(on_rank.output_size_per_partition * groups, FP8)
             return (*tensors, raw)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.awq import read_awq
 from planner.models.quantization.bitsandbytes import read_bitsandbytes
@@ -132,13 +133,17 @@ _ONLINE_NAMES = (
     "nvfp4_per_token",
 )
 
-_NAMES_ONLINE_METHODS_SINCE = (0, 20)
-"""`fp8_per_tensor` and its kin are names of their own; before, `fp8` is the only name
-of 8 floating point bits. From then on `fp8` is the old name of `fp8_per_tensor`.
-
-Source: vLLM 0.20.0 `config/quantization.py`, which came with the engine argument
-`quantization_config`; 0.33.0 `layers/quantization/fp8.py` Fp8Config.
-"""
+_NAMES_ONLINE_METHODS = Change(
+    since=(0, 20),
+    what=(
+        "The argument quantization takes fp8_per_tensor and its kin, of which fp8 is "
+        "the old name. Before, fp8 was the only name of 8 floating point bits."
+    ),
+    source=(
+        "vLLM 0.20.0 `config/quantization.py`, which came with the engine argument "
+        "`quantization_config`; 0.33.0 `layers/quantization/fp8.py` Fp8Config"
+    ),
+)
 
 
 @frozen
@@ -192,7 +197,7 @@ def online_names(release: Release) -> Mapping[str, str]:
     >>> online_names(Release((0, 19, 1)))["fp8_per_tensor"]
     'fp8'
     """
-    if release < _NAMES_ONLINE_METHODS_SINCE:
+    if not release.has(_NAMES_ONLINE_METHODS):
         return {"fp8_per_tensor": "fp8", "experts_int8": "experts_int8"}
     return {name: name for name in _ONLINE_NAMES if name != "fp8"}
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from enum import Enum
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import PREFERS_HUMMING
 from planner.errors import Refused
 from planner.models.quantization.padding import (
     SM90,
@@ -30,17 +32,21 @@ _TRITON_GROUPS = (-1, 32, 64, 128, 256)
 _MARLIN_ROWS, _MARLIN_COLUMNS = 64, 128
 """What rows and columns have to fill in releases that do not pad them."""
 _MACHETE_COLUMNS, _MACHETE_ROWS = 64, 128
-_PADS_FOR_MARLIN_SINCE = (0, 24)
-"""Weights are padded to Marlin's tiles; before, they had to fill them.
-
-Source: vLLM 0.24.0 `layers/quantization/utils/marlin_utils.py`
-marlin_padded_nk.
-"""
-_UNPACKS_ANY_SHAPE_SINCE = (0, 23)
-"""Triton and Humming serve what Machete, Marlin and Exllama do not.
-
-Source: vLLM 0.22.1 and 0.23.0 `kernels/linear/__init__.py` _POSSIBLE_KERNELS.
-"""
+_PADS_FOR_MARLIN = Change(
+    since=(0, 24),
+    what=(
+        "Integer weights are padded to Marlin's tiles. Before, they had to fill them."
+    ),
+    source="vLLM 0.24.0 `layers/quantization/utils/marlin_utils.py` marlin_padded_nk",
+)
+_UNPACKS_ANY_SHAPE = Change(
+    since=(0, 23),
+    what=(
+        "Triton and Humming serve integer weights that Machete, Marlin and Exllama do "
+        "not."
+    ),
+    source="vLLM 0.22.1 and 0.23.0 `kernels/linear/__init__.py` _POSSIBLE_KERNELS",
+)
 _NO_KERNEL = "Failed to find a kernel that can implement the WNA16 linear layer."
 
 
@@ -63,13 +69,13 @@ def choose(packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout) -> K
     if layout.capability == SM90:
         if _suits_machete(packing, on_rank):
             return Kernel.MACHETE
-        if layout.release.prefers_humming:
+        if layout.release.has(PREFERS_HUMMING):
             return Kernel.HUMMING
     if _suits_marlin(packing, on_rank, layout):
         return Kernel.MARLIN
     if layout.dtype == "float16" and _suits_exllama(packing, on_rank):
         return Kernel.EXLLAMA
-    if layout.release < _UNPACKS_ANY_SHAPE_SINCE:
+    if not layout.release.has(_UNPACKS_ANY_SHAPE):
         raise Refused(_NO_KERNEL)
     if _suits_triton(packing, on_rank):
         return Kernel.TRITON
@@ -113,7 +119,7 @@ def _suits_marlin(
     packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout
 ) -> bool:
     """Whether Marlin takes the layer; source: MarlinLinearKernel.can_implement."""
-    if layout.release < _PADS_FOR_MARLIN_SINCE and not fills_marlin(on_rank):
+    if not layout.release.has(_PADS_FOR_MARLIN) and not fills_marlin(on_rank):
         return False
     widths = (_INT4,) if packing.has_zero_points else (_INT4, _INT8)
     return (

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization import fp8_kernels
 from planner.models.quantization.compressed_schemes import Int8Linear, check_capability
@@ -35,8 +36,11 @@ _FP4, _INT8 = "fp4", "int8"
 _MX_GROUP, _NV_GROUP = 32, 16
 _BLOCK = [128, 128]
 _TENSOR, _CHANNEL, _GROUPS = "per_tensor", "per_channel", "per_group"
-_KNOWS_INT4_SINCE = (0, 31)
-"""Packed INT4 weights are served; source: vLLM 0.30.0 and 0.31.0 `quark/schemes/`."""
+_KNOWS_INT4 = Change(
+    since=(0, 31),
+    what="Quark's packed INT4 weights are served.",
+    source="vLLM 0.30.0 and 0.31.0 `quark/schemes/`",
+)
 
 
 @frozen
@@ -115,7 +119,7 @@ class QuarkInt4Linear:
             Refused: in vLLM's words, where ranks cut through a group.
             UnknownArchitecture: in releases before it.
         """
-        if layout.release < _KNOWS_INT4_SINCE:
+        if not layout.release.has(_KNOWS_INT4):
             raise UnknownArchitecture(
                 "quantization_config: Quark's INT4 weights are not modelled for vLLM "
                 f"{layout.release.version}: 0.31 and newer are."

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from planner.engine.arguments import ARGUMENTS, PLANNER_ONLY, Memory
 from planner.engine.environment import Environment
 from planner.engine.releases import Release
+from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.engine.settings import EngineSettings
 from planner.late import late
 from planner.memory.media.towers import served_towers
@@ -233,7 +234,8 @@ def _depends_on_length(start: Start) -> bool:
     """
     model = start.model
     counts_tables = (
-        start.release.subtracts_consumed and not start.resolved.uses_v2_model_runner
+        start.release.has(SUBTRACTS_CONSUMED)
+        and not start.resolved.uses_v2_model_runner
     )
     has_other_caches = any(
         not isinstance(layer, AttentionLayer | StateLayer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from planner.engine.releases import NEWEST
+from planner.engine.releases import NEWEST, between
 from planner.errors import PlannerError
 from planner.given import named_in_errors
 from planner.late import late
@@ -15,7 +15,6 @@ from planner.solve.upgrading.steps import (
     Cause,
     Setting,
     Step,
-    between,
     figures_of,
     steps,
 )
@@ -24,7 +23,7 @@ from planner.values import frozen
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["Cause", "Change", "Setting", "Step", "Upgrade", "Way", "upgrade"]
+__all__ = ["Cause", "Difference", "Setting", "Step", "Upgrade", "Way", "upgrade"]
 
 _SWITCHES = (
     ("VLLM_USE_V2_MODEL_RUNNER", "0"),
@@ -50,7 +49,7 @@ _DERIVED = frozenset(
 
 
 @frozen
-class Change:
+class Difference:
     """A memory line, or a number of blocks or tokens, under both releases."""
 
     name: str
@@ -107,13 +106,13 @@ class Upgrade:
         )
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[Difference, ...]:
         """The figures of the limiting rank under the first and the last release."""
         if self.after is None:
             return ()
         old, new = figures_of(self.before), figures_of(self.after)
         return tuple(
-            Change(name=name, before=old.get(name, 0), after=new.get(name, 0))
+            Difference(name=name, before=old.get(name, 0), after=new.get(name, 0))
             for name in dict.fromkeys([*old, *new])
         )
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from planner.engine.releases import MODELLED, number_of, resolve_version
-from planner.engine.releases.watched import Boundary, watched
+from planner.engine.releases import resolve_version
+from planner.engine.releases.change import Change, Number
+from planner.engine.releases.watched import watched
 from planner.errors import PlannerError
 from planner.planning.inputs import Inputs
 from planner.planning.planning import plan_as
 from planner.planning.result import Plan
-from planner.solve.upgrading.rules import Rule, rule_of
 from planner.values import frozen
 
 _FIGURES = ("num_gpu_blocks", "kv_cache_size_tokens")
 HOST = "host memory"
 _MOST_ROUNDS = 8
 """Rules that only others made visible are found after at most so many plans."""
-_Number = tuple[int, int, int]
 
 
 @frozen
@@ -28,6 +27,20 @@ class Setting:
     name: str
     before: object
     after: object
+
+
+@frozen
+class Rule:
+    """A rule of vLLM that changed with a release."""
+
+    release: str
+    """The first release that follows the new form."""
+    what: str
+    """What vLLM does, or did until then."""
+    is_over: bool
+    """Whether it held up to this release, and no longer does."""
+    source: str
+    """Release, file and symbol of vLLM."""
 
 
 @frozen
@@ -55,15 +68,6 @@ class Step:
     error: str = ""
 
 
-def between(first: str, last: str) -> list[str]:
-    """Return the releases from one to another, both ends included."""
-    first, last = str(first), str(last)  # a number does for `plan` as well
-    low, high = sorted((first, last), key=number_of)
-    inner = [n for n in MODELLED if number_of(low) < number_of(n) < number_of(high)]
-    found = [low, *reversed(inner), *([high] if first != last else [])]
-    return found if low == first else found[::-1]
-
-
 def steps(inputs: Inputs, releases: Sequence[str]) -> Iterator[Step]:
     """Yield the start under each release; the first is what the others are beside.
 
@@ -84,7 +88,7 @@ def steps(inputs: Inputs, releases: Sequence[str]) -> Iterator[Step]:
 
 
 def _plan(
-    inputs: Inputs, number: _Number, old: _Number, ignored: frozenset[Boundary]
+    inputs: Inputs, number: Number, old: Number, ignored: frozenset[Change]
 ) -> Plan:
     return plan_as(inputs, watched(number, old, ignored))
 
@@ -99,33 +103,62 @@ def _causes(
     if not _difference(before[1], after[1]):
         return ()
     old, new = (resolve_version(one[0])[0].number for one in (before, after))
-    changed = _changed_rules(inputs, old, new)
-    found, last = [], before[1]
+    changed = _silent_first(_changed_rules(inputs, old, new), inputs, before, new)
+    found: list[Cause] = []
+    last = before[1]
     for count in range(len(changed) + 1):
         ignored = frozenset(changed[count:])
         plan = _plan(inputs, new, old, ignored) if ignored else after[1]
         cause = _difference(last, plan)
         if cause is not None:
-            rule = rule_of(changed[count - 1]) if count else None
+            rule = _rule(changed[count - 1], max(old, new)) if count else None
             found.append(replace(cause, rule=rule))
         last = plan
     return tuple(found)
 
 
-def _changed_rules(inputs: Inputs, old: _Number, new: _Number) -> list[Boundary]:
-    """Return the boundaries between two releases that planning this start asks for."""
+def _changed_rules(inputs: Inputs, old: Number, new: Number) -> list[Change]:
+    """Return the changes between two releases that planning this start asks for."""
     low, high = sorted((old, new))
-    found: set[Boundary] = set()
+    found: set[Change] = set()
     for _round in range(_MOST_ROUNDS):
         ignored = frozenset(found)
         release = watched(new, old, ignored)
         plan_as(inputs, release)
         asked = release.seen | watched(new, new).seen | watched(old, old).seen
-        found |= {b for b in asked if low < (*b.release, 0, 0)[:3] <= high}
+        found |= {one for one in asked if one.holds_in(low) != one.holds_in(high)}
         if found == ignored:
             break
-    ordered = sorted(found, key=lambda b: (b.release, b.file, b.line))
+    ordered = sorted(found, key=lambda one: (_boundary(one, high), one.source))
     return ordered if new >= old else ordered[::-1]
+
+
+def _silent_first(
+    changed: Sequence[Change], inputs: Inputs, before: tuple[str, Plan], new: Number
+) -> list[Change]:
+    """Return those first that alone change nothing: later they would undo others."""
+    old = resolve_version(before[0])[0].number
+
+    def speaks(one: Change) -> bool:
+        others = frozenset(changed) - {one}
+        return _difference(before[1], _plan(inputs, new, old, others)) is not None
+
+    return sorted(changed, key=speaks)
+
+
+def _boundary(change: Change, high: Number) -> tuple[int, ...]:
+    """Return the release that brought a change, or ended it, up to another."""
+    return change.since if change.holds_in(high) else change.until or ()
+
+
+def _rule(change: Change, high: Number) -> Rule:
+    """Say for users what changed between two releases, of which `high` is the later."""
+    return Rule(
+        release=".".join(map(str, (*_boundary(change, high), 0)[:3])),
+        what=change.what,
+        is_over=not change.holds_in(high),
+        source=change.source,
+    )
 
 
 def _difference(before: Plan, after: Plan) -> Cause | None:

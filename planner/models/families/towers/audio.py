@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.models.architecture import Tower
 from planner.models.families.facts import Facts
-from planner.models.families.towers import blocks, items
+from planner.models.families.towers import blocks, sounds
 from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass
 
@@ -25,7 +25,7 @@ def qwen2_audio_tower(facts: Facts, text_hidden_size: int) -> Tower:
             *whisper_of_transformers(facts, name),
             _whole_linear("multi_modal_projector.linear", size, text_hidden_size),
         ),
-        items=items.qwen2_audio_items(facts),
+        items=sounds.qwen2_audio_items(facts),
         forward=_transformers_pass(facts, beside=4),
     )
 
@@ -48,7 +48,7 @@ def qwen2_5_omni_audio_tower(facts: Facts) -> Tower:
             blocks.norms(f"{name}.ln_post", size, bias=True),
             _whole_linear(f"{name}.proj", size, output_size),
         ),
-        items=items.qwen2_audio_items(facts),
+        items=sounds.qwen2_audio_items(facts),
         forward=_transformers_pass(facts, beside=3, input_copies=2),
     )
 
@@ -103,7 +103,7 @@ def qwen3_omni_audio_tower(facts: Facts) -> Tower:
     return Tower(
         modalities=AUDIO,
         modules=tuple(modules),
-        items=items.qwen3_asr_items(facts),
+        items=sounds.qwen3_asr_items(facts),
         whole_unless_heads_divide=heads,
     )
 

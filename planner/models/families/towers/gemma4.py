@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from planner.models.architecture import Frames, Tower
 from planner.models.families.facts import Facts
-from planner.models.families.towers import blocks, items
+from planner.models.families.towers import blocks, items, sounds
 from planner.models.layers import Module, Part, ReplicatedLinear
 from planner.models.passes import Moment, TowerPass, Turns
 
@@ -67,7 +67,7 @@ def _vision_pass(facts: Facts) -> TowerPass:
             bytes_per_row=4 * 8 * facts.integer("position_embedding_size"),
             kept=size,
             copied=("image",),
-            since=(0, 22),
+            since=items.ENCODES_IN_TURNS,
         ),
     )
 
@@ -114,7 +114,7 @@ def audio_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
     return Tower(
         modalities=("audio",),
         modules=tuple(modules),
-        items=items.gemma4_audio_items(),
+        items=sounds.gemma4_audio_items(),
     )
 
 

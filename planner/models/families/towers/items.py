@@ -10,25 +10,60 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isqrt
 
+from planner.engine.releases.change import Change
 from planner.models.architecture import MediaItem, Resizing
 from planner.models.families.facts import Facts
 from planner.models.families.towers.crops import PaddedPatches
 from planner.models.families.towers.facts import RGB, Items, if_known
 from planner.models.families.towers.sizing import (
     AnyPixels,
-    AnySize,
     Clip,
-    PaddedSound,
     SoftTokens,
+)
+
+_FILLS_QWEN2 = Change(
+    since=(0, 10),
+    what="The longest video of Qwen2-VL leaves no room for the largest image.",
+    source="vLLM 0.9.2 and 0.10.2 `models/qwen2_vl.py` Qwen2VLProcessingInfo",
+)
+_SHORTENS_QWEN2 = Change(
+    since=(0, 11),
+    what="The longest video of Qwen2-VL has 14 frames. Before, it had 16.",
+    source="vLLM 0.10.2 `models/qwen2_vl.py` (_MAX_FRAMES_PER_VIDEO)",
+)
+_RESIZES_QWEN3 = Change(
+    since=(0, 32),
+    what=(
+        "min_pixels and max_pixels of mm_processor_kwargs set the sizes of Qwen3-VL's "
+        "images and videos."
+    ),
+)
+_COUNTS_QWEN3 = Change(
+    since=(0, 13),
+    what=(
+        "Tokens of Qwen3-VL's videos are counted as they are. Before, 12.5 were "
+        "counted for each."
+    ),
+    source="vLLM 0.12.0 `models/qwen3_vl.py` get_max_video_tokens",
+)
+_LIMITS_QWEN3 = Change(
+    since=(0, 15),
+    what=(
+        "The largest video of Qwen3-VL has 25,165,824 pixels. Before, frames were "
+        "added, which shrink, until it had more tokens than max_model_len."
+    ),
+    source=(
+        "vLLM 0.14.0 `models/qwen3_vl.py` _get_vision_info, _get_max_video_frames, "
+        "get_max_video_tokens"
+    ),
 )
 
 
 @if_known
 def qwen2_vl_items(facts: Facts) -> Items:
-    """Return 12,845,056 pixels, and videos of 14 such frames in pairs (once 16).
+    """Return 12,845,056 pixels, and videos of 14 such frames in pairs.
 
-    Source: vLLM 0.33.0 `models/qwen2_vl.py` Qwen2VLProcessingInfo; 0.10.2 the same,
-    _MAX_FRAMES_PER_VIDEO = 16, and 0.9.2, which leaves room for an image.
+    Source: vLLM 0.33.0 `models/qwen2_vl.py` Qwen2VLProcessingInfo.
     """
     pixels = 12_845_056
     image = replace(
@@ -46,9 +81,9 @@ def qwen2_vl_items(facts: Facts) -> Items:
     )
     return (
         image,
-        replace(video, most_parts=7, since=(0, 11)),
-        replace(video, since=(0, 10), until=(0, 11)),
-        replace(video, until=(0, 10), leaves_room=True),
+        replace(video, most_parts=7, since=_SHORTENS_QWEN2),
+        replace(video, since=_FILLS_QWEN2, until=_SHORTENS_QWEN2),
+        replace(video, until=_FILLS_QWEN2, leaves_room=True),
     )
 
 
@@ -56,19 +91,17 @@ def qwen2_vl_items(facts: Facts) -> Items:
 def qwen3_vl_items(facts: Facts) -> Items:
     """Return 16,777,216 pixels, and videos of 25,165,824 over all their frames.
 
-    Older releases add frames, which shrink, until the video has more tokens than
-    max_model_len. A third frame makes it longer than any other, so that there are two
-    where 16,200 tokens have no room. The oldest count 12.5 tokens for each.
+    Where older releases add frames, a third makes the video longer than any other, so
+    that there are two where 16,200 tokens have no room.
 
-    Source: vLLM 0.33.0 `models/qwen3_vl.py` Qwen3VLProcessingInfo; 0.12.0 and 0.14.0
-    the same, _get_vision_info, _get_max_video_frames, get_max_video_tokens.
+    Source: vLLM 0.33.0 `models/qwen3_vl.py` Qwen3VLProcessingInfo.
     """
     pixels, of_video = 16_777_216, 25_165_824
     resizing = Resizing(
         token_pixels=_unit(facts) ** 2,
         least_pixels=65_536,
         most_pixels=pixels,
-        since=(0, 32),
+        since=_RESIZES_QWEN3,
     )
     image = replace(
         _merged_patches(facts, "image", pixels),
@@ -82,7 +115,7 @@ def qwen3_vl_items(facts: Facts) -> Items:
     )
     return (
         image,
-        replace(video, since=(0, 15)),
+        replace(video, since=_LIMITS_QWEN3),
         *(
             replace(
                 one,
@@ -92,7 +125,10 @@ def qwen3_vl_items(facts: Facts) -> Items:
                 until=until,
             )
             for one in _by_length(video)
-            for counted, since, until in ((25, (0, 0), (0, 13)), (2, (0, 13), (0, 15)))
+            for counted, since, until in (
+                (25, None, _COUNTS_QWEN3),
+                (2, _COUNTS_QWEN3, _LIMITS_QWEN3),
+            )
         ),
     )
 
@@ -141,14 +177,23 @@ def omni_items(facts: Facts) -> Items:
     )
 
 
+_COUNTS_MOST_FRAMES_OF_GLM = Change(
+    since=(0, 26),
+    what=(
+        "The longest video of GLM-4.1V has 600 small frames. Before, frames were added "
+        "while the next still fitted, and the first were as large as images."
+    ),
+    source="vLLM 0.25.0 `models/glm4_1v.py` Glm4vProcessingInfo",
+)
+
+
 @if_known
 def glm4v_items(facts: Facts) -> Items:
     """Return 4,816,896 pixels, and videos of 47,040,000 over at most 600 frames.
 
-    A pair of frames has 100 tokens when there are most of them. Before 0.26 frames were
-    added while the next still fitted, and the first pairs are as large as images.
+    A pair of frames has 100 tokens when there are most of them.
 
-    Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vProcessingInfo; 0.25.0 the same.
+    Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vProcessingInfo.
     """
     side = 78 * _unit(facts)  # a square of less than 4,816,896 pixels
     image = _merged_patches(facts, "image", side * side)
@@ -157,14 +202,14 @@ def glm4v_items(facts: Facts) -> Items:
         most_parts=300,
         leaves_room=True,
         per_prompt=1,
-        since=(0, 26),
+        since=_COUNTS_MOST_FRAMES_OF_GLM,
     )
     pairs = replace(
         _merged_patches(facts, "video", 6000 * _unit(facts) ** 2),
         most_parts=5,
         leaves_room=True,
         per_prompt=1,
-        until=(0, 26),
+        until=_COUNTS_MOST_FRAMES_OF_GLM,
     )
     return (image, video, pairs)
 
@@ -271,13 +316,23 @@ def kimi_vl_items(facts: Facts) -> Items:
     return (sizing.image(sizing.side, sizing.side),)
 
 
+ENCODES_IN_TURNS = Change(
+    since=(0, 22),
+    what=(
+        "Gemma 4's images and frames are encoded several in a turn. Before, one at a "
+        "time."
+    ),
+    source=(
+        "vLLM 0.33.0 `models/gemma4_mm.py` _process_image_input, _process_video_input"
+    ),
+)
+
+
 @if_known
 def gemma4_items(facts: Facts, image_tokens: int) -> Items:
     """Return an image, and a video of 32 frames of 70 tokens and 8 of text.
 
-    Source: vLLM 0.33.0 `models/gemma4_mm.py` Gemma4ProcessingInfo,
-    _process_image_input, _process_video_input: images and frames are encoded in turns,
-    before 0.22 one at a time.
+    Source: vLLM 0.33.0 `models/gemma4_mm.py` Gemma4ProcessingInfo.
     """
     pooled = 3 * 3
     inputs = pooled * RGB * facts.integer("patch_size") ** 2
@@ -300,70 +355,10 @@ def gemma4_items(facts: Facts, image_tokens: int) -> Items:
         sizing=Clip(frames=frames),
     )
     return (
-        replace(image, since=(0, 22)),
-        replace(video, since=(0, 22)),
-        replace(image, sizing=None, until=(0, 22)),
-        replace(video, sizing=None, until=(0, 22)),
-    )
-
-
-@if_known
-def gemma4_audio_items(mel_bins: int = 128) -> Items:
-    """Return 30 seconds of sound: 750 tokens.
-
-    Source: vLLM 0.33.0 `models/gemma4_mm.py` (audio_seq_length).
-    """
-    return (
-        MediaItem(modality="audio", tokens=750, patches=750, inputs=3000 * mel_bins),
-    )
-
-
-@if_known
-def whisper_items(facts: Facts) -> Items:
-    """Return 30 seconds of sound. Source: vLLM 0.33.0 `models/whisper.py`."""
-    positions = facts.integer("max_source_positions")
-    sound = _sound(facts, tokens=positions, patches=positions, per_prompt=1)
-    return (replace(sound, sizing=AnySize()),)
-
-
-@if_known
-def qwen2_audio_items(facts: Facts) -> Items:
-    """Return 30 seconds of sound: 3,000 steps, halved twice.
-
-    Source: vLLM 0.33.0 `models/qwen2_audio.py` Qwen2AudioProcessingInfo.
-    """
-    return (replace(_sound(facts, tokens=750, patches=1500), sizing=PaddedSound()),)
-
-
-@if_known
-def kimi_audio_items(facts: Facts) -> Items:
-    """Return 30 seconds of sound: 390 tokens for 375 rows, one sound in a prompt.
-
-    Source: vLLM 0.33.0 `models/kimi_audio.py` _get_feat_extract_output_lengths,
-    KimiAudioMultiModalProcessor.
-    """
-    sound = _sound(facts, tokens=390, patches=1500, per_prompt=1)
-    return (replace(sound, embeddings=375),)
-
-
-@if_known
-def qwen3_asr_items(facts: Facts) -> Items:
-    """Return 30 seconds of sound: 13 tokens of each 100 steps.
-
-    Source: vLLM 0.33.0 `models/qwen3_asr.py` Qwen3ASRDummyInputsBuilder.
-    """
-    return (_sound(facts, tokens=390, patches=390),)
-
-
-def _sound(
-    facts: Facts, *, tokens: int, patches: int, per_prompt: int | None = None
-) -> MediaItem:
-    return MediaItem(
-        modality="audio",
-        tokens=tokens,
-        patches=patches,
-        inputs=3000 * facts.integer("num_mel_bins"),
-        per_prompt=per_prompt,
+        replace(image, since=ENCODES_IN_TURNS),
+        replace(video, since=ENCODES_IN_TURNS),
+        replace(image, sizing=None, until=ENCODES_IN_TURNS),
+        replace(video, sizing=None, until=ENCODES_IN_TURNS),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.engine.releases.change import Change
 from planner.models.architecture import MediaItem, Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, items
@@ -11,6 +12,25 @@ from planner.models.layers import Module, Part, TokenBuffer
 from planner.models.passes import Moment, TowerPass
 
 IMAGE_AND_VIDEO = ("image", "video")
+_PASSES_RAW_PIXELS_OF_QWEN2 = Change(
+    since=(0, 28),
+    what=(
+        "The GPU gets the pixels of Qwen2-VL and Qwen2.5-VL as bytes and normalises "
+        "them."
+    ),
+    source=(
+        "vLLM 0.28.0 `config/model.py` _resolve_mm_device_do_normalize, "
+        "`models/interfaces.py`"
+    ),
+)
+_PASSES_RAW_PIXELS_OF_QWEN3 = Change(
+    since=(0, 32),
+    what="The GPU gets the pixels of Qwen3-VL as bytes and normalises them.",
+    source=(
+        "vLLM 0.32.0 `config/model.py` _resolve_mm_device_do_normalize, "
+        "`models/interfaces.py`"
+    ),
+)
 
 
 def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
@@ -39,7 +59,7 @@ def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
     return _tower(
         modules,
         items.qwen2_vl_items(facts),
-        reads_raw_pixels_since=(0, 28),
+        reads_raw_pixels_since=_PASSES_RAW_PIXELS_OF_QWEN2,
         forward=_qwen2_pass(size, size // heads, mlp_size),
     )
 
@@ -111,7 +131,7 @@ def qwen2_5_vl_tower(
         modules,
         largest(facts),
         supports_data_parallel=not is_omni,
-        reads_raw_pixels_since=None if is_omni else (0, 28),
+        reads_raw_pixels_since=None if is_omni else _PASSES_RAW_PIXELS_OF_QWEN2,
         forward=_qwen2_5_pass(size, size // heads, facts.integer("intermediate_size")),
     )
 
@@ -180,7 +200,7 @@ def qwen3_vl_tower(
     return _tower(
         modules,
         items.qwen3_vl_items(facts),
-        reads_raw_pixels_since=(0, 32),
+        reads_raw_pixels_since=_PASSES_RAW_PIXELS_OF_QWEN3,
         forward=_qwen3_pass(facts, levels),
     )
 

@@ -12,6 +12,7 @@ from math import gcd
 from typing import ClassVar
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
 from planner.errors import Refused
 from planner.models.quantization.experts import serving
 from planner.models.quantization.experts.kernels import (
@@ -40,12 +41,11 @@ _NO_CHANNEL_SCALES = (
     "FP8 PTPC online MoE quant is not supported with the MARLIN backend, which does "
     "not implement per-output-channel weight scales."
 )
-_REFINES_FP8_BLOCKS_SINCE = (0, 29)
-"""Ranks may cut through blocks of FP8 experts, whose scales repeat.
-
-Source: vLLM 0.29.0 `layers/fused_moe/oracle/fp8.py`
-refine_fp8_moe_block_shape.
-"""
+_REFINES_FP8_BLOCKS = Change(
+    since=(0, 29),
+    what="Ranks may cut through blocks of FP8 experts, whose scales repeat.",
+    source="vLLM 0.29.0 `layers/fused_moe/oracle/fp8.py` refine_fp8_moe_block_shape",
+)
 _MX_GROUP = 32
 _MX_HUMMING = HummingWeights(
     num_bits=8, group_size=_MX_GROUP, scale_dtype="float8_e8m0fnu"
@@ -198,7 +198,7 @@ class Fp8BlockExperts:
         if columns % block_n == 0 and not (is_split and columns % block_k):
             return None
         finer = gcd(block_n, block_k, columns, on_rank.hidden_size)
-        can_refine = self.can_refine and layout.release >= _REFINES_FP8_BLOCKS_SINCE
+        can_refine = self.can_refine and layout.release.has(_REFINES_FP8_BLOCKS)
         if can_refine and finer >= _FINEST_BLOCK:
             return finer, finer
         if columns % block_n:

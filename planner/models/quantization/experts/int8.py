@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 `layers/fused_moe/oracle/int8.py`, `w4a8.py` and `w4a8_int8.
 from __future__ import annotations
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.shared import KEEPS_AWQ_WORKSPACE, KEEPS_GPTQ_WORKSPACE
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts import serving
 from planner.models.quantization.experts.serving import biases, w13_rows, weights
@@ -39,7 +40,7 @@ class Int8ChannelExperts:
         return serving.served(
             on_rank,
             ExpertsKernel.TRITON,
-            keeps_workspace=layout.release.keeps_gptq_workspace,
+            keeps_workspace=layout.release.has(KEEPS_GPTQ_WORKSPACE),
             input_copy=serving.BY_TOKEN,
         )
 
@@ -64,7 +65,7 @@ class Int8OnlineExperts:
         return serving.served(
             on_rank,
             ExpertsKernel.TRITON,
-            keeps_workspace=layout.release.keeps_gptq_workspace,
+            keeps_workspace=layout.release.has(KEEPS_GPTQ_WORKSPACE),
         )
 
 
@@ -129,7 +130,7 @@ class W4A8Fp8Experts:
         return serving.served(
             on_rank,
             ExpertsKernel.TRITON,
-            keeps_workspace=layout.release.keeps_awq_workspace,
+            keeps_workspace=layout.release.has(KEEPS_AWQ_WORKSPACE),
             input_copy=serving.BY_TOKEN,
         )
 

@@ -16,6 +16,10 @@ from planner.engine.layout import (
     WORKSTATION_BLACKWELL,
     ParallelLayout,
 )
+from planner.engine.releases.shared import (
+    LAYS_SCALES_OUT_FOR_DEEP_GEMM,
+    PREFERS_FLASHINFER_QUANTISED_EXPERTS,
+)
 from planner.models.quantization.fp8_kernels import has_deep_gemm
 from planner.models.quantization.padding import SM89, SM90, SM100, round_up
 from planner.models.tensors import ExpertsOnRank
@@ -89,7 +93,7 @@ def fp8_tensor_kernel(
     if (
         layout.enable_lora
         or not is_static
-        or not layout.release.prefers_flashinfer_quantised_experts
+        or not layout.release.has(PREFERS_FLASHINFER_QUANTISED_EXPERTS)
     ):
         return Kernel.PLAIN
     if (
@@ -129,7 +133,7 @@ def fp8_block_kernel(
     if (
         is_b200
         and layout.moe_backend != "deep_gemm"
-        and layout.release.prefers_flashinfer_quantised_experts
+        and layout.release.has(PREFERS_FLASHINFER_QUANTISED_EXPERTS)
         and on_rank.activation in _FP8_TRTLLM_ACTIVATIONS
         and on_rank.global_num_experts <= _MOST_TRTLLM_EXPERTS
     ):
@@ -140,7 +144,7 @@ def fp8_block_kernel(
         and model_type not in excluded
         and has_deep_gemm(layout)
         and layout.experts_use_deep_gemm
-        and layout.release.lays_scales_out_for_deep_gemm
+        and layout.release.has(LAYS_SCALES_OUT_FOR_DEEP_GEMM)
     ):
         return Kernel.DEEPGEMM
     return Kernel.PLAIN
@@ -183,7 +187,7 @@ def nvfp4_kernel(
         return Kernel.MARLIN
     if (
         is_datacenter_blackwell(layout)
-        and layout.release.prefers_flashinfer_quantised_experts
+        and layout.release.has(PREFERS_FLASHINFER_QUANTISED_EXPERTS)
         and on_rank.activation in _FP4_TRTLLM_ACTIVATIONS
     ):
         return Kernel.TRTLLM

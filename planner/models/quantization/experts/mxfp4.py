@@ -11,6 +11,8 @@ from enum import StrEnum
 
 from planner.engine.layout import WORKSTATION_BLACKWELL, ParallelLayout
 from planner.engine.releases import Release
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import KNOWS_BLACKWELL_FAMILY, PADS_MXFP4_LESS
 from planner.errors import UnknownArchitecture
 from planner.models.quantization.experts import serving
 from planner.models.quantization.experts.kernels import is_datacenter_blackwell
@@ -29,23 +31,48 @@ _GROUP = 32
 _HUMMING = HummingWeights(num_bits=4, group_size=_GROUP, scale_dtype="float8_e8m0fnu")
 _WARP_ROWS = 256
 """Rows that Triton's kernel for Hopper reads at once, with eight warps."""
-_KEEPS_RAW_MXFP4_SCALES_BEFORE = (0, 25)
-"""Scales as published stay beside those of Triton's kernel.
-
-Source: vLLM 0.24.0 and 0.25.0 `layers/fused_moe/oracle/mxfp4.py`.
-"""
-_PADS_BOTH_FROM, _PADS_BOTH_UNTIL = (0, 17), (0, 22)
-"""Triton's kernel for Hopper pads both dimensions of the packed weights to 64.
-
-Source: vLLM 0.19.1 and 0.21.0 `third_party/triton_kernels/tensor_details/
-layout_details/hopper_value.py` swizzle_data, as in triton_kernels 3.6.0, which 0.17.0
-brought; 0.22.0 pads to 16 and 32 again.
-"""
-_RUNS_TRITON_MXFP4_ON_RTX_BEFORE = (0, 12)
-"""Triton serves gpt-oss on RTX Blackwell too.
-
-Source: vLLM 0.12.0 `layers/quantization/mxfp4.py` get_mxfp4_backend.
-"""
+_KEEPS_RAW_MXFP4_SCALES = Change(
+    until=(0, 25),
+    what=(
+        "MXFP4 experts that Triton serves hold the published scales beside those of "
+        "Triton's kernel."
+    ),
+    source="vLLM 0.24.0 and 0.25.0 `layers/fused_moe/oracle/mxfp4.py`",
+)
+_PADS_BOTH = Change(
+    since=(0, 17),
+    until=(0, 22),
+    what=(
+        "Triton's kernel for Hopper pads both dimensions of packed MXFP4 weights to "
+        "64. Before and later, it pads them to 16 and 32."
+    ),
+    source=(
+        "vLLM 0.19.1, 0.21.0 and 0.22.0 `third_party/triton_kernels/tensor_details/"
+        "layout_details/hopper_value.py` swizzle_data, as in triton_kernels 3.6.0, "
+        "which 0.17.0 brought"
+    ),
+)
+_PADS_MORE_GROUPS = Change(
+    since=(0, 26),
+    what=(
+        "Triton's kernel for Hopper pads the scales of MXFP4 experts to 4 groups. "
+        "Before, it padded them to 2."
+    ),
+    source="vLLM 0.26.0 `layers/quantization/utils/mxfp4_utils.py` _swizzle_mxfp4",
+)
+_LEAVES_ADAPTERS_TO_MARLIN = Change(
+    since=(0, 28),
+    what="Marlin or Humming serves MXFP4 experts where LoRA is enabled.",
+    source=(
+        "vLLM 0.28.0 and 0.33.0 `layers/fused_moe/oracle/mxfp4.py` (TRITON_UNFUSED is "
+        "not on the list)"
+    ),
+)
+_RUNS_TRITON_MXFP4_ON_RTX = Change(
+    until=(0, 12),
+    what="Triton serves the experts of gpt-oss on RTX Blackwell as on Hopper.",
+    source="vLLM 0.12.0 `layers/quantization/mxfp4.py` get_mxfp4_backend",
+)
 
 
 class Mxfp4Source(StrEnum):
@@ -74,7 +101,7 @@ class Mxfp4Experts:
         if is_datacenter_blackwell(layout) and not _is_left_to_marlin(layout):
             if self.source == Mxfp4Source.GPT_OSS or on_rank.activation != "swiglustep":
                 # FlashInfer's TRT-LLM kernel reads biases in 32 bits.
-                tile = layout.release.trtllm_mxfp4_columns
+                tile = 128 if layout.release.has(PADS_MXFP4_LESS) else 256
                 return _padded(on_rank, bias_dtype="float32", tile=tile)
             return _for_deepgemm(on_rank)
         if self._uses_triton(on_rank, layout):
@@ -127,14 +154,10 @@ class Mxfp4Experts:
 
 
 def _is_left_to_marlin(layout: ParallelLayout) -> bool:
-    """Whether Marlin or Humming is asked for, or no other supports adapters.
-
-    Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp4.py` (TRITON_UNFUSED is not on
-    the list); read from 0.28.0 on.
-    """
+    """Whether Marlin or Humming is asked for, or no other supports adapters."""
     if layout.moe_backend in ("marlin", "humming"):
         return True
-    return layout.enable_lora and layout.release >= (0, 28)
+    return layout.enable_lora and layout.release.has(_LEAVES_ADAPTERS_TO_MARLIN)
 
 
 def _check_known(layout: ParallelLayout) -> None:
@@ -145,9 +168,9 @@ def _check_known(layout: ParallelLayout) -> None:
     """
     release = layout.release
     is_b300 = is_datacenter_blackwell(layout) and layout.capability != SM100
-    if (is_b300 and not release.knows_blackwell_family) or (
+    if (is_b300 and not release.has(KNOWS_BLACKWELL_FAMILY)) or (
         layout.compute_capability[0] == WORKSTATION_BLACKWELL
-        and release < _RUNS_TRITON_MXFP4_ON_RTX_BEFORE
+        and release.has(_RUNS_TRITON_MXFP4_ON_RTX)
     ):
         major, minor = layout.compute_capability
         raise UnknownArchitecture(
@@ -231,7 +254,7 @@ def _for_triton(on_rank: ExpertsOnRank, release: Release) -> tuple[Tensor, ...]:
     hidden = on_rank.hidden_size
     rows = w13_rows(on_rank, columns)
     experts, groups = on_rank.num_experts, _triton_mxfp4_groups(release)
-    keeps_raw = release < _KEEPS_RAW_MXFP4_SCALES_BEFORE
+    keeps_raw = release.has(_KEEPS_RAW_MXFP4_SCALES)
     return (
         Tensor(experts * _triton_bytes(rows, hidden, release), "uint8"),
         Tensor(experts * _triton_bytes(hidden, columns, release), "uint8"),
@@ -244,7 +267,7 @@ def _for_triton(on_rank: ExpertsOnRank, release: Release) -> tuple[Tensor, ...]:
 
 def _triton_bytes(rows: int, inputs: int, release: Release) -> int:
     """Return the bytes of a matrix of experts as Triton's kernel packs it."""
-    if _PADS_BOTH_FROM <= release < _PADS_BOTH_UNTIL:
+    if release.has(_PADS_BOTH):
         return round_up(rows, 64) * round_up(inputs // 2, 64)
     return round_up(rows, 16) * round_up(inputs // 2, 32)
 
@@ -254,8 +277,5 @@ def _triton_scales(rows: int, inputs: int, groups: int) -> int:
 
 
 def _triton_mxfp4_groups(release: Release) -> int:
-    """Return to how many groups the scales of Triton's kernel are padded on Hopper.
-
-    Source: vLLM 0.26.0 `layers/quantization/utils/mxfp4_utils.py` _swizzle_mxfp4.
-    """
-    return 4 if release >= (0, 26) else 2
+    """Return to how many groups the scales of Triton's kernel are padded on Hopper."""
+    return 4 if release.has(_PADS_MORE_GROUPS) else 2

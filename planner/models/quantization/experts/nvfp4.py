@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.shared import KEEPS_RAW_NVFP4_SCALES
 from planner.errors import Refused
 from planner.models.quantization.experts import serving
 from planner.models.quantization.experts.kernels import (
@@ -76,7 +77,7 @@ class NvFp4Experts:
             # The published scales, turned upside down for the kernel, stay as well.
             per_expert += 2 * (shards + 1)
         raw: tuple[Tensor, ...] = ()
-        if layout.release.keeps_raw_nvfp4_scales and kernel is not Kernel.MARLIN:
+        if layout.release.has(KEEPS_RAW_NVFP4_SCALES) and kernel is not Kernel.MARLIN:
             raw = _raw_scales(on_rank)
         return (
             *held,

@@ -15,6 +15,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import (
+    KEEPS_EXPERT_WORKSPACE,
+    PADS_EXPERTS_FOR_MARLIN,
+    PADS_MXFP4_LESS,
+    PREFERS_FLASHINFER_QUANTISED_EXPERTS,
+    PREFERS_HUMMING,
+)
 from planner.models.quantization.experts.kernels import Kernel, marlin_columns
 from planner.models.quantization.padding import SM90, WORD_BITS, round_up
 from planner.models.tensors import (
@@ -42,16 +50,18 @@ _KERNELS = {
     Kernel.DEEPGEMM: ExpertsKernel.DEEPGEMM,
     Kernel.MARLIN: ExpertsKernel.MARLIN,
 }
-_KEEPS_MXFP4_WORKSPACE_SINCE = (0, 19)
-"""MXFP4 experts take their workspace from the shared one, which is kept.
-
-Source: vLLM 0.19.0 `layers/fused_moe/oracle/mxfp4.py`.
-"""
-_PREFERS_TRITON_BLOCK_EXPERTS_SINCE = (0, 17)
-"""Hopper takes Triton for block FP8 unless ranks share the experts.
-
-Source: vLLM 0.16.0 `layers/fused_moe/oracle/fp8.py` _get_priority_backends.
-"""
+_KEEPS_MXFP4_WORKSPACE = Change(
+    since=(0, 19),
+    what="MXFP4 experts use the persistent workspace.",
+    source="vLLM 0.19.0 `layers/fused_moe/oracle/mxfp4.py`",
+)
+_PREFERS_TRITON_BLOCK_EXPERTS = Change(
+    since=(0, 17),
+    what=(
+        "Triton serves experts of FP8 blocks on Hopper unless ranks share the experts."
+    ),
+    source="vLLM 0.16.0 `layers/fused_moe/oracle/fp8.py` _get_priority_backends",
+)
 
 
 def w13_rows(on_rank: ExpertsOnRank, intermediate_size: int | None = None) -> int:
@@ -111,7 +121,7 @@ def prefers_humming(layout: ParallelLayout) -> bool:
     if layout.moe_backend in ("marlin", "humming"):
         return layout.moe_backend == "humming"
     is_hopper = layout.capability == SM90
-    return is_hopper and layout.release.prefers_humming and not layout.enable_lora
+    return is_hopper and layout.release.has(PREFERS_HUMMING) and not layout.enable_lora
 
 
 @frozen
@@ -203,7 +213,7 @@ def _marlin_columns(
     on_rank: ExpertsOnRank, layout: ParallelLayout, group_size: int
 ) -> int:
     columns = on_rank.intermediate_size_per_partition
-    if not layout.release.pads_experts_for_marlin:
+    if not layout.release.has(PADS_EXPERTS_FOR_MARLIN):
         return columns
     return marlin_columns(columns, group_size)
 
@@ -219,7 +229,7 @@ def by_fp8(
     Source: vLLM 0.15.0 `layers/fused_moe/oracle/fp8.py` select_fp8_moe_backend.
     """
     release = layout.release
-    keeps_workspace = release.keeps_expert_workspace
+    keeps_workspace = release.has(KEEPS_EXPERT_WORKSPACE)
     if kernel is Kernel.MARLIN:
         return served(
             on_rank,
@@ -249,8 +259,8 @@ def by_fp8_block(
     if kernel is Kernel.PLAIN and layout.moe_backend == "deep_gemm":
         kernel = Kernel.DEEPGEMM  # its tensors are as published before Blackwell
     is_shared = on_rank.uses_expert_parallel and layout.expert_ranks > 1
-    prefers_flashinfer = release.prefers_flashinfer_quantised_experts and (
-        is_shared or release < _PREFERS_TRITON_BLOCK_EXPERTS_SINCE
+    prefers_flashinfer = release.has(PREFERS_FLASHINFER_QUANTISED_EXPERTS) and (
+        is_shared or not release.has(_PREFERS_TRITON_BLOCK_EXPERTS)
     )
     if layout.moe_backend != "auto":
         prefers_flashinfer = is_asked
@@ -264,7 +274,7 @@ def by_fp8_block(
         return served(
             on_rank,
             ExpertsKernel.FLASHINFER_BLOCKS,
-            keeps_workspace=release.keeps_expert_workspace,
+            keeps_workspace=release.has(KEEPS_EXPERT_WORKSPACE),
         )
     return by_fp8(on_rank, layout, kernel, FP8_BY_BLOCK)
 
@@ -273,7 +283,7 @@ def by_mxfp8(
     on_rank: ExpertsOnRank, layout: ParallelLayout, kernel: Kernel
 ) -> ServedExperts:
     """Return the kernel for MXFP8."""
-    keeps_workspace = layout.release.keeps_expert_workspace
+    keeps_workspace = layout.release.has(KEEPS_EXPERT_WORKSPACE)
     if kernel is Kernel.MARLIN:
         return by_marlin(
             on_rank, layout, keeps_workspace=keeps_workspace, group_size=32
@@ -291,11 +301,11 @@ def by_nvfp4(
     Source: vLLM `layers/fused_moe/oracle/nvfp4.py`; before 0.15.0 FlashInfer's
     kernels had to be switched on.
     """
-    keeps_workspace = layout.release.keeps_expert_workspace
+    keeps_workspace = layout.release.has(KEEPS_EXPERT_WORKSPACE)
     if kernel is Kernel.MARLIN:
         return by_marlin(on_rank, layout, keeps_workspace=keeps_workspace)
     found = _KERNELS[kernel]
-    if not layout.release.prefers_flashinfer_quantised_experts:
+    if not layout.release.has(PREFERS_FLASHINFER_QUANTISED_EXPERTS):
         found = ExpertsKernel.CUTLASS_FP4
     return replace(
         served(on_rank, found, keeps_workspace=keeps_workspace, input_copy=NVFP4),
@@ -315,7 +325,7 @@ def by_mxfp4(
         served(
             on_rank,
             kernel,
-            keeps_workspace=layout.release >= _KEEPS_MXFP4_WORKSPACE_SINCE,
+            keeps_workspace=layout.release.has(_KEEPS_MXFP4_WORKSPACE),
             input_copy=input_copy,
         ),
         has_fp4_weights=True,
@@ -323,7 +333,8 @@ def by_mxfp4(
     if kernel not in (ExpertsKernel.MARLIN, ExpertsKernel.TRTLLM):
         return found
     is_trtllm = kernel is ExpertsKernel.TRTLLM
-    tile = layout.release.trtllm_mxfp4_columns if is_trtllm else 128
+    pads_more = is_trtllm and not layout.release.has(PADS_MXFP4_LESS)
+    tile = 256 if pads_more else 128
     return replace(
         found,
         intermediate_size=round_up(found.intermediate_size, tile),

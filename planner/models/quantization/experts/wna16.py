@@ -6,6 +6,12 @@ Source: vLLM 0.33.0 `layers/fused_moe/oracle/int_wna16.py`.
 from __future__ import annotations
 
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases.change import Change
+from planner.engine.releases.shared import (
+    KEEPS_AWQ_WORKSPACE,
+    KEEPS_GPTQ_WORKSPACE,
+    PADS_EXPERTS_FOR_MARLIN,
+)
 from planner.errors import Refused
 from planner.models.quantization.experts import serving
 from planner.models.quantization.experts.kernels import (
@@ -29,21 +35,23 @@ _MARLIN_COLUMNS = 64
 _MARLIN_HIDDEN = 128
 _SMALLEST_GROUP = 32
 _TRTLLM_BITS, _TRTLLM_GROUP = 4, 32
-_HOLDS_WORDS_OF_ZEROS_SINCE = (0, 30)
-"""Zero points are words of 32 bits; before, numbers of the model's dtype.
-
-Source: vLLM 0.25.1 and 0.30.0 `layers/quantization/auto_gptq.py` AutoGPTQMoEMethod.
-"""
-_KEEPS_PACKED_WORKSPACE_SINCE = (0, 23)
-"""Packed experts of compressed-tensors take theirs from the shared workspace.
-
-Source: vLLM 0.23.0 `compressed_tensors_moe_wna16_marlin.py`.
-"""
-_KEEPS_WNA16_WORKSPACE_SINCE = (0, 27)
-"""Few-bit experts that Marlin cannot serve take theirs from there too.
-
-Source: vLLM 0.27.0 `layers/quantization/moe_wna16.py`.
-"""
+_HOLDS_WORDS_OF_ZEROS = Change(
+    since=(0, 30),
+    what="Zero points of GPTQ experts are words; before, of the model's dtype.",
+    source=(
+        "vLLM 0.25.1 and 0.30.0 `layers/quantization/auto_gptq.py` AutoGPTQMoEMethod"
+    ),
+)
+_KEEPS_PACKED_WORKSPACE = Change(
+    since=(0, 23),
+    what="Packed experts of compressed-tensors use the persistent workspace.",
+    source="vLLM 0.23.0 `compressed_tensors_moe_wna16_marlin.py`",
+)
+_KEEPS_WNA16_WORKSPACE = Change(
+    since=(0, 27),
+    what="Few-bit experts that Marlin cannot serve use the persistent workspace.",
+    source="vLLM 0.27.0 `layers/quantization/moe_wna16.py`",
+)
 
 
 @frozen
@@ -105,7 +113,8 @@ class _Grouped:
         check_moe_marlin_supports_config.
         """
         columns = on_rank.intermediate_size_per_partition
-        if not layout.release.pads_experts_for_marlin and columns % _MARLIN_COLUMNS:
+        is_padded = layout.release.has(PADS_EXPERTS_FOR_MARLIN)
+        if columns % _MARLIN_COLUMNS and not is_padded:
             return False
         return (
             on_rank.hidden_size % _MARLIN_HIDDEN == 0
@@ -133,7 +142,7 @@ class GPTQExperts:
     ) -> tuple[Tensor, ...]:
         """Return weights, scales, zero points and orders on a rank."""
         grouped = _Grouped(num_bits=self.num_bits, group_size=self.group_size)
-        is_older = layout.release < _HOLDS_WORDS_OF_ZEROS_SINCE
+        is_older = not layout.release.has(_HOLDS_WORDS_OF_ZEROS)
         if is_older and grouped.suits_marlin(on_rank, layout):
             return self._older(on_rank, grouped)
         return _marlin_or_not(on_rank, layout, grouped, has_zero_points=not self.is_sym)
@@ -170,7 +179,7 @@ class GPTQExperts:
             on_rank,
             layout,
             _Grouped(num_bits=self.num_bits, group_size=self.group_size),
-            keeps_workspace=layout.release.keeps_gptq_workspace,
+            keeps_workspace=layout.release.has(KEEPS_GPTQ_WORKSPACE),
         )
 
 
@@ -202,7 +211,7 @@ class AWQExperts:
             on_rank,
             layout,
             _Grouped(num_bits=self.num_bits, group_size=self.group_size),
-            keeps_workspace=layout.release.keeps_awq_workspace,
+            keeps_workspace=layout.release.has(KEEPS_AWQ_WORKSPACE),
         )
 
 
@@ -315,7 +324,7 @@ class PackedExperts:
             on_rank,
             layout,
             _Grouped(num_bits=self.num_bits, group_size=self.group_size),
-            keeps_workspace=layout.release >= _KEEPS_PACKED_WORKSPACE_SINCE,
+            keeps_workspace=layout.release.has(_KEEPS_PACKED_WORKSPACE),
         )
 
 
@@ -366,11 +375,9 @@ class MoeWNA16Experts:
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""
-        keeps_workspace = layout.release >= _KEEPS_WNA16_WORKSPACE_SINCE
-        if prefers_humming(layout):
-            kernel = ExpertsKernel.HUMMING
-        else:
-            kernel = ExpertsKernel.TRITON
+        keeps_workspace = layout.release.has(_KEEPS_WNA16_WORKSPACE)
+        is_humming = prefers_humming(layout)
+        kernel = ExpertsKernel.HUMMING if is_humming else ExpertsKernel.TRITON
         return serving.served(on_rank, kernel, keeps_workspace=keeps_workspace)
 
 
