@@ -119,7 +119,8 @@ def _built(
     model_type = str(files.config.get("model_type", ""))
     with _naming(files, last_field):
         facts = facts_for(dict(files.config), model_type)
-        model = reader(facts, Label(name=files.name, architecture=base))
+        label = Label(name=files.name, architecture=base, readers=readers())
+        model = reader(facts, label)
         check_sizes(model)
         model = with_names(model)
         if base != architecture:

@@ -15,16 +15,15 @@ one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import import_module
 
 from planner.engine.releases.facts import ReleaseNumber
-from planner.models.architecture import ModelArchitecture
 from planner.models.families import llama
+from planner.models.families.assembly import Reader
 from planner.models.families.names import BUILT_OTHERWISE_BEFORE, FAMILIES
 
-Reader = Callable[..., ModelArchitecture]
 Before = tuple[int, int]
 
 _DECODERS: dict[str, tuple[str, ...]] = {
