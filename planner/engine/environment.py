@@ -10,7 +10,6 @@ from planner.data import DATA
 from planner.engine.environment_names import check_variables
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.errors import PlannerError
-from planner.late import late
 from planner.units import counted, on_each, whole_number
 from planner.values import frozen
 
@@ -281,7 +280,9 @@ def _unknown_notes(names: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _nearest(name: str) -> str:
-    near: list[str] = late("difflib:get_close_matches", name, variables(), n=1)
+    from difflib import get_close_matches  # noqa: PLC0415 - slow
+
+    near = get_close_matches(name, variables(), n=1)
     return f" Did you mean {near[0]}?" if near else ""
 
 

@@ -17,7 +17,6 @@ from planner.data import DATA
 from planner.engine.gpu_text import EXAMPLE, check_name, facts_of, is_description
 from planner.engine.not_covered import why_not_covered
 from planner.errors import PlannerError
-from planner.late import late
 from planner.units import GIB, format_gib
 from planner.values import frozen
 
@@ -240,7 +239,9 @@ def find_gpu(name: str) -> GPU | None:
     index = _index()
     found = index.get(name) or index.get(_key(name)) or _with_memory_size(name)
     if found is None:
-        machine: Any = late("planner.engine.machines:machine_named", name)
+        from planner.engine.machines import machine_named  # noqa: PLC0415 - rarely named
+
+        machine = machine_named(name)
         found = index[machine.gpu] if machine else None
     return found
 
@@ -256,7 +257,9 @@ def _find(name: str | None) -> GPU:
 
 
 def _why_unknown(name: str) -> str:
-    named: tuple[str, int] = late("planner.engine.machines:counted", name)
+    from planner.engine.machines import counted  # noqa: PLC0415 - rarely named
+
+    named = counted(name)
     if known := _index().get(_key(named[0])):
         return (
             f"{name!r} names {named[1]} GPUs: give one, gpu={known.name!r}, and spread "
@@ -306,10 +309,12 @@ def _mentions(gpu: GPU, word: str) -> bool:
 
 
 def _nearest(name: str) -> list[str]:
+    from difflib import get_close_matches  # noqa: PLC0415 - slow
+
     index, key = _index(), _key(name)[:_LONGEST_KEY]
     longer = [known for known in index if key and _key(known).startswith(key)]
     known = [_key(one) for one in index]
-    close: list[str] = late("difflib:get_close_matches", key, known, n=9, cutoff=0.0)
+    close = get_close_matches(key, known, n=9, cutoff=0.0)
     return list(dict.fromkeys(index[known].name for known in [*longer, *close]))[:3]
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from planner.data import DATA
 from planner.errors import PlannerError
+from planner.export.texts.recognising import read
 from planner.late import late
 from planner.learn.display import ShownAsText
 from planner.learn.exercise import Outcome
@@ -28,7 +29,6 @@ from planner.show.page import wide_page
 from planner.show.pieces import command_line, to_open
 from planner.values import frozen
 
-_READ = "planner.export.texts.recognising:read"
 CAUSES: Mapping[str, tuple[str, str]] = {
     "free memory": (
         "Before loading, less memory was free than vLLM is to use.",
@@ -88,15 +88,14 @@ class DebugThisStart(ShownAsText):
 
         A command whose model is not bundled is left out: no exercise asks the network.
         """
-        read: Any = late(_READ, self.command)
+        found = read(self.command)
         lines = "\n".join(self.error)
-        return lines if find(read.model) is None else f"{self.command}\n\n{lines}"
+        return lines if find(found.model) is None else f"{self.command}\n\n{lines}"
 
     def explain(self) -> Any:  # noqa: ANN401 - an Explanation, of a room beside this one
         """Return what `planner.read` says of this start."""
         version = {"vllm_version": self.vllm_version} if self.vllm_version else {}
-        read: Any = late(_READ, self.given)
-        return read.explain(gpu=self.gpu, **version)
+        return read(self.given).explain(gpu=self.gpu, **version)
 
     @property
     def parts(self) -> tuple[Choice, Choice]:

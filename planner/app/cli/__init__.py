@@ -25,7 +25,6 @@ from planner.app.cli.shared import (
     did_you_mean,
 )
 from planner.errors import PlannerError
-from planner.late import late
 from planner.show.terminal import prepare_output, screen_of
 
 __all__ = [
@@ -170,10 +169,10 @@ def _split(
     if not words or words[0] not in PLANNING:
         return words, {}
     own = _own_flags(_parser_of(parser, words[0]))
-    found: tuple[list[str], dict[str, Any]] = late(
-        "planner.app.cli.words:understood", words, own
-    )
-    return found
+
+    from planner.app.cli.words import understood  # noqa: PLC0415 - few need it
+
+    return understood(words, own)
 
 
 def _parser_of(
@@ -219,10 +218,9 @@ def refuse_unknown(words: list[str], help_hint: str, flags: Iterable[str] = ()) 
         own = did_you_mean(word, [one for one in flags if one.startswith("--")])
         if own:
             raise PlannerError(f"There is no flag {word}.{own} {help_hint}")
-        late(
-            "planner.engine.settings:settings_from",
-            {word.removeprefix("--").replace("-", "_"): None},
-        )
+        from planner.engine.settings import settings_from  # noqa: PLC0415 - few need it
+
+        settings_from({word.removeprefix("--").replace("-", "_"): None})
     raise PlannerError(f"{words[0]!r} was not expected here. {help_hint}")
 
 

@@ -40,11 +40,10 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import serving
 from planner.show.verdict import verdict
-from planner.solve.advice.result import Advice
+from planner.solve.advice import advise
 from planner.units import GIB, MIB, format_gib
 from planner.values import frozen
 
-_ADVISE = "planner.solve.advice:advise"
 _LOGS = (Kind.LOG, Kind.ERROR)
 _MOST_FIXES = 8
 _FIGURES = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
@@ -329,7 +328,7 @@ class _Case:
 
         A text that is given back names only what vLLM can load.
         """
-        advice: Advice = late(_ADVISE, plan, load)
+        advice = advise(plan, load)
         made = (
             self._fix(
                 Answer(

@@ -22,7 +22,6 @@ from planner.engine.layout import ParallelLayout
 from planner.engine.releases import number_of
 from planner.engine.releases.facts import ReleaseNumber
 from planner.errors import Refused, UnknownArchitecture
-from planner.late import late
 from planner.models.architecture import ModelArchitecture
 from planner.models.layers import Module
 
@@ -297,8 +296,10 @@ def _is_known(architecture: str, names: tuple[str, ...]) -> bool:
 @lru_cache(maxsize=64)
 def _nearest(architecture: str) -> tuple[str, ...]:
     """Return vLLM's closest names; cached, as the search takes longer than a plan."""
+    from difflib import get_close_matches  # noqa: PLC0415 - slow
+
     known = vllm_architectures()
-    near: list[str] = late("difflib:get_close_matches", architecture, known, n=3)
+    near = get_close_matches(architecture, known, n=3)
     return tuple(near)
 
 

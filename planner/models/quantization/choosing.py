@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.errors import Refused, RefusedSince
-from planner.late import late
 from planner.models.architecture import LayerKind, ModelArchitecture, QuantizationLimits
 from planner.models.experts import FusedMoE
 from planner.models.files import ModelFiles
@@ -27,9 +26,6 @@ from planner.models.quantization.interface import (
     QuantizationConfig,
     Usual,
 )
-
-if TYPE_CHECKING:
-    from planner.models.quantization.methods import Method
 
 _KEYS = ("quantization_config", "compression_config")
 _CLAIMS = (
@@ -136,8 +132,9 @@ def quantised(
         prefix_renames=model.prefix_renames,
         files=files,
     )
-    method: Method = late(
-        "planner.models.quantization.methods:method_named",
+    from planner.models.quantization.methods import method_named  # noqa: PLC0415 - most are as published
+
+    method = method_named(
         name,
         is_in_checkpoint=given is not None,
     )

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.engine.gpu import GPU
-from planner.late import late
 from planner.memory.account import Basis, Line
 from planner.memory.estimate import RankMemory
 from planner.memory.lines.outside import NOT_CHARGED
@@ -93,8 +92,9 @@ def find(gpu: GPU, start: Start) -> Found:
     """Return the measurements of the same start on the same GPU, or of its kin."""
     if not may_have_records():
         return Found()
-    answer: tuple[tuple[Record, ...], tuple[str, ...]] = late(
-        "planner.planning.calibrations.store:candidates",
+    from planner.planning.calibrations.store import candidates  # noqa: PLC0415 - few need it
+
+    answer = candidates(
         start.release.version,
         start.model.architecture,
     )
