@@ -18,7 +18,6 @@ from pathlib import Path
 
 import grimp
 import pytest
-
 from planner.late import SHOWN, SLOW
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -18,7 +18,6 @@ from typing import Any
 from planner.data import DATA
 from planner.errors import PlannerError
 from planner.export.texts.recognising import read
-from planner.late import late
 from planner.learn.display import ShownAsText
 from planner.learn.exercise import Outcome
 from planner.learn.parts import Choice
@@ -28,6 +27,7 @@ from planner.show.html import Html, fragment, tag
 from planner.show.page import wide_page
 from planner.show.pieces import command_line, to_open
 from planner.values import frozen
+from planner.views import views_of
 
 CAUSES: Mapping[str, tuple[str, str]] = {
     "free memory": (
@@ -145,12 +145,11 @@ class DebugThisStart(ShownAsText):
         return f"Source: {self.source} (error {self.wording})"
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        page: Html = late("DebugThisStart.html", self)
-        return {"text/plain": str(self), "text/html": page}
+        return {"text/plain": str(self), "text/html": views_of(self).html(self)}
 
     def to_html(self) -> str:
         """Return a page of its own, which needs no kernel and no network."""
-        return late("DebugThisStart.to_html", self)
+        return views_of(self).page(self)
 
     def table(self) -> Html:
         """Show the start where no script runs, with the explanation folded."""

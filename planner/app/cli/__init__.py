@@ -16,7 +16,6 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-import planner
 from planner.app.cli.shared import (
     BAD_INPUT,
     DOES_NOT_FIT,
@@ -26,6 +25,7 @@ from planner.app.cli.shared import (
 )
 from planner.errors import PlannerError
 from planner.show.terminal import prepare_output, screen_of
+from planner.version import __version__
 
 __all__ = [
     "BAD_INPUT",
@@ -230,7 +230,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_given: object) -> None:
         """Print, and end."""
         newest = import_module("planner.engine.releases").NEWEST
-        sys.stdout.write(f"planner {planner.__version__}, models vLLM to {newest}\n")
+        sys.stdout.write(f"planner {__version__}, models vLLM to {newest}\n")
         parser.exit(FITS)
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import planner
 from planner.errors import PlannerError
+from planner.export.texts import read
 from planner.values import frozen
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Found:
 
 def found_in(text: str, start: int, asked: Mapping[str, Any]) -> Found:
     """Read a text; runs in a thread."""
-    reading = planner.read(text, start=start)
+    reading = read(text, start=start)
     starts = _labels(text, reading)
     if reading.log is None:
         return Found(reading=reading, starts=starts)
@@ -64,7 +64,7 @@ def _labels(text: str, reading: Reading) -> tuple[str, ...]:
     if reading.num_starts < 2:  # noqa: PLR2004 - one start needs no choice
         return ()
     numbers = range(1, min(reading.num_starts, _MOST_STARTS) + 1)
-    starts = [planner.read(text, start=number) for number in numbers]
+    starts = [read(text, start=number) for number in numbers]
     return tuple(
         f"{number}: {one.shown or one.model or 'start'}"
         for number, one in zip(numbers, starts, strict=True)
