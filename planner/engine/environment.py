@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from planner.data import DATA
 from planner.engine.environment_names import check_variables
 from planner.engine.releases import NEWEST_RELEASE, Release
-from planner.errors import PlannerError
+from planner.errors import PlannerError, close_words
 from planner.units import counted, on_each, whole_number
 from planner.values import frozen
 
@@ -280,9 +280,7 @@ def _unknown_notes(names: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _nearest(name: str) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - slow
-
-    near = get_close_matches(name, variables(), n=1)
+    near = close_words(name, variables())
     return f" Did you mean {near[0]}?" if near else ""
 
 

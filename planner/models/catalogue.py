@@ -25,6 +25,7 @@ from functools import cache
 from typing import Any
 
 from planner.data import DATA
+from planner.errors import close_words
 from planner.models import estimates
 from planner.models.files import ModelFiles, merged
 from planner.models.module_names import with_names
@@ -125,12 +126,10 @@ def search(text: str, limit: int = 20) -> tuple[Entry, ...]:
 
 def nearest(text: str, limit: int = 3) -> tuple[str, ...]:
     """Return the names closest to one that was not found."""
-    from difflib import get_close_matches  # noqa: PLC0415 - slow
-
     wanted = text.lower()
     key = str.lower if "/" in wanted else _model_part
     by_key = {key(name): name for name in reversed(tuple(_lines()))}
-    near = get_close_matches(wanted, by_key, n=limit, cutoff=_NEAR)
+    near = close_words(wanted, by_key, most=limit, cutoff=_NEAR)
     return tuple(by_key[match] for match in near)
 
 

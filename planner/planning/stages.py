@@ -165,15 +165,10 @@ def _weights(
 
         wrapped = with_adapters(model, lora)
         if model.is_multimodal:
-            encoding = _encoding(question, resolved)
             from planner.memory.lora.towers import with_tower_adapters  # noqa: PLC0415 - adapters only
 
-            adapted = with_tower_adapters(
-                towers,
-                model,
-                lora,
-                encoding,
-            )
+            encoding = _encoding(question, resolved)
+            adapted = with_tower_adapters(towers, model, lora, encoding)
     loaded = stage_weights(wrapped, layout, dtype, kernels.buffers, adapted)
     return without_offloaded(loaded, model, layout, dtype, offloading, towers)
 
@@ -219,11 +214,7 @@ def _lines(
     lines = used_lines(run, weights, is_cudagraph_charged=is_charged)
     lines = _widened(lines, question)
     if question.dry is not None:
-        return dry_lines(
-            lines,
-            question.dry,
-            run.pp_rank,
-        )
+        return dry_lines(lines, question.dry, run.pp_rank)
     if found.kin is not None and not fused_all_reduce_bytes(run):
         return non_torch_applied(lines, found.kin, run.pp_rank)
     if found.record is None:
@@ -364,12 +355,7 @@ def _embedding_factor_bytes(question: Question, resolved: ResolvedSettings) -> i
         return 0
     from planner.memory.lora.lora import embedding_factor_bytes  # noqa: PLC0415 - adapters only
 
-    return embedding_factor_bytes(
-        question.model,
-        lora,
-        question.layout,
-        resolved.dtype,
-    )
+    return embedding_factor_bytes(question.model, lora, question.layout, resolved.dtype)
 
 
 def _graph_cases(question: Question, resolved: ResolvedSettings) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, TypeAlias
 
-from planner.errors import PlannerError
+from planner.errors import PlannerError, close_words
 from planner.planning.load import Load
 from planner.show.terminal import COLORS, Screen, fold
 
@@ -111,9 +111,7 @@ class Parser(argparse.ArgumentParser):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a sentence with the nearest known word; empty where none is near."""
-    from difflib import get_close_matches  # noqa: PLC0415 - slow
-
-    near = get_close_matches(word, list(known), 1)
+    near = close_words(word, known)
     return f" Did you mean {near[0]}?" if near else ""
 
 

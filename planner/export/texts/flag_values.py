@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +14,7 @@ from planner.engine import human_numbers
 from planner.engine.arguments import ARGUMENTS, Argument, Kind
 from planner.engine.releases import OLDEST_RELEASE
 from planner.engine.server import SERVER_FLAGS, ServerFlag, Takes, takes_value
+from planner.errors import close_words
 from planner.units import counted, on_each
 
 SWITCHES = {"true": True, "false": False}
@@ -121,7 +121,7 @@ def unknown_notes(names: Sequence[str]) -> list[str]:
 @lru_cache(maxsize=256)
 def _nearest(written: str) -> str:
     name = written.lstrip("-").partition(".")[0].replace("-", "_")
-    near = get_close_matches(name, [*ARGUMENTS, *SERVER_FLAGS], n=1)
+    near = close_words(name, [*ARGUMENTS, *SERVER_FLAGS])
     if not near:
         return ""
     is_flag = written.startswith("-")

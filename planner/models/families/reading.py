@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from planner.engine.releases import NEWEST
 from planner.engine.releases.facts import ReleaseNumber
-from planner.errors import PlannerError, RefusedSince, UnknownArchitecture
+from planner.errors import PlannerError, RefusedSince, UnknownArchitecture, close_words
 from planner.models.architecture import ModelArchitecture
 from planner.models.families import registry
 from planner.models.families.assembly import Label
@@ -162,9 +162,7 @@ def _architecture_name(files: ModelFiles) -> str:
 
 
 def _unknown(files: ModelFiles, architecture: str) -> UnknownArchitecture:
-    from difflib import get_close_matches  # noqa: PLC0415 - slow
-
-    near = get_close_matches(architecture, readers(), n=3)
+    near = close_words(architecture, readers(), most=3)
     hint = f" Nearest known: {', '.join(near)}." if near else ""
     return UnknownArchitecture(
         f"architectures: {architecture!r} (of {files.name!r}) is not modelled yet."

@@ -21,7 +21,7 @@ from planner.data import DATA
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import number_of
 from planner.engine.releases.facts import ReleaseNumber
-from planner.errors import Refused, UnknownArchitecture
+from planner.errors import Refused, UnknownArchitecture, close_words
 from planner.models.architecture import ModelArchitecture
 from planner.models.layers import Module
 
@@ -296,10 +296,8 @@ def _is_known(architecture: str, names: tuple[str, ...]) -> bool:
 @lru_cache(maxsize=64)
 def _nearest(architecture: str) -> tuple[str, ...]:
     """Return vLLM's closest names; cached, as the search takes longer than a plan."""
-    from difflib import get_close_matches  # noqa: PLC0415 - slow
-
     known = vllm_architectures()
-    near = get_close_matches(architecture, known, n=3)
+    near = close_words(architecture, known, most=3)
     return tuple(near)
 
 

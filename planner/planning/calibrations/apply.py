@@ -94,11 +94,7 @@ def find(gpu: GPU, start: Start) -> Found:
         return Found()
     from planner.planning.calibrations.store import candidates  # noqa: PLC0415 - few need it
 
-    answer = candidates(
-        start.release.version,
-        start.model.architecture,
-    )
-    known, notes = answer
+    known, notes = candidates(start.release.version, start.model.architecture)
     alike = [record for record in known if record.is_of_kind(gpu)]
     if not alike:
         return Found(notes=notes)

@@ -294,15 +294,7 @@ class Board:
 
 
 def _confirm(module: str, payload: bytes, number: int, attempt: int, board: Any) -> Any:  # noqa: ANN401 - what the module answers
-    """Confirm a plan; runs on a node, to which Ray has copied the planner.
-
-    Args:
-        module: of the planner, with `confirm_here`.
-        payload: the plan, as that module packs it.
-        number: of the job.
-        attempt: of the job, from 0.
-        board: the actor that takes its events.
-    """
+    """Confirm a plan; runs on a node, to which Ray has copied the planner's module."""
 
     def tell(event: dict[str, Any]) -> None:
         board.put.remote(number, attempt, event)
