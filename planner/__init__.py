@@ -1,7 +1,7 @@
 """Plan vLLM's GPU memory: what vLLM would log, before it starts.
 
 Twelve folders, each importing only from those after it: `app/` (command line, explorer,
-Voilà app), `export/` and `learn/`, `show/`, `confirming/` (starts vLLM and compares),
+Voilà app), `learn/`, `export/`, `show/`, `confirming/` (starts vLLM and compares),
 `ray/`, `solve/` (plans again), `planning/` (`plan()`), `memory/` (vLLM's account),
 `models/` (what vLLM loads), `engine/` (what a start is configured with), `data/`.
 docs/tour.md follows one plan through them.

@@ -57,8 +57,7 @@ class Drawn:
         return f"Chart: {', '.join(names)}." if names else "Chart."
 
     def _repr_mimebundle_(self, **options: Any) -> Any:  # noqa: ANN401 - anywidget's
-        shower = provided(ChartShower)
-        return shower.mimebundle(self.described, self.label, options)
+        return provided(ChartShower).mimebundle(self.described, self.label, options)
 
 
 @frozen
