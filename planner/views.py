@@ -24,13 +24,20 @@ class Views(Generic[_Value]):
     """How a value is shown; what it lacks is left out."""
 
     text: Callable[[_Value], str] = _lacks
-    mimebundle: Callable[[_Value], dict[str, str]] = _lacks
-    """A notebook's output, by its type."""
     html: Callable[[_Value], str] = _lacks
+    """With its style sheets, without a script: what a notebook shows."""
     page: Callable[[_Value], str] = _lacks
     """A page of its own, which loads nothing."""
     as_dict: Callable[[_Value], dict[str, Any]] = _lacks
     frame: Callable[[_Value], DataFrame] = _lacks
+
+    def mimebundle(self, value: _Value) -> dict[str, str]:
+        """Return what a notebook shows.
+
+        The figure is left to `figure()`: a notebook shows only the richest form in the
+        bundle, and the chart alone would hide the verdict and the table.
+        """
+        return bundle(self.text(value), self.html(value))
 
 
 @frozen
@@ -40,6 +47,14 @@ class Charts(Generic[_Value]):
     figure: Callable[[_Value], Figure] = _lacks
     heat_map: Callable[[_Value, str], Figure] = _lacks
     """Of one of its figures, by name."""
+
+
+def bundle(text: str, html: str) -> dict[str, str]:
+    """Return what a notebook shows of a value, by MIME type.
+
+    As plain strings: marimo 0.25 shows nothing of a class derived from them.
+    """
+    return {"text/plain": text, "text/html": str(html)}
 
 
 def views_of(value: _Value) -> Views[_Value]:

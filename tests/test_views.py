@@ -116,7 +116,8 @@ def asked() -> dict[tuple[str, str], set[str]]:
             if isinstance(owner, ast.ClassDef):
                 for kind, field in _asked_in(owner):
                     of = owner.name if kind in ("Views", "Charts") else ""
-                    found.setdefault((kind, of), set()).add(field)
+                    fields = {"text", "html"} if field == "mimebundle" else {field}
+                    found.setdefault((kind, of), set()).update(fields)
     return found
 
 

@@ -33,25 +33,25 @@ def _chart_shower() -> ChartShower:
 def _slider() -> Views[Slider]:
     from planner.app.widgets.pieces import slider_html, slider_page
 
-    return Views(html=slider_html, page=slider_page)
+    return Views(text=str, html=slider_html, page=slider_page)
 
 
 def _living() -> Views[LivingCache]:
     from planner.app.widgets.pieces import living_html, living_page
 
-    return Views(html=living_html, page=living_page)
+    return Views(text=str, html=living_html, page=living_page)
 
 
 def _guess() -> Views[GuessTheBar]:
     from planner.app.widgets.pieces import guess_html, guess_page
 
-    return Views(html=guess_html, page=guess_page)
+    return Views(text=str, html=guess_html, page=guess_page)
 
 
 def _debug() -> Views[DebugThisStart]:
     from planner.app.widgets.pieces import debug_html, debug_page
 
-    return Views(html=debug_html, page=debug_page)
+    return Views(text=str, html=debug_html, page=debug_page)
 
 
 REGISTRY = registry(_explorer_maker, _chart_shower, _slider, _living, _guess, _debug)

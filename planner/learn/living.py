@@ -142,7 +142,7 @@ class LivingCache(ShownAsText):
         return "\n".join([self.words, *lines])
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return {"text/plain": str(self), "text/html": views_of(self).html(self)}
+        return views_of(self).mimebundle(self)
 
     def to_html(self) -> str:
         """Return a page of its own, which needs no kernel and no network."""

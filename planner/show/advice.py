@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.planning.words import load_text
 from planner.show.frames import make_frame
-from planner.show.html import Html, bundle, fragment, tag
+from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
 from planner.show.pieces import NOTHING, listed, row, table, to_open
 from planner.show.tables import verdict_html
@@ -227,11 +227,6 @@ def gains(item: AdviceItem) -> list[str]:
     elif item.gain_tokens_all_engines:
         words.append(f"{item.gain_tokens_all_engines:+,} tokens")
     return words
-
-
-def mimebundle(advice: Advice) -> dict[str, str]:
-    """Return the advice as text and as HTML."""
-    return bundle(advice_text(advice), advice_html(advice))
 
 
 def advice_html(advice: Advice) -> Html:

@@ -32,7 +32,7 @@ def _plan() -> Views[Plan]:
 
     return Views(
         text=plan_text.plan_text,
-        mimebundle=page.mimebundle,
+        html=page.plan_html,
         frame=frames.plan_frame,
     )
 
@@ -48,7 +48,7 @@ def _confirmation() -> Views[Confirmation]:
 
     return Views(
         text=confirmation_text.confirmation_text,
-        mimebundle=confirmation.mimebundle,
+        html=confirmation.confirmation_html,
         frame=frames.confirmation_frame,
     )
 
@@ -62,7 +62,7 @@ def _confirmation_charts() -> Charts[Confirmation]:
 def _dry_run() -> Views[DryRun]:
     from planner.show import dry_run
 
-    return Views(text=dry_run.dry_run_text, mimebundle=dry_run.mimebundle)
+    return Views(text=dry_run.dry_run_text, html=dry_run.dry_run_html)
 
 
 def _pipeline() -> Views[Pipeline]:
@@ -70,7 +70,7 @@ def _pipeline() -> Views[Pipeline]:
 
     return Views(
         text=ray.pipeline_text,
-        mimebundle=ray.mimebundle,
+        html=ray.pipeline_page,
         frame=ray.stages_frame,
     )
 
@@ -80,7 +80,7 @@ def _placement() -> Views[Placement]:
 
     return Views(
         text=ray.placement_text,
-        mimebundle=ray.placement_mimebundle,
+        html=ray.placement_page,
         frame=ray.workers_frame,
     )
 
@@ -96,7 +96,7 @@ def _advice() -> Views[Advice]:
 
     return Views(
         text=advice.advice_text,
-        mimebundle=advice.mimebundle,
+        html=advice.advice_html,
         as_dict=advice.advice_dict,
         frame=advice.advice_frame,
     )
@@ -107,7 +107,7 @@ def _comparison() -> Views[Comparison]:
 
     return Views(
         text=comparison.comparison_text,
-        mimebundle=comparison.mimebundle,
+        html=comparison.whole_html,
         frame=comparison.frame,
     )
 
@@ -129,7 +129,7 @@ def _gpu_comparison() -> Views[GPUComparison]:
 
     return Views(
         text=comparison_gpus.gpus_text,
-        mimebundle=comparison_gpus.mimebundle,
+        html=comparison_gpus.whole_html,
         frame=comparison_gpus.frame,
     )
 
@@ -143,7 +143,7 @@ def _gpu_comparison_charts() -> Charts[GPUComparison]:
 def _grid() -> Views[Grid]:
     from planner.show import grid
 
-    return Views(text=grid.grid_text, mimebundle=grid.mimebundle, frame=grid.frame)
+    return Views(text=grid.grid_text, html=grid.whole_html, frame=grid.frame)
 
 
 def _grid_charts() -> Charts[Grid]:
@@ -161,7 +161,7 @@ def _curve_charts() -> Charts[Curve]:
 def _load_map() -> Views[LoadMap]:
     from planner.show import load_map
 
-    return Views(text=load_map.map_text, mimebundle=load_map.mimebundle)
+    return Views(text=load_map.map_text, html=load_map.map_html)
 
 
 def _load_map_charts() -> Charts[LoadMap]:
@@ -175,7 +175,7 @@ def _set_ups() -> Views[SetUps]:
 
     return Views(
         text=set_ups.set_ups_text,
-        mimebundle=set_ups.mimebundle,
+        html=set_ups.set_ups_html,
         frame=set_ups.frame,
     )
 
@@ -183,7 +183,7 @@ def _set_ups() -> Views[SetUps]:
 def _solution() -> Views[Solution]:
     from planner.show import solution
 
-    return Views(text=solution.solution_text, mimebundle=solution.mimebundle)
+    return Views(text=solution.solution_text, html=solution.solution_html)
 
 
 def _speed_bound() -> Views[SpeedBound]:
@@ -191,7 +191,7 @@ def _speed_bound() -> Views[SpeedBound]:
 
     return Views(
         text=speed.speed_text,
-        mimebundle=speed.mimebundle,
+        html=speed.whole_html,
         frame=speed.frame,
     )
 
@@ -199,7 +199,7 @@ def _speed_bound() -> Views[SpeedBound]:
 def _upgrade() -> Views[Upgrade]:
     from planner.show import upgrade
 
-    return Views(text=upgrade.upgrade_text, mimebundle=upgrade.mimebundle)
+    return Views(text=upgrade.upgrade_text, html=upgrade.whole_html)
 
 
 def _upgrade_charts() -> Charts[Upgrade]:

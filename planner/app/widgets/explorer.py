@@ -23,10 +23,10 @@ from planner.export.reading_links import read_link
 from planner.models import catalogue
 from planner.planning.inputs import Inputs
 from planner.planning.planning import plan as plan_start
-from planner.show.html import bundle
 from planner.show.verdict import subject
 from planner.surroundings import is_in_voila
 from planner.values import frozen
+from planner.views import bundle
 
 if TYPE_CHECKING:
     from planner.engine.gpu import GPU
