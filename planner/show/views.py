@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 
 
 def _plan() -> Views[Plan]:
-    from planner.show import frames, page, plan_text
+    from planner.show.frames import plan_frame
+    from planner.show.plan_text import plan_text
 
-    return Views(
-        text=plan_text.plan_text,
-        html=page.plan_html,
-        frame=frames.plan_frame,
-    )
+    return Views(text=plan_text, html=_plan_html, frame=plan_frame)
+
+
+def _plan_html(plan: Plan) -> str:
+    from planner.show.page import plan_html  # many print a plan, and need no page
+
+    return plan_html(plan)
 
 
 def _plan_charts() -> Charts[Plan]:

@@ -22,9 +22,6 @@ from planner.app.widgets.section import Section
 from planner.app.widgets.set_up_table import SetUpTable, read_price
 from planner.errors import PlannerError
 from planner.planning.inputs import Inputs
-from planner.show.charts.load_map import figure_spec
-from planner.show.load_map import spoken_map
-from planner.show.set_ups import drawn, row_key
 from planner.solve.advice.makers.checkpoints import releases
 from planner.solve.load_map import usual_map
 from planner.solve.price_list import gpu_prices, save_price, saved_prices_path
@@ -133,6 +130,8 @@ class GpusSection(Section):
 
     def _mark_current(self) -> None:
         """Mark the row that is on the screen; none with another checkpoint."""
+        from planner.show.set_ups import row_key  # noqa: PLC0415 - once it is open
+
         plan, other = self._plan, self.table.checkpoint
         key = row_key(plan) if plan else ""
         self.table.current = "" if other else key
@@ -225,6 +224,8 @@ class GpusSection(Section):
     def _draw(self, progress: float) -> None:
         if self._search is None:
             return
+        from planner.show.set_ups import drawn, row_key  # noqa: PLC0415 - once it is open
+
         found: SetUps = self._search.result()
         self._rows = {row_key(one.plan): one for one in found.found}
         shown = drawn(found, self.table.order, is_whole=progress == 1)
@@ -356,6 +357,9 @@ class GpusSection(Section):
         self._mapping.start(found.steps(), lambda: None, done, self._failed)
 
     def _show_map(self, found: LoadMap) -> None:
+        from planner.show.charts.load_map import figure_spec  # noqa: PLC0415 - once it is open
+        from planner.show.load_map import spoken_map  # noqa: PLC0415 - once it is open
+
         spec = figure_spec(found)
         was_hidden = self.chart is None
         if self.chart is None:

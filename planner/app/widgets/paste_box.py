@@ -15,7 +15,6 @@ from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
 from planner.models import catalogue
-from planner.show.explanation import explanation_html
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.pieces import to_copy, to_open
 from planner.surroundings import is_published
@@ -235,6 +234,8 @@ def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> 
 
 def explained_html(explanation: Explanation) -> Html:
     """Write why a start failed, or how it compares, with buttons that apply changes."""
+    from planner.show.explanation import explanation_html  # noqa: PLC0415 - once it is open
+
     written = explanation_html(explanation, _fixes_html(explanation))
     heading = tag("h2", "What the text tells")
     return tag("div", heading, written, class_="pl-explained")

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
-from planner.export.texts import read
 from planner.values import frozen
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ class Found:
 
 def found_in(text: str, start: int, asked: Mapping[str, Any]) -> Found:
     """Read a text; runs in a thread."""
+    from planner.export.texts import read  # noqa: PLC0415 - slow
+
     reading = read(text, start=start)
     starts = _labels(text, reading)
     if reading.log is None:
@@ -64,6 +65,8 @@ def _labels(text: str, reading: Reading) -> tuple[str, ...]:
     if reading.num_starts < 2:  # noqa: PLR2004 - one start needs no choice
         return ()
     numbers = range(1, min(reading.num_starts, _MOST_STARTS) + 1)
+    from planner.export.texts import read  # noqa: PLC0415 - slow
+
     starts = [read(text, start=number) for number in numbers]
     return tuple(
         f"{number}: {one.shown or one.model or 'start'}"

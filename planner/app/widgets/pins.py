@@ -13,11 +13,8 @@ from planner.app.widgets.callbacks import Later, guarded
 from planner.app.widgets.chart import PlotlyChart
 from planner.app.widgets.section import Fold, Section
 from planner.engine.releases import MODELLED, NEWEST
-from planner.show import comparison
 from planner.show import upgrade as upgrade_shown
-from planner.show.charts.compared_bars import figure_spec
 from planner.show.html import tag
-from planner.solve.comparing.comparison import compare
 from planner.solve.upgrading import upgrade
 
 if TYPE_CHECKING:
@@ -167,6 +164,10 @@ class PinSection(Section):
     def _draw(self) -> None:
         if self._plan is None:
             return
+        from planner.show import comparison  # noqa: PLC0415 - once it is open
+        from planner.show.charts.compared_bars import figure_spec  # noqa: PLC0415 - once it is open
+        from planner.solve.comparing.comparison import compare  # noqa: PLC0415 - once it is open
+
         plans, names = [*self._pins.values(), self._plan], [*self._pins, NOW]
         compared = compare(*plans, names=names)
         spec = figure_spec(compared)

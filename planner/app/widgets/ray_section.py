@@ -16,10 +16,8 @@ from planner.app.widgets.parsing import COUNT, FROM_NOTHING, Entry
 from planner.app.widgets.section import Fold
 from planner.errors import PlannerError
 from planner.export import ray_data
-from planner.show.charts.ray_nodes import figure_spec
 from planner.show.html import Html, fragment, tag
 from planner.show.pieces import NOTHING, command_line, to_open
-from planner.show.ray import section_html
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -151,6 +149,9 @@ class RaySection(Fold):
         self._later.run(self.refresh)
 
     def _draw(self, placement: Placement) -> None:
+        from planner.show.charts.ray_nodes import figure_spec  # noqa: PLC0415 - once it is open
+        from planner.show.ray import section_html  # noqa: PLC0415 - once it is open
+
         tables = section_html(placement)
         self.tables.value = fragment(tables, _program(placement.pipeline))
         if self.chart is None:

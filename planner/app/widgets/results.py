@@ -27,7 +27,6 @@ from planner.app.widgets.static_files import script
 from planner.errors import PlannerError
 from planner.show.html import Html, tag
 from planner.show.page import NOTES, OPEN_AT_FIRST, PANELS
-from planner.show.speed import speed_html
 from planner.solve.speed.bound import speed_bound
 
 if TYPE_CHECKING:
@@ -119,6 +118,8 @@ def _speed_html(plan: Plan) -> Html:
         bound = speed_bound(plan, plan.load)
     except PlannerError as error:
         return tag("p", str(error), class_="pl-note")
+    from planner.show.speed import speed_html  # noqa: PLC0415 - once it is open
+
     return speed_html(bound)
 
 

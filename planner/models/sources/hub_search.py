@@ -16,7 +16,7 @@ from importlib.util import find_spec
 
 from planner.errors import ModelUnavailable
 from planner.models import catalogue
-from planner.models.sources import allowance, hub_bounds, hub_lists, hub_models
+from planner.models.sources import allowance, hub_bounds, hub_models
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.hub_models import HubGroup, HubModel, Query
 from planner.models.sources.periods import period
@@ -153,5 +153,7 @@ def _remembered(
     published: bool,
     period: int,  # noqa: ARG001 - part of the key, so that answers expire
 ) -> tuple[HubModel, ...]:
+    from planner.models.sources import hub_lists  # noqa: PLC0415 - slow
+
     ask = hub_lists.published_models if published else hub_lists.models
     return hub_models.read(ask(query, timeout_seconds=_SECONDS))
