@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.planning.result import ExplorerMaker
 from planner.registries import registry
 from planner.views import Views
 
@@ -12,13 +13,11 @@ if TYPE_CHECKING:
     from planner.learn.guessing import GuessTheBar
     from planner.learn.living import LivingCache
     from planner.learn.slide import Slider
-    from planner.planning.result import ExplorerMaker
     from planner.show.charts.frame import ChartShower
 
 
 def _explorer_maker() -> ExplorerMaker:
     from planner.app.widgets.explorer import for_plan
-    from planner.planning.result import ExplorerMaker
 
     return ExplorerMaker(explorer=for_plan)
 

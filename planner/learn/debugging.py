@@ -92,7 +92,7 @@ class DebugThisStart(ShownAsText):
         lines = "\n".join(self.error)
         return lines if find(found.model) is None else f"{self.command}\n\n{lines}"
 
-    def explain(self) -> Any:  # noqa: ANN401 - an Explanation, of a room beside this one
+    def explain(self) -> Any:  # noqa: ANN401 - as `Reading.explain`
         """Return what `planner.read` says of this start."""
         version = {"vllm_version": self.vllm_version} if self.vllm_version else {}
         return read(self.given).explain(gpu=self.gpu, **version)

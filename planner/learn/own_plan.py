@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.export.links import link
-from planner.export.report_html import html
+from planner.export import links, report_html
 from planner.learn.display import Shown, ShownAsText
 from planner.planning.result import Plan
 from planner.show.html import tag
@@ -70,9 +69,9 @@ def take_home(plan: Any, *, base: str = APP) -> TakenHome | Shown:  # noqa: ANN4
     if plan is ...:
         return Shown(title="Nothing yet", text="Replace the ... with your plan.")
     page = Path(PAGE)
-    page.write_text(html(plan, base=base), encoding="utf-8")
+    page.write_text(report_html.html(plan, base=base), encoding="utf-8")
     try:
-        link = link(plan, base)
+        link = links.link(plan, base)
     except PlannerError:
         link = ""
     return TakenHome(plan=plan, command=plan.command(), link=link, page=page)
