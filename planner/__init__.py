@@ -1,7 +1,7 @@
 """Plan vLLM's GPU memory: what vLLM would log, before it starts.
 
 Twelve folders, each importing only from those after it: `app/` (command line, explorer,
-Voilà app), `export/` and `learn/`, `show/`, `confirming/` (starts vLLM and compares),
+Voilà app), `learn/`, `export/`, `show/`, `confirming/` (starts vLLM and compares),
 `ray/`, `solve/` (plans again), `planning/` (`plan()`), `memory/` (vLLM's account),
 `models/` (what vLLM loads), `engine/` (what a start is configured with), `data/`.
 docs/tour.md follows one plan through them.
@@ -16,7 +16,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from planner.registries import know
+from planner.version import __version__ as __version__
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from IPython.core.interactiveshell import InteractiveShell
 
     from planner import export, learn, ray, solve
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
     from planner.planning.load import Load
     from planner.planning.planning import plan
     from planner.planning.result import Plan
+    from planner.registries import Registry
     from planner.solve.advice import Advice, AdviceItem, advise
     from planner.solve.comparing.comparison import Comparison, compare
     from planner.solve.comparing.gpus import GPUComparison, compare_gpus
@@ -48,8 +54,6 @@ if TYPE_CHECKING:
     from planner.solve.speed.bound import speed_bound
     from planner.solve.speed.speed import SpeedBound
     from planner.solve.upgrading import Upgrade, upgrade
-
-__version__ = "0.1.0"
 
 __all__ = [
     "GPU",
@@ -147,6 +151,28 @@ def __getattr__(name: str) -> object:
     value: object = getattr(import_module(_MODULE_OF.get(name, "planner.errors")), name)
     globals()[name] = value
     return value
+
+
+def _registries() -> Iterator[Registry]:
+    """Import what the rooms do for values, until what is asked for is found."""
+    from planner.planning import views as planning
+
+    yield planning.REGISTRY
+    from planner.show import views as show
+
+    yield show.REGISTRY
+    from planner.confirming import views as confirming
+
+    yield confirming.REGISTRY
+    from planner.export import views as export
+
+    yield export.REGISTRY
+    from planner.app import views as app
+
+    yield app.REGISTRY
+
+
+know(_registries)
 
 
 def __dir__() -> list[str]:

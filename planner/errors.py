@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 
 _LONGEST, _HEAD = 3_000, 2_000
 """Characters of a sentence, and of its beginning where it is longer."""
@@ -78,3 +79,16 @@ def deprecated(old: str, new: str, *, stacklevel: int = 3) -> None:
         DeprecationWarning,
         stacklevel=stacklevel,
     )
+
+
+def close_words(
+    word: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6
+) -> list[str]:
+    """Return the known words that are nearest to an unknown one, the nearest first.
+
+    >>> close_words("dtyp", ["dtype", "seed"])
+    ['dtype']
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - slow, and errors are rare
+
+    return get_close_matches(word, list(known), most, cutoff)

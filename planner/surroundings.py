@@ -11,10 +11,13 @@ import stat
 import sys
 from pathlib import Path
 
-from planner.late import late
-
 PUBLISHED = "PLANNER_PUBLISHED"
 """Environment variable; 1 for an app that others can open."""
+
+NO_HARDWARE = (
+    "This is a public page, which does not read its server's hardware. Pick a GPU from "
+    "the list."
+)
 
 VOILA_BASE_URL = "VOILA_BASE_URL"
 """Environment variable that Voilà, and the app as well, gives its kernels."""
@@ -97,7 +100,9 @@ def cache_folder(name: str) -> Path:
 
 
 def _temporary_folder() -> Path:
-    place: str = late("tempfile:gettempdir")
+    from tempfile import gettempdir  # noqa: PLC0415 - slow
+
+    place = gettempdir()
     return Path(place) / f"{_NAME}-{_user()}"
 
 

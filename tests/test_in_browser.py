@@ -16,7 +16,7 @@ from planner import learn
 from planner.app.widgets import background, run_panel, section
 from planner.app.widgets.explorer import Explorer
 from planner.app.widgets.run_panel import RunPanel
-from planner.app.widgets.section import RunSection
+from planner.app.widgets.run_section import RunSection
 from planner.confirming import installation
 from planner.engine.devices import attached
 from planner.errors import PlannerError

@@ -20,7 +20,7 @@ from planner.errors import PlannerError, Refused
 from planner.models.families.reading import read
 from planner.models.files import ModelFiles
 from planner.models.recordings import config_key
-from planner.models.sources import hub_models, huggingface
+from planner.models.sources import hub_lists, hub_models, huggingface
 from planner.models.sources.hub_models import HubModel
 from tools import configs
 from tools.catalogue_keys import DROPPED, DROPPED_PATTERN, KEPT, WHOLE
@@ -136,7 +136,7 @@ def releases(names: Iterable[str], count: int) -> list[str]:
 
 
 def _listed(query: hub_models.Query) -> tuple[HubModel, ...]:
-    return hub_models.read(huggingface.models(query, timeout_seconds=_SECONDS))
+    return hub_models.read(hub_lists.models(query, timeout_seconds=_SECONDS))
 
 
 def _num_parameters(files: ModelFiles) -> int | None:

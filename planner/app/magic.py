@@ -22,12 +22,12 @@ from IPython.core.completer import (
 from IPython.core.completer import SimpleCompletion as Completion
 from IPython.core.magic import no_var_expand, output_can_be_silenced
 
-import planner
 from planner.app.cli import refuse_unknown
 from planner.app.cli.engine_flags import add_file_argument, inputs_of
 from planner.app.completing import next_words
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
+from planner.export.texts import read
 from planner.export.texts.reading import NOT_NAMED
 from planner.show.html import tag
 from planner.values import frozen
@@ -190,7 +190,7 @@ def _pasted(
         print(_VLLM_HELP, parser.format_help(), sep="\n")  # noqa: T201 - its help
         return None
     is_explorer = options.pop("explore")
-    reading = planner.read(cell, start=options.pop("start"))
+    reading = read(cell, start=options.pop("start"))
     told = {name: value for name, value in options.items() if value is not None}
     answered = {sentence for name, sentence in NOT_NAMED.items() if name in told}
     still_open = tuple(one for one in reading.open if one not in answered)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from planner.confirming.measurement import Measurement
 from planner.engine.settings import given_arguments
-from planner.late import late
 from planner.planning.result import Plan
 from planner.values import frozen
+from planner.views import charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -122,18 +122,18 @@ class Confirmation:
 
     def to_frame(self) -> DataFrame:
         """Return the comparison as a pandas frame, one row per figure."""
-        return late("Confirmation.to_frame", self)
+        return views_of(self).frame(self)
 
     def figure(self) -> Figure:
         """Return estimate and measurement side by side as a plotly figure."""
-        return late("Confirmation.figure", self)
+        return charts_of(self).figure(self)
 
     def __str__(self) -> str:
         """Return the confirmation as text for a terminal."""
-        return late("Confirmation.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return late("Confirmation._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)
 
 
 def confirmation_dict(confirmation: Confirmation) -> dict[str, Any]:

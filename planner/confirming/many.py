@@ -18,7 +18,6 @@ from planner.confirming.options import CLUSTER, ClusterOptions, Listener, RunOpt
 from planner.confirming.run import Run
 from planner.errors import PlannerError
 from planner.given import named_in_errors
-from planner.late import late
 from planner.planning.result import Plan
 from planner.values import frozen
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from planner.confirming.confirmation import Confirmation
-    from planner.confirming.many_cluster import ClusterRuns
 
 _COLUMNS = (
     *("available_kv_cache_bytes", "num_gpu_blocks"),
@@ -109,8 +107,9 @@ def confirm_many(
         if address is None:
             return Sweep(tuple(_one_by_one(all_plans, chosen, file, listener, logs)))
         where = ClusterOptions(address=address, **on_cluster)
-        runs: ClusterRuns = late(
-            "planner.confirming.many_cluster:ClusterRuns",
+        from planner.confirming.many_cluster import ClusterRuns  # noqa: PLC0415 - it starts vLLM
+
+        runs = ClusterRuns(
             *(all_plans, chosen, where, file, listener, logs),
         )
         return Sweep(runs.execute())

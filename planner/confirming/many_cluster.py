@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from planner.confirming import on_node
 from planner.confirming.confirmation import question_dict
 from planner.confirming.many_file import (
     ResultsFile,
@@ -23,7 +24,6 @@ from planner.confirming.many_file import (
     options_dict,
     write_log,
 )
-from planner.confirming.on_node import job_of
 from planner.confirming.options import (
     ClusterEvent,
     ClusterOptions,
@@ -155,7 +155,7 @@ class ClusterRuns:
             if number in self._rows:
                 continue
             try:
-                payloads[number] = job_of(plan, self._options)
+                payloads[number] = on_node.job_of(plan, self._options)
             except PlannerError as error:
                 self._fail(number, str(error))
         return payloads
@@ -166,6 +166,7 @@ class ClusterRuns:
         excludes = [*NOT_SENT, *given.pop("excludes", ())]
         return {
             "task": "run",
+            "module": on_node.__name__,
             "init": dict(_LOCAL) if self._cluster.address == "local" else {},
             "runtime_env": {"py_modules": modules, "excludes": excludes, **given},
             "retries": self._cluster.retries,

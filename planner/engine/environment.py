@@ -11,8 +11,7 @@ from planner.engine.environment_names import check_variables
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.engine.releases.change import Change, recorded
 from planner.engine.releases.shared import HAS_V2_RUNNER
-from planner.errors import PlannerError
-from planner.late import late
+from planner.errors import PlannerError, close_words
 from planner.units import counted, on_each, whole_number
 from planner.values import frozen
 
@@ -302,7 +301,7 @@ def _unknown_notes(names: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _nearest(name: str) -> str:
-    near: list[str] = late("difflib:get_close_matches", name, variables(), n=1)
+    near = close_words(name, variables())
     return f" Did you mean {near[0]}?" if near else ""
 
 

@@ -16,8 +16,7 @@ from typing import Any
 from planner.data import DATA
 from planner.engine.gpu_text import EXAMPLE, check_name, facts_of, is_description
 from planner.engine.not_covered import why_not_covered
-from planner.errors import PlannerError
-from planner.late import late
+from planner.errors import PlannerError, close_words
 from planner.units import GIB, format_gib
 from planner.values import frozen
 
@@ -240,8 +239,9 @@ def find_gpu(name: str) -> GPU | None:
     index = _index()
     found = index.get(name) or index.get(_key(name)) or _with_memory_size(name)
     if found is None:
-        machine: Any = late("planner.engine.machines:machine_named", name)
-        found = index[machine.gpu] if machine else None
+        from planner.engine.machines import machine_named  # noqa: PLC0415 - rarely named
+
+        found = index[machine.gpu] if (machine := machine_named(name)) else None
     return found
 
 
@@ -249,18 +249,19 @@ def _find(name: str | None) -> GPU:
     if not isinstance(name, str):
         what = f"A GPU is named by text such as 'H100', not by {name!r}."
         raise PlannerError(f"{what} {_OWN_GPU}")
-    found = find_gpu(name)
-    if found is None:
+    if (found := find_gpu(name)) is None:
         raise PlannerError(why_not_covered(name) or _why_unknown(name))
     return found
 
 
 def _why_unknown(name: str) -> str:
-    named: tuple[str, int] = late("planner.engine.machines:counted", name)
-    if known := _index().get(_key(named[0])):
+    from planner.engine.machines import counted  # noqa: PLC0415 - rarely named
+
+    named, many = counted(name)
+    if known := _index().get(_key(named)):
         return (
-            f"{name!r} names {named[1]} GPUs: give one, gpu={known.name!r}, and spread "
-            f"the model over them, such as by tensor_parallel_size={named[1]}."
+            f"{name!r} names {many} GPUs: give one, gpu={known.name!r}, and spread the "
+            f"model over them, such as by tensor_parallel_size={many}."
         )
     nearest = ", ".join(_nearest(name))
     return f"GPU {name!r} is not in the catalogue. Nearest: {nearest}. {_OWN_GPU}"
@@ -308,8 +309,7 @@ def _mentions(gpu: GPU, word: str) -> bool:
 def _nearest(name: str) -> list[str]:
     index, key = _index(), _key(name)[:_LONGEST_KEY]
     longer = [known for known in index if key and _key(known).startswith(key)]
-    known = [_key(one) for one in index]
-    close: list[str] = late("difflib:get_close_matches", key, known, n=9, cutoff=0.0)
+    close = close_words(key, map(_key, index), most=9, cutoff=0.0)
     return list(dict.fromkeys(index[known].name for known in [*longer, *close]))[:3]
 
 

@@ -13,12 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
-from planner.late import late
 from planner.units import GIB, MIB, format_gib, parse_size
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from planner.engine.gpu import GPU
 
 EXAMPLE = "name=MyGPU,memory=48GiB,capability=8.9,bandwidth=900GB/s"
@@ -202,7 +199,9 @@ def _scaled(key: str, text: str, units: Mapping[str, int]) -> int:
     scale = None if match is None else by_name.get(match[2].lower())
     if match is None or scale is None:
         raise _wrong(f"{key}={text!r} needs a number and one of {', '.join(units)}")
-    number: Decimal = late("decimal:Decimal", match[1])
+    from decimal import Decimal  # noqa: PLC0415 - slow
+
+    number = Decimal(match[1])
     return int(number * scale)
 
 

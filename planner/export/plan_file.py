@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from planner.engine.flags import plain
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST
-from planner.errors import PlannerError
+from planner.errors import PlannerError, close_words
 from planner.export.links import gpu_from_link, gpu_to_link
 from planner.export.machines import environment
 from planner.export.values import checked, is_text
@@ -325,7 +324,7 @@ def _unknown(name: str, what: str, known: tuple[str, ...]) -> str:
     try:
         checked(name, None)
     except PlannerError:
-        near = get_close_matches(name, known, n=1)
+        near = close_words(name, known)
         hint = f" Did you mean {near[0]}?" if near else ""
         return f"{what} has no {name!r}; it has {', '.join(known)}.{hint}"
     return f"{name} is an engine argument: write it under engine_args."

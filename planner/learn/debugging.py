@@ -17,7 +17,7 @@ from typing import Any
 
 from planner.data import DATA
 from planner.errors import PlannerError
-from planner.late import late
+from planner.export.texts.recognising import read
 from planner.learn.display import ShownAsText
 from planner.learn.exercise import Outcome
 from planner.learn.parts import Choice
@@ -27,8 +27,8 @@ from planner.show.html import Html, fragment, tag
 from planner.show.page import wide_page
 from planner.show.pieces import command_line, to_open
 from planner.values import frozen
+from planner.views import views_of
 
-_READ = "planner.export.texts.recognising:read"
 CAUSES: Mapping[str, tuple[str, str]] = {
     "free memory": (
         "Before loading, less memory was free than vLLM is to use.",
@@ -88,15 +88,15 @@ class DebugThisStart(ShownAsText):
 
         A command whose model is not bundled is left out: no exercise asks the network.
         """
-        read: Any = late(_READ, self.command)
+        found = read(self.command)
         lines = "\n".join(self.error)
-        return lines if find(read.model) is None else f"{self.command}\n\n{lines}"
+        is_bundled = found.model is not None and find(found.model) is not None
+        return f"{self.command}\n\n{lines}" if is_bundled else lines
 
-    def explain(self) -> Any:  # noqa: ANN401 - an Explanation, of a room beside this one
+    def explain(self) -> Any:  # noqa: ANN401 - as `Reading.explain`
         """Return what `planner.read` says of this start."""
         version = {"vllm_version": self.vllm_version} if self.vllm_version else {}
-        read: Any = late(_READ, self.given)
-        return read.explain(gpu=self.gpu, **version)
+        return read(self.given).explain(gpu=self.gpu, **version)
 
     @property
     def parts(self) -> tuple[Choice, Choice]:
@@ -146,12 +146,11 @@ class DebugThisStart(ShownAsText):
         return f"Source: {self.source} (error {self.wording})"
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        page: Html = late("DebugThisStart.html", self)
-        return {"text/plain": str(self), "text/html": page}
+        return views_of(self).mimebundle(self)
 
     def to_html(self) -> str:
         """Return a page of its own, which needs no kernel and no network."""
-        return late("DebugThisStart.to_html", self)
+        return views_of(self).page(self)
 
     def table(self) -> Html:
         """Show the start where no script runs, with the explanation folded."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from planner.errors import PlannerError
-from planner.late import late
 from planner.learn.display import TONES, Shown, ShownAsText, symbol
 from planner.learn.parts import Judgement, Part, State, together
+from planner.learn.progress import keep
 from planner.show.html import Html
 from planner.show.page import whole
 from planner.show.pieces import listed, verdict_box
@@ -68,7 +68,7 @@ class Exercise:
             },
             to_go_on=f'learn.exercise("{self.name}").hint()',
         )
-        late("planner.learn.progress:keep", self.name, outcome.state)
+        keep(self.name, outcome.state)
         return outcome
 
     def hint(self, number: int = 1) -> Shown:

@@ -10,7 +10,6 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.late import late
 from planner.learn.account import rank_of
 from planner.learn.display import ShownAsText
 from planner.models.catalogue import popular
@@ -24,6 +23,7 @@ from planner.show.pieces import table_html, to_open
 from planner.show.verdict import subject
 from planner.units import GIB, format_gib
 from planner.values import frozen
+from planner.views import views_of
 
 _MODELS, _STRIDE, _OTHERS = 149, 53, 71
 """The most used published models; a prime, so that each has its turn before one comes
@@ -159,12 +159,11 @@ class GuessTheBar(ShownAsText):
         return f"{self.rounds[0]}\nThe parts: {names}."
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        page: Html = late("GuessTheBar.html", self)
-        return {"text/plain": str(self), "text/html": page}
+        return views_of(self).mimebundle(self)
 
     def to_html(self) -> str:
         """Return a page of its own, which needs no kernel and no network."""
-        return late("GuessTheBar.to_html", self)
+        return views_of(self).page(self)
 
     def table(self) -> Html:
         """Ask for the first bar, where no script runs, with the answer folded."""

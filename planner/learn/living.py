@@ -13,7 +13,6 @@ from math import lcm
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.late import late
 from planner.learn.account import rank_of
 from planner.learn.display import ShownAsText
 from planner.learn.kv_simulation import Simulation, Step
@@ -31,6 +30,7 @@ from planner.show.pieces import table_html
 from planner.show.verdict import subject
 from planner.units import counted, format_size
 from planner.values import frozen
+from planner.views import views_of
 
 _SQUARES = 60
 _MOST_AT_ONCE = 2.7
@@ -142,12 +142,11 @@ class LivingCache(ShownAsText):
         return "\n".join([self.words, *lines])
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        page: Html = late("LivingCache.html", self)
-        return {"text/plain": str(self), "text/html": page}
+        return views_of(self).mimebundle(self)
 
     def to_html(self) -> str:
         """Return a page of its own, which needs no kernel and no network."""
-        return late("LivingCache.to_html", self)
+        return views_of(self).page(self)
 
     def table(self) -> Html:
         """Tell the steps as a table, where no script runs."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.late import late
+from planner.export import links, report_html
 from planner.learn.display import Shown, ShownAsText
 from planner.planning.result import Plan
 from planner.show.html import tag
@@ -69,11 +69,9 @@ def take_home(plan: Any, *, base: str = APP) -> TakenHome | Shown:  # noqa: ANN4
     if plan is ...:
         return Shown(title="Nothing yet", text="Replace the ... with your plan.")
     page = Path(PAGE)
-    page.write_text(
-        late("planner.export.report_html:html", plan, base=base), encoding="utf-8"
-    )
+    page.write_text(report_html.html(plan, base=base), encoding="utf-8")
     try:
-        link: str = late("planner.export.links:link", plan, base)
+        link = links.link(plan, base)
     except PlannerError:
         link = ""
     return TakenHome(plan=plan, command=plan.command(), link=link, page=page)

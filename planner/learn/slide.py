@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.late import late
 from planner.learn.display import ShownAsText
 from planner.planning.inputs import Inputs
 from planner.planning.planning import plan
@@ -24,6 +23,7 @@ from planner.show.pieces import table_html
 from planner.show.verdict import cache_name, shown_lines, verdict
 from planner.units import format_gib
 from planner.values import frozen
+from planner.views import views_of
 
 LEAST_VALUES, MOST_VALUES = 2, 60
 """A plan takes milliseconds and 3 kB of the page."""
@@ -60,12 +60,11 @@ class Slider(ShownAsText):
         )
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        page: Html = late("Slider.html", self)
-        return {"text/plain": str(self), "text/html": page}
+        return views_of(self).mimebundle(self)
 
     def to_html(self) -> str:
         """Return a page of its own, which needs no kernel and no network."""
-        return late("Slider.to_html", self)
+        return views_of(self).page(self)
 
     def table(self) -> Html:
         """Show the values as a table, where no script runs."""

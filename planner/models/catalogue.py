@@ -25,14 +25,13 @@ from functools import cache
 from typing import Any
 
 from planner.data import DATA
-from planner.late import late
+from planner.errors import close_words
 from planner.models import estimates
 from planner.models.files import ModelFiles, merged
 from planner.models.module_names import with_names
 from planner.values import frozen
 
 _DATA = DATA / "models.jsonl"
-_CLOSEST = "difflib:get_close_matches"
 _NEAR = 0.5
 _ID = '{"id":"'
 _BODY = (',"changes":', ',"config":', ',"hf_quant_config":')
@@ -130,7 +129,7 @@ def nearest(text: str, limit: int = 3) -> tuple[str, ...]:
     wanted = text.lower()
     key = str.lower if "/" in wanted else _model_part
     by_key = {key(name): name for name in reversed(tuple(_lines()))}
-    near: list[str] = late(_CLOSEST, wanted, by_key, n=limit, cutoff=_NEAR)
+    near = close_words(wanted, by_key, most=limit, cutoff=_NEAR)
     return tuple(by_key[match] for match in near)
 
 

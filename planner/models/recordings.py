@@ -17,7 +17,6 @@ from typing import Any
 
 from planner.data import DATA
 from planner.errors import PlannerError
-from planner.late import late
 from planner.surroundings import data_folder, is_published
 from planner.user_files import MOST_TEXT_BYTES, read_file
 from planner.values import frozen
@@ -69,9 +68,11 @@ def config_key(config: Mapping[str, Any]) -> str:
     >>> config_key({"hidden_size": 8}) == config_key({"hidden_size": 8, "use_cache": 1})
     True
     """
+    from hashlib import sha256  # noqa: PLC0415 - slow
+
     kept = {name: value for name, value in config.items() if name not in _IRRELEVANT}
     text = json.dumps(kept, sort_keys=True, default=str)
-    return late("hashlib:sha256", text.encode()).hexdigest()[:_KEY_DIGITS]
+    return sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
 
 
 def find_recording(config: Mapping[str, Any]) -> Recording | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from planner.errors import PlannerError, Refused, UnknownArchitecture
-from planner.late import late
 from planner.memory.account import Basis, HostLine, Per, VLLMError
 from planner.memory.estimate import RankMemory
 from planner.memory.host.kv_connectors import (
@@ -116,8 +115,9 @@ def _of_worker(
     if rank.offloaded is not None:
         yield rank.offloaded
     if question.settings.enable_lora:
-        adapters: HostLine | None = late(
-            "planner.memory.lora.towers:adapters_on_host",
+        from planner.memory.lora.towers import adapters_on_host  # noqa: PLC0415 - adapters only
+
+        adapters = adapters_on_host(
             question.model,
             question.settings,
             question.layout,

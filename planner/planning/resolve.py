@@ -22,7 +22,6 @@ from planner.engine.settings import (
     table,
 )
 from planner.errors import UnknownArchitecture
-from planner.late import late
 from planner.memory.compilation import GraphMode, resolve_compilation
 from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.choosing import skipped_layers
@@ -77,7 +76,6 @@ from planner.planning.refusals import (
 )
 from planner.values import frozen
 
-_ATTACH = "planner.models.drafts.attaching:speculating"
 _OLDER_POOLING_TOKENS = 32768
 _OLDER_IMAGE_TOKENS = 5120
 
@@ -124,9 +122,11 @@ def with_speculation(question: Question) -> Question:
     length = resolve_max_model_len(
         question.settings.max_model_len, question.model, question.env, question.release
     )
+    from planner.models.drafts.attaching import speculating  # noqa: PLC0415 - drafts only
+
     try:
-        model: ModelArchitecture = late(
-            _ATTACH, question.model, requested, question.draft, length, question.layout
+        model = speculating(
+            question.model, requested, question.draft, length, question.layout
         )
     except UnknownArchitecture as unknown:
         return replace(question, uncounted_draft=str(unknown))

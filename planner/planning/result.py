@@ -6,15 +6,17 @@ These are values, and their form as plain data for other programs;
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.releases import Release, number_of
 from planner.engine.settings import EngineSettings, command
-from planner.late import late
 from planner.memory.account import VLLMError
 from planner.memory.estimate import RankMemory
+from planner.registries import provided
 from planner.values import frozen
+from planner.views import charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -243,7 +245,7 @@ class Plan:
     @property
     def serving(self) -> Serving | None:
         """How the start serves its load; None without a load."""
-        return late("Plan.serving", self)
+        return provided(Replanner).serving(self)
 
     def changed(self, **changes: Any) -> Plan:  # noqa: ANN401 - vLLM's own types
         """Plan again with engine arguments, model, gpu, vllm_version, ... replaced.
@@ -253,26 +255,30 @@ class Plan:
         Raises:
             PlannerError: for input that cannot be planned.
         """
-        return late("Plan.changed", self, changes)
+        return provided(Replanner).changed(self, changes)
 
     def command(self) -> str:
         """Return the `vllm serve` line that starts this plan."""
         if self.entrypoint != "serve":
-            return late("Plan.command", self)
+            from planner.planning.entrypoints import serve_line  # noqa: PLC0415 - few need it
+
+            return serve_line(self)
         release = Release(number_of(self.vllm_version))
         return command(self.name, self.settings, release)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, in the form of the public contract."""
-        return late("Plan.to_dict", self)
+        from planner.planning.as_dict import plan_dict  # noqa: PLC0415 - few need it
+
+        return plan_dict(self)
 
     def to_frame(self) -> DataFrame:
         """Return the lines as a pandas frame, one row per rank and line."""
-        return late("Plan.to_frame", self)
+        return views_of(self).frame(self)
 
     def figure(self) -> Figure:
         """Return the memory bars as a plotly figure."""
-        return late("Plan.figure", self)
+        return charts_of(self).figure(self)
 
     def dry_run(self, **options: Any) -> DryRun:  # noqa: ANN401 - of `dry_run`
         """Let vLLM itself start for this plan, on a GPU that is not there.
@@ -284,15 +290,38 @@ class Plan:
         Raises:
             PlannerError: if vLLM cannot be started; a refusal is a result.
         """
-        return late("Plan.dry_run", self, **options)
+        return provided(DryStarter).dry_run(self, **options)
 
     def explore(self) -> Explorer:
         """Return the interactive explorer, set to this plan."""
-        return late("Plan.explore", self)
+        return provided(ExplorerMaker).explorer(self)
 
     def __str__(self) -> str:
         """Return the plan as text for a terminal."""
-        return late("Plan.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return late("Plan._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)
+
+
+@frozen
+class Replanner:
+    """Plans again, by what makes plans."""
+
+    changed: Callable[[Plan, Mapping[str, Any]], Plan]
+    serving: Callable[[Plan], Serving | None]
+
+
+@frozen
+class DryStarter:
+    """Starts vLLM for a plan without a GPU."""
+
+    dry_run: Callable[..., DryRun]
+    """Of a plan, with the options of `Plan.dry_run`."""
+
+
+@frozen
+class ExplorerMaker:
+    """Makes the interactive explorer."""
+
+    explorer: Callable[[Plan], Explorer]

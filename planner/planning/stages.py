@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from planner.engine.arguments import ARGUMENTS, Memory
 from planner.engine.releases.change import Change
-from planner.late import late
 from planner.memory.account import Line
 from planner.memory.compilation import (
     GraphMode,
@@ -52,6 +51,7 @@ from planner.planning.calibrations.apply import (
     captured_applied,
     non_torch_applied,
 )
+from planner.planning.calibrations.dry import dry_lines, with_dry_cache
 from planner.planning.defaults import ResolvedSettings, hybrid_manager
 from planner.planning.resolve import Question
 from planner.units import MIB
@@ -115,7 +115,7 @@ def plan_stages(
         lines = _lines(question, resolved, run, stage, found)
         rank = rank_memory(run, stage, lines, _budget(question, resolved), cache)
         if question.dry is not None:
-            rank = late("planner.planning.calibrations.dry:with_dry_cache", rank)
+            rank = with_dry_cache(rank)
         elif found.record is not None:
             rank = captured_applied(rank, found.record)
         stages.append(_stage(rank, cache, resolved.num_gpu_blocks_override))
@@ -155,16 +155,14 @@ def _weights(
     )
     wrapped, adapted = model, towers
     if lora is not None:
-        wrapped = late("planner.memory.lora.lora:with_adapters", model, lora)
+        from planner.memory.lora.lora import with_adapters  # noqa: PLC0415 - adapters only
+
+        wrapped = with_adapters(model, lora)
         if model.is_multimodal:
+            from planner.memory.lora.towers import with_tower_adapters  # noqa: PLC0415 - adapters only
+
             encoding = _encoding(question, resolved)
-            adapted = late(
-                "planner.memory.lora.towers:with_tower_adapters",
-                towers,
-                model,
-                lora,
-                encoding,
-            )
+            adapted = with_tower_adapters(towers, model, lora, encoding)
     loaded = stage_weights(wrapped, layout, dtype, kernels.buffers, adapted)
     return without_offloaded(loaded, model, layout, dtype, offloading, towers)
 
@@ -175,8 +173,9 @@ def _adapters(
     """Return the requested adapters; None without enable_lora."""
     if not question.settings.enable_lora:
         return None
-    return late(
-        "planner.memory.lora.lora:lora_config",
+    from planner.memory.lora.lora import lora_config  # noqa: PLC0415 - adapters only
+
+    return lora_config(
         question.settings,
         question.release,
         max_num_seqs=resolved.max_num_seqs,
@@ -186,10 +185,11 @@ def _adapters(
 
 def _encoding(question: Question, resolved: ResolvedSettings) -> Encoding:
     """Return the most that vLLM encodes, which sizes the adapters' tables."""
+    from planner.memory.lora.towers import Encoding  # noqa: PLC0415 - adapters only
+
     sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
     run = _profile_run(question, resolved, 0, sizes)
-    return late(
-        "planner.memory.lora.towers:Encoding",
+    return Encoding(
         budget_tokens=encoder_budget_tokens(run),
         items_per_prompt=items_per_prompt(run),
     )
@@ -208,12 +208,7 @@ def _lines(
     lines = used_lines(run, weights, is_cudagraph_charged=is_charged)
     lines = _widened(lines, question)
     if question.dry is not None:
-        return late(
-            "planner.planning.calibrations.dry:dry_lines",
-            lines,
-            question.dry,
-            run.pp_rank,
-        )
+        return dry_lines(lines, question.dry, run.pp_rank)
     if found.kin is not None and not fused_all_reduce_bytes(run):
         return non_torch_applied(lines, found.kin, run.pp_rank)
     if found.record is None:
@@ -352,13 +347,9 @@ def _embedding_factor_bytes(question: Question, resolved: ResolvedSettings) -> i
     lora = _adapters(question, resolved)
     if lora is None:
         return 0
-    return late(
-        "planner.memory.lora.lora:embedding_factor_bytes",
-        question.model,
-        lora,
-        question.layout,
-        resolved.dtype,
-    )
+    from planner.memory.lora.lora import embedding_factor_bytes  # noqa: PLC0415 - adapters only
+
+    return embedding_factor_bytes(question.model, lora, question.layout, resolved.dtype)
 
 
 def _graph_cases(question: Question, resolved: ResolvedSettings) -> int:
@@ -366,8 +357,9 @@ def _graph_cases(question: Question, resolved: ResolvedSettings) -> int:
     lora = _adapters(question, resolved)
     if lora is None:
         return 1
-    return late(
-        "planner.memory.lora.lora:graph_cases",
+    from planner.memory.lora.lora import graph_cases  # noqa: PLC0415 - adapters only
+
+    return graph_cases(
         lora,
         uses_v2_runner=resolved.uses_v2_model_runner,
         is_specialized=specializes_lora_graphs(question.settings),

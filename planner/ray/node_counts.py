@@ -6,16 +6,18 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
 from planner.ray.bundles import Node, NodeType, PlacementGroup, check_machines
 from planner.ray.node_usage import Effort
-from planner.ray.pipelines import Pipeline
 from planner.ray.rooms import Room, effort_of
 from planner.ray.scheduler import starts_in_group, why_never
 from planner.ray.stages import Stage
 from planner.values import frozen
+
+if TYPE_CHECKING:
+    from planner.ray.pipelines import Pipeline
 
 _STEPS_OF_A_WORKER = 5
 """At least."""

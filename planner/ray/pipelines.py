@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from planner.late import late
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.ray.bundles import Node, NodeType, PlacementGroup, plain
 from planner.ray.stages import Stage, in_flight_bytes
 from planner.values import frozen
+from planner.views import views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -182,7 +182,9 @@ class Pipeline:
         Raises:
             PlannerError: without a node, or for two nodes with the same name.
         """
-        return late("Pipeline.on", self, _tuple(nodes))
+        from planner.ray.scheduler import place  # noqa: PLC0415 - slow
+
+        return place(self, _tuple(nodes))
 
     def nodes_needed(self, node_types: Iterable[NodeType]) -> NodesNeeded:
         """Return how many nodes of each type the pipeline needs.
@@ -190,15 +192,19 @@ class Pipeline:
         Raises:
             PlannerError: where no type can hold a worker.
         """
-        return late("Pipeline.nodes_needed", self, _tuple(node_types))
+        from planner.ray.node_counts import nodes_needed  # noqa: PLC0415 - slow
+
+        return nodes_needed(self, _tuple(node_types))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the pipeline as plain values; the plan in the contract's shape."""
-        return late("Pipeline.to_dict", self)
+        from planner.ray.placement import pipeline_dict  # noqa: PLC0415 - few need it
+
+        return pipeline_dict(self)
 
     def to_frame(self) -> DataFrame:
         """Return the stages as a pandas frame, one row each."""
-        return late("Pipeline.to_frame", self)
+        return views_of(self).frame(self)
 
     def figure(self, nodes: Iterable[Node] | None = None) -> Figure:
         """Return the nodes, their GPUs and the workers on them as a plotly figure.
@@ -206,8 +212,9 @@ class Pipeline:
         Without `nodes`: nodes of eight GPUs, as many as the most workers need.
         """
         if nodes is None:
-            usual: Iterable[Node] = late("Pipeline.usual_nodes", self)
-            return self.on(usual).figure()
+            from planner.ray.node_counts import usual_nodes  # noqa: PLC0415 - slow
+
+            return self.on(usual_nodes(self)).figure()
         return self.on(nodes).figure()
 
     def __repr__(self) -> str:
@@ -220,10 +227,10 @@ class Pipeline:
 
     def __str__(self) -> str:
         """Return the pipeline as text for a terminal."""
-        return late("Pipeline.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return late("Pipeline._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)
 
 
 def _tuple(given: object) -> tuple[Any, ...]:

@@ -6,10 +6,10 @@ from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from planner.late import late
 from planner.ray.bundles import Node, PlacementGroup
 from planner.ray.stages import usable_bytes
 from planner.values import frozen
+from planner.views import charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -108,11 +108,11 @@ class Placement:
 
     def to_frame(self) -> DataFrame:
         """Return the workers as a pandas frame, one row each."""
-        return late("Placement.to_frame", self)
+        return views_of(self).frame(self)
 
     def figure(self) -> Figure:
         """Return the nodes with their GPUs as a plotly figure."""
-        return late("Placement.figure", self)
+        return charts_of(self).figure(self)
 
     def __repr__(self) -> str:
         """Return the placement in one line."""
@@ -121,10 +121,10 @@ class Placement:
 
     def __str__(self) -> str:
         """Return the placement as text for a terminal."""
-        return late("Placement.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return late("Placement._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)
 
 
 def pipeline_dict(pipeline: Pipeline) -> dict[str, Any]:

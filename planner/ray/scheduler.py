@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from planner.errors import PlannerError
 from planner.ray.amounts import SCALE
 from planner.ray.bundles import Bundle, Node, PlacementGroup, check_machines, in_units
 from planner.ray.node_usage import Capacity, Effort
-from planner.ray.pipelines import Pipeline
 from planner.ray.placement import BundlePlace, Placement, State, WorkerPlacement
 from planner.ray.rooms import Room
 from planner.ray.stages import Stage
+
+if TYPE_CHECKING:
+    from planner.ray.pipelines import Pipeline
 
 _STEPS_OF_A_WORKER = 8
 """To place and to show one, beside the looks at nodes."""

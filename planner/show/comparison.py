@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.show.boxes import drawing, legend, memory_bar
 from planner.show.frames import columns, make_frame
-from planner.show.html import Content, Html, bundle, fragment, tag
+from planner.show.html import Content, Html, fragment, tag
 from planner.show.page import wide_page, wide_style
 from planner.show.pieces import NOTHING, bar_name, command_line, table_html, to_open
 from planner.show.terminal import legible
@@ -35,11 +35,6 @@ _DECIDING = frozenset(
 _ABSENT = "none"
 _SMALL_BYTES = 10 * MIB
 """A smaller difference would be shown as about +0.00 GiB."""
-
-
-def mimebundle(comparison: Comparison) -> dict[str, str]:
-    """Return the comparison as text and as HTML."""
-    return bundle(comparison_text(comparison), whole_html(comparison))
 
 
 def frame(comparison: Comparison) -> pd.DataFrame:

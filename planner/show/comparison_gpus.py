@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.show.comparison import written
 from planner.show.frames import columns, make_frame
-from planner.show.html import Html, bundle, fragment, tag
+from planner.show.html import Html, fragment, tag
 from planner.show.page import wide_page
 from planner.show.pieces import answer_box, folded_html, listed, sentence, to_open
 from planner.show.terminal import legible
@@ -26,9 +26,9 @@ _KINDS = {"Verdict": "pl-word", _SPEED: "pl-wide", _ANSWERS: "pl-wide"}
 """Columns that hold words, and columns with a long title."""
 
 
-def mimebundle(found: GPUComparison) -> dict[str, str]:
-    """Return the comparison as text and as HTML."""
-    return bundle(gpus_text(found), wide_page(gpus_html(found)))
+def whole_html(found: GPUComparison) -> Html:
+    """Show everything in one self-contained piece; needs no script."""
+    return wide_page(gpus_html(found))
 
 
 def frame(found: GPUComparison) -> pd.DataFrame:

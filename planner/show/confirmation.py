@@ -14,7 +14,6 @@ from planner.memory.account import Basis
 from planner.show.boxes import box, drawing, legend
 from planner.show.confirmation_text import (
     cells,
-    confirmation_text,
     facts,
     figure_text,
     given_text,
@@ -25,7 +24,7 @@ from planner.show.confirmation_text import (
     spoken,
     title,
 )
-from planner.show.html import Html, bundle, fragment, tag
+from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
 from planner.show.palette import css_background
 from planner.show.pieces import (
@@ -71,11 +70,6 @@ class Segment:
     basis: Basis = Basis.EXACT
     """Determines the hatch; a measured segment has none."""
     why: str = ""
-
-
-def mimebundle(confirmation: Confirmation) -> dict[str, str]:
-    """Return the confirmation as text and as HTML."""
-    return bundle(confirmation_text(confirmation), confirmation_html(confirmation))
 
 
 def confirmation_html(confirmation: Confirmation) -> Html:

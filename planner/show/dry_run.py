@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from planner.show.confirmation import bars_html, comparison_html, meaning_html
 from planner.show.confirmation_text import NOTHING as UNKNOWN
 from planner.show.confirmation_text import comparison_lines, sized
-from planner.show.html import Html, bundle, fragment, tag
+from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
 from planner.show.pieces import (
     NOTHING,
@@ -39,11 +39,6 @@ _ABOUT = (
     "vLLM itself measured this on a GPU that is not there, with random weights. What "
     "PyTorch allocates is exact to the byte; memory of the driver is assumed"
 )
-
-
-def mimebundle(run: DryRun) -> dict[str, str]:
-    """Return the run as text and as HTML."""
-    return bundle(dry_run_text(run), dry_run_html(run))
 
 
 @legible

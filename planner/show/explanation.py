@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.show.confirmation import bars_html, comparison_html, meaning_html
 from planner.show.confirmation_text import comparison_lines
-from planner.show.html import Html, bundle, element, fragment, tag
+from planner.show.html import Html, element, fragment, tag
 from planner.show.page import whole
 from planner.show.pieces import (
     NOTHING,
@@ -27,6 +27,7 @@ from planner.show.tables import verdict_html
 from planner.show.terminal import legible
 from planner.show.verdict import subject, verdict_text
 from planner.units import format_gib
+from planner.views import bundle
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import Confirmation

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from planner.show.comparison import LABELS, written
 from planner.show.frames import columns, make_frame
-from planner.show.html import Content, Html, bundle, fragment, tag
+from planner.show.html import Content, Html, fragment, tag
 from planner.show.page import wide_page
 from planner.show.pieces import (
     Column,
@@ -59,11 +59,6 @@ _MOST_ROWS = 10
 def unit_of(value: str) -> str:
     """Return the unit of a figure."""
     return VALUES[value].unit
-
-
-def mimebundle(grid: Grid) -> dict[str, str]:
-    """Return the grid as text and as HTML."""
-    return bundle(grid_text(grid), whole_html(grid))
 
 
 def frame(grid: Grid) -> pd.DataFrame:

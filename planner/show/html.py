@@ -27,14 +27,6 @@ class Html(str):
     __slots__ = ()
 
 
-def bundle(text: str, html: Html) -> dict[str, str]:
-    """Return what a notebook shows of a value, by MIME type.
-
-    As plain strings: marimo 0.25 shows nothing of a class derived from them.
-    """
-    return {"text/plain": text, "text/html": str(html)}
-
-
 Content: TypeAlias = "str | Iterable[Content] | None"
 """HTML, plain text, None, or any number of these in sequence."""
 

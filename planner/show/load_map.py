@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.show.frames import columns
-from planner.show.html import Content, Html, bundle, tag
+from planner.show.html import Content, Html, tag
 from planner.show.page import wide_page
 from planner.show.pieces import listed, table_html
 from planner.show.verdict import subject
@@ -78,11 +78,6 @@ def _rows(found: LoadMap) -> Iterator[tuple[int, tuple[LoadCell, ...]]]:
     """Yield each number of requests with its cells, fewest first."""
     for place, number in enumerate(found.requests):
         yield number, found.cells[place :: len(found.requests)]
-
-
-def mimebundle(found: LoadMap) -> dict[str, str]:
-    """Return the map as text and as HTML."""
-    return bundle(map_text(found), map_html(found))
 
 
 def map_html(found: LoadMap) -> Html:

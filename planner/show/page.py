@@ -16,10 +16,9 @@ from planner.show.certainty import certainty_body, certainty_html
 from planner.show.charts.frame import bars
 from planner.show.charts.parts import spoken
 from planner.show.host import host_html, host_tables, host_title
-from planner.show.html import Content, Html, bundle, element, fragment, tag
+from planner.show.html import Content, Html, element, fragment, tag
 from planner.show.kv_cache import kv_cache_html, kv_cache_title
 from planner.show.pieces import NOTHING, command_line
-from planner.show.plan_text import plan_text
 from planner.show.tables import (
     error_html,
     figures_html,
@@ -112,15 +111,6 @@ def bars_html(plan: Plan) -> Html:
 def _drawn_bytes(plan: Plan, rank: RankMemory) -> int:
     needed = rank.requested_memory_bytes + missing_bytes(plan, rank)
     return max(plan.gpu.total_memory_bytes, needed)
-
-
-def mimebundle(plan: Plan) -> dict[str, str]:
-    """Return the plan as text and as HTML.
-
-    The plotly figure is left to `plan.figure()`: a notebook shows only the richest
-    form in the bundle, and the chart alone would hide the verdict and the table.
-    """
-    return bundle(plan_text(plan), plan_html(plan))
 
 
 @frozen(kw_only=False)

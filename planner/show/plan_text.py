@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from planner.late import late
 from planner.planning.words import fails, holds
 from planner.show.terminal import Screen, fold, row, width_of
 from planner.show.verdict import (
@@ -29,7 +28,6 @@ from planner.units import format_gib
 if TYPE_CHECKING:
     from planner.memory.estimate import RankMemory
     from planner.planning.result import Plan
-    from planner.show.palette import Swatch
 
 _PATTERNS = {
     "weights": "█",
@@ -63,8 +61,9 @@ def plan_text(plan: Plan, screen: Screen | None = None) -> str:
     for rank in plan.ranks:
         lines += ["", *_rank_lines(plan, rank, seen)]
     if any(account.is_worth_showing for account in plan.host):
-        hosts: list[str] = late("planner.show.host:host_lines", plan, width)
-        lines += hosts
+        from planner.show.host import host_lines  # noqa: PLC0415 - few need it
+
+        lines += host_lines(plan, width)
     lines += ["", *_outside_lines(plan, seen), *_figure_lines(plan, width)]
     for note in noted(plan):
         lines += fold(f"Note: {note}", width)
@@ -160,8 +159,9 @@ def _style_of(name: str) -> str:
     """
     if name == _REST:
         return ""
-    swatch: Swatch = late("planner.show.palette:swatch", name)
-    fill = swatch.fill
+    from planner.show.palette import swatch  # noqa: PLC0415 - few need it
+
+    fill = swatch(name).fill
     red, green, blue = (int(fill[at : at + 2], 16) for at in (1, 3, 5))
     if os.environ.get("COLORTERM") in ("truecolor", "24bit"):
         return f"38;2;{red};{green};{blue}"

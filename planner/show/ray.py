@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.show.frames import columns, make_frame
-from planner.show.html import Content, Html, bundle, fragment, tag
+from planner.show.html import Content, Html, fragment, tag
 from planner.show.page import wide_page, wide_style
 from planner.show.pieces import NOTHING, folded_html, listed, table_html, verdict_box
 from planner.show.terminal import legible
@@ -214,14 +214,14 @@ def placement_text(placement: Placement) -> str:
     return "\n".join([placement_headline(placement), *lines])
 
 
-def mimebundle(pipeline: Pipeline) -> dict[str, str]:
-    """Return the pipeline as text and as HTML."""
-    return bundle(pipeline_text(pipeline), wide_page(pipeline_html(pipeline)))
+def pipeline_page(pipeline: Pipeline) -> Html:
+    """Show a pipeline in one self-contained piece; needs no script."""
+    return wide_page(pipeline_html(pipeline))
 
 
-def placement_mimebundle(placement: Placement) -> dict[str, str]:
-    """Return the placement as text and as HTML."""
-    return bundle(placement_text(placement), wide_page(placement_html(placement)))
+def placement_page(placement: Placement) -> Html:
+    """Show a placement in one self-contained piece; needs no script."""
+    return wide_page(placement_html(placement))
 
 
 def section_html(placement: Placement) -> Html:

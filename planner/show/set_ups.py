@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from planner.planning.words import load_text
 from planner.show.comparison_gpus import price_text
 from planner.show.frames import columns, make_frame
-from planner.show.html import Html, bundle, tag
+from planner.show.html import Html, tag
 from planner.show.page import wide_page
 from planner.show.pieces import (
     NOTHING,
@@ -198,11 +198,6 @@ def set_ups_text(found: SetUps) -> str:
 def _rest(misses: Iterable[Miss]) -> list[str]:
     names = [miss.gpu.name for miss in misses]
     return [f"  Nor: {', '.join(names)}."] if names else []
-
-
-def mimebundle(found: SetUps) -> dict[str, str]:
-    """Return the set-ups as text and as HTML."""
-    return bundle(set_ups_text(found), set_ups_html(found))
 
 
 def set_ups_html(found: SetUps) -> Html:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.html import Html, bundle, fragment, tag
+from planner.show.html import Html, fragment, tag
 from planner.show.page import wide_page
 from planner.show.pieces import (
     NOTHING,
@@ -112,11 +112,6 @@ def notes(solution: Solution) -> list[str]:
     plan = solution.plan
     own = () if plan is None else noted(plan)
     return [_COUNTED_AS, *(f"Note: {note}" for note in own)]
-
-
-def mimebundle(solution: Solution) -> dict[str, str]:
-    """Return the answer as text and as HTML."""
-    return bundle(solution_text(solution), solution_html(solution))
 
 
 def solution_html(solution: Solution) -> Html:

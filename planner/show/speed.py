@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.show.frames import columns, make_frame
-from planner.show.html import Html, bundle, fragment, tag
+from planner.show.html import Html, fragment, tag
 from planner.show.page import wide_page
 from planner.show.pieces import answer_box, listed, row, sentence, table, to_open
 from planner.show.terminal import legible
@@ -34,11 +34,6 @@ LABELS = {
 _TEN = 10
 _MOST_ROWS = 5
 _COLUMNS = ("Figure", ("Bound", "pl-number"), "How it is known", "Arithmetic")
-
-
-def mimebundle(bound: SpeedBound) -> dict[str, str]:
-    """Return the bound as text and as HTML."""
-    return bundle(speed_text(bound), whole_html(bound))
 
 
 def frame(bound: SpeedBound) -> pd.DataFrame:

@@ -20,7 +20,6 @@ from itertools import groupby, pairwise
 from typing import ParamSpec, TextIO
 
 from planner.errors import PlannerError
-from planner.late import late
 from planner.units import whole_number
 from planner.values import frozen
 
@@ -202,9 +201,10 @@ def fold(text: str, width: int, hang: int = 2) -> list[str]:
     >>> fold("weights 15.27 GiB and more", 20)
     ['weights 15.27 GiB', '  and more']
     """
+    from textwrap import wrap  # noqa: PLC0415 - slow
+
     bound = _NUMBER_AND_UNIT.sub(_BOUND, text)
-    lines: list[str] = late(
-        "textwrap:wrap",
+    lines = wrap(
         bound,
         width,
         subsequent_indent=" " * hang,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from planner.show.frames import columns
-from planner.show.html import Content, Html, bundle, fragment, tag
+from planner.show.html import Content, Html, fragment, tag
 from planner.show.page import wide_page, wide_style
 from planner.show.pieces import NOTHING, table_html
 from planner.show.terminal import legible
@@ -24,11 +24,6 @@ _CONDITION = (
     "A setting that takes something out of the budget does not free its memory: what "
     "is then outside may fail to be allocated."
 )
-
-
-def mimebundle(found: Upgrade) -> dict[str, str]:
-    """Return the upgrade as text and as HTML."""
-    return bundle(upgrade_text(found), whole_html(found))
 
 
 @legible

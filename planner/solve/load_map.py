@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from planner.engine.releases import resolve_version
 from planner.errors import PlannerError
 from planner.given import named_in_errors
-from planner.late import late
 from planner.models.architecture import ModelArchitecture
 from planner.models.lengths import derived_max_model_len
 from planner.planning.inputs import Inputs
@@ -22,6 +21,7 @@ from planner.planning.result import Plan
 from planner.planning.serving import Serving, serve
 from planner.solve.arguments import Start, read_start, require_load, whole_number
 from planner.values import frozen
+from planner.views import charts_of, views_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -89,7 +89,7 @@ class LoadMap:
         Raises:
             PlannerError: when plotly is not installed.
         """
-        return late("LoadMap.figure", self)
+        return charts_of(self).figure(self)
 
     def __repr__(self) -> str:
         """Return the map in one line."""
@@ -98,10 +98,10 @@ class LoadMap:
 
     def __str__(self) -> str:
         """Return the map as text for a terminal."""
-        return late("LoadMap.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return late("LoadMap._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)
 
 
 @named_in_errors

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from planner.engine.gpu import GPU, catalogue
 from planner.errors import PlannerError
-from planner.late import late
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.result import Plan
@@ -16,6 +15,7 @@ from planner.planning.serving import Serving
 from planner.solve.layouts import Layout
 from planner.solve.price_list import Price
 from planner.values import frozen
+from planner.views import views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -220,7 +220,7 @@ class SetUps:
         Raises:
             PlannerError: when pandas is not installed.
         """
-        return late("SetUps.to_frame", self)
+        return views_of(self).frame(self)
 
     def __repr__(self) -> str:
         """Return the answer in one line."""
@@ -228,10 +228,10 @@ class SetUps:
 
     def __str__(self) -> str:
         """Return the set-ups as text for a terminal."""
-        return late("SetUps.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return late("SetUps._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)
 
 
 def ranked(found: Sequence[SetUp], order: str = "fewest") -> tuple[SetUp, ...]:

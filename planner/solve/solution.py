@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from planner.late import late
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.values import frozen
+from planner.views import views_of
 
 
 @frozen(repr=False)
@@ -79,10 +79,10 @@ class Solution:
 
     def __str__(self) -> str:
         """Return the solution as text for a terminal."""
-        return late("Solution.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return late("Solution._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)
 
 
 def _option(option: Solution) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("voila")
 
 from planner.app.voila import pages
+from planner.learn import guessing
 
 CLIENTS = 8
 
@@ -34,7 +35,7 @@ def test_the_bar_of_the_day_is_drawn_once(monkeypatch) -> None:
     asking = threading.Barrier(CLIENTS)
     second = threading.Event()
 
-    def draw(_name: str, day: date) -> _Game:
+    def draw(day: date) -> _Game:
         drawn.append(day)
         if len(drawn) > 1:
             second.set()
@@ -45,7 +46,7 @@ def test_the_bar_of_the_day_is_drawn_once(monkeypatch) -> None:
         asking.wait(20)
         return pages._guess_page(day)
 
-    monkeypatch.setattr(pages, "late", draw)
+    monkeypatch.setattr(guessing, "guess_the_bar", draw)
     day = date(1999, 12, 31)  # not one that another test asks for
     try:
         with ThreadPoolExecutor(CLIENTS) as pool:

@@ -765,7 +765,7 @@ def test_what_is_not_planned_can_be_asked_and_not_run(panel) -> None:
 @pytest.fixture
 def unknown(monkeypatch) -> str:
     """A model of an architecture that the planner does not read."""
-    monkeypatch.setattr(planner, "plan", plan_all_but_one)
+    monkeypatch.setattr("planner.app.widgets.explorer.plan_start", plan_all_but_one)
     return UNREAD
 
 

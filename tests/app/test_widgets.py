@@ -87,7 +87,8 @@ def test_one_user_action_computes_once(explorer, monkeypatch) -> None:
     calls = []
     real = planner.plan
     monkeypatch.setattr(
-        planner, "plan", lambda **asked: calls.append(1) or real(**asked)
+        "planner.app.widgets.explorer.plan_start",
+        lambda **asked: calls.append(1) or real(**asked),
     )
 
     explorer.form.main._handle_custom_msg({"set": "max_model_len", "value": 8192}, [])
@@ -113,7 +114,8 @@ def test_an_untouched_slider_follows_the_release(explorer, monkeypatch) -> None:
     calls = []
     plan = planner.plan
     monkeypatch.setattr(
-        planner, "plan", lambda **given: calls.append(given) or plan(**given)
+        "planner.app.widgets.explorer.plan_start",
+        lambda **given: calls.append(given) or plan(**given),
     )
     share = explorer.form.fields["gpu_memory_utilization"]
     release = explorer.form.fields["vllm_version"]
@@ -159,7 +161,7 @@ def test_what_is_not_modelled_is_said_and_the_plan_stays(explorer, monkeypatch) 
         raise UnknownArchitecture("quantization='fp8' is not modelled yet.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(planner, "plan", unknown)
+        patched.setattr("planner.app.widgets.explorer.plan_start", unknown)
         explorer.form.fields["quantization"].value = "fp8_per_tensor"
     said = explorer.form.fields["quantization"].error
     explorer.form.fields["quantization"].value = None
@@ -176,7 +178,7 @@ def test_a_mistake_of_ours_is_shown_and_logged(explorer, monkeypatch, caplog) ->
     def broken(**_asked: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(planner, "plan", broken)
+    monkeypatch.setattr("planner.app.widgets.explorer.plan_start", broken)
     explorer.form.fields["enforce_eager"].value = True
 
     assert UNEXPECTED in explorer.results.answer.alert
@@ -213,7 +215,7 @@ def test_a_model_from_elsewhere_is_read_apart(explorer, monkeypatch) -> None:
             return real(plans.LLAMA_8B)
         return real(model, **arguments)
 
-    monkeypatch.setattr(planner, "plan", slow)
+    monkeypatch.setattr("planner.app.widgets.explorer.plan_start", slow)
     explorer.form.fields["model"].value = "org/elsewhere"
     reading = explorer.form.model.state()["reading"]
     answer.set()
@@ -235,7 +237,7 @@ def test_a_model_that_is_not_found_leaves_the_plan(explorer, monkeypatch) -> Non
             raise ModelNotFound("'org/nowhere' was not found.")
         return real(model, **arguments)
 
-    monkeypatch.setattr(planner, "plan", missing)
+    monkeypatch.setattr("planner.app.widgets.explorer.plan_start", missing)
     explorer.form.fields["model"].value = "org/nowhere"
     explorer._reader.wait(10)
 
@@ -319,7 +321,9 @@ def test_the_page_gets_plotlys_basic_bundle() -> None:
 def test_the_dust_that_a_page_adds_to_a_share_is_no_change(explorer, monkeypatch):
     """A slider answers 0.92 with 0.9199999999999999 when it is drawn."""
     calls = []
-    monkeypatch.setattr(planner, "plan", lambda **given: calls.append(given))
+    monkeypatch.setattr(
+        "planner.app.widgets.explorer.plan_start", lambda **given: calls.append(given)
+    )
     before = explorer.form.fields["gpu_memory_utilization"]
     before.value = "0.92"
     calls.clear()

@@ -16,7 +16,13 @@ import pytest
 from planner.ray.alone import agent
 
 BOTH = {"CPU": 1.0, "GPU": 2.0}
-REQUEST = {"retries": 1, "wait_seconds": 60, "patience_seconds": 5, "guard_seconds": 30}
+REQUEST = {
+    "module": "planner.confirming.on_node",
+    "retries": 1,
+    "wait_seconds": 60,
+    "patience_seconds": 5,
+    "guard_seconds": 30,
+}
 
 
 class RayError(Exception):
@@ -64,7 +70,7 @@ class StandIn:
         return SimpleNamespace(take=SimpleNamespace(remote=lambda: "events"))
 
     def _options(self, **asked: Any) -> Any:
-        def remote(_payload: bytes, number: int, attempt: int, _board: Any) -> Ref:
+        def remote(_module: str, _payload: bytes, number: int, attempt: int, *_) -> Ref:
             self.tasks.append(Ref(number, attempt, asked))
             return self.tasks[-1]
 

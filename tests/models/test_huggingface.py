@@ -18,8 +18,9 @@ from planner.errors import (
 )
 from planner.models.sources import hub_bounds, hub_errors, hub_search, huggingface
 from planner.models.sources.folder import SIDE_FILES
+from planner.models.sources.hub_lists import models
 from planner.models.sources.hub_models import by_name
-from planner.models.sources.huggingface import fetch, models
+from planner.models.sources.huggingface import fetch
 from planner.models.sources.load import load
 from tests.gguf_files import QWEN3, gguf_bytes, qwen3_tensors
 from tests.hub_server import (

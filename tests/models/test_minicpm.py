@@ -8,6 +8,7 @@ from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
 from planner.models.families.minicpm import read_minicpm_v
+from planner.models.families.registry import readers
 
 TEXT = {
     "model_type": "minicpmv",
@@ -37,7 +38,8 @@ TEXT = {
 def read(**changes: object) -> ModelArchitecture:
     """Read the model with other fields."""
     facts = Facts({**TEXT, **changes}, "minicpmv")
-    return read_minicpm_v(facts, Label(name="tiny", architecture="MiniCPMV"))
+    label = Label(name="tiny", architecture="MiniCPMV", readers=readers())
+    return read_minicpm_v(facts, label)
 
 
 def elements(model: ModelArchitecture, part: str) -> int:

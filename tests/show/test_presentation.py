@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 import pytest
 
 import planner
-from planner.show import page as bundle
 from planner.show import tables, verdict
 from planner.show.charts.parts import spoken
 from planner.show.frames import plan_frame
@@ -202,7 +201,7 @@ def test_a_frame_leaves_no_head_empty() -> None:
 
 def test_a_notebook_is_offered_text_and_html() -> None:
     """The HTML holds verdict, bars and table together."""
-    offered = bundle.mimebundle(plans.fitting())
+    offered = plans.fitting()._repr_mimebundle_()
 
     assert set(offered) == {"text/plain", "text/html"}
     assert offered["text/plain"] == str(plans.fitting())

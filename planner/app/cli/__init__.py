@@ -16,7 +16,6 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-import planner
 from planner.app.cli.shared import (
     BAD_INPUT,
     DOES_NOT_FIT,
@@ -25,8 +24,8 @@ from planner.app.cli.shared import (
     did_you_mean,
 )
 from planner.errors import PlannerError
-from planner.late import late
 from planner.show.terminal import prepare_output, screen_of
+from planner.version import __version__
 
 __all__ = [
     "BAD_INPUT",
@@ -170,10 +169,10 @@ def _split(
     if not words or words[0] not in PLANNING:
         return words, {}
     own = _own_flags(_parser_of(parser, words[0]))
-    found: tuple[list[str], dict[str, Any]] = late(
-        "planner.app.cli.words:understood", words, own
-    )
-    return found
+
+    from planner.app.cli.words import understood  # noqa: PLC0415 - few need it
+
+    return understood(words, own)
 
 
 def _parser_of(
@@ -219,10 +218,9 @@ def refuse_unknown(words: list[str], help_hint: str, flags: Iterable[str] = ()) 
         own = did_you_mean(word, [one for one in flags if one.startswith("--")])
         if own:
             raise PlannerError(f"There is no flag {word}.{own} {help_hint}")
-        late(
-            "planner.engine.settings:settings_from",
-            {word.removeprefix("--").replace("-", "_"): None},
-        )
+        from planner.engine.settings import settings_from  # noqa: PLC0415 - few need it
+
+        settings_from({word.removeprefix("--").replace("-", "_"): None})
     raise PlannerError(f"{words[0]!r} was not expected here. {help_hint}")
 
 
@@ -232,7 +230,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_given: object) -> None:
         """Print, and end."""
         newest = import_module("planner.engine.releases").NEWEST
-        sys.stdout.write(f"planner {planner.__version__}, models vLLM to {newest}\n")
+        sys.stdout.write(f"planner {__version__}, models vLLM to {newest}\n")
         parser.exit(FITS)
 
 

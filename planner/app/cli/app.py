@@ -13,7 +13,6 @@ from typing import Any
 from planner.app.cli.shared import FITS
 from planner.app.voila import options as chosen
 from planner.errors import PlannerError
-from planner.late import late
 
 _NEEDED = ("voila", "ipywidgets", "anywidget", "plotly")
 _LOCAL_POOL, _LOCAL_SESSIONS = 2, 20
@@ -105,7 +104,10 @@ def _run(options: dict[str, Any]) -> int:
             f"The app needs {', '.join(missing)}. "
             "Run: pip install 'vllm-memory-planner[app]'"
         )
-    late("planner.app.voila.app:serve", options_of(options))
+
+    from planner.app.voila.app import serve  # noqa: PLC0415 - slow
+
+    serve(options_of(options))
     return FITS
 
 

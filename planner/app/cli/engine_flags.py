@@ -17,7 +17,6 @@ from planner.engine import human_numbers
 from planner.engine.arguments import ARGUMENTS, Argument, Group, Kind, Memory
 from planner.engine.releases import NEWEST, NEWEST_RELEASE, OLDEST_RELEASE
 from planner.errors import PlannerError
-from planner.late import late
 from planner.planning.batches import ENTRYPOINTS
 from planner.planning.inputs import Inputs
 from planner.planning.planning import plan
@@ -25,7 +24,6 @@ from planner.planning.result import Plan
 from planner.user_files import MOST_CONFIG_BYTES, read_file, read_input, user_path
 
 if TYPE_CHECKING:
-    from planner.export.plan_file import PlanFile
     from planner.export.texts import Reading
 
 ENGINE_ARGUMENTS = "vLLM's engine arguments"
@@ -286,7 +284,9 @@ def _read(name: str) -> Inputs:
     path = user_path(name)
     text = read_input() if name == "-" else _text_of(path)
     try:
-        plan_file: PlanFile = late("planner.export.plan_file:read_yaml", text)
+        from planner.export.plan_file import read_yaml  # noqa: PLC0415 - few need it
+
+        plan_file = read_yaml(text)
     except PlannerError as error:
         found = _other_form(text)
         if found is None:
@@ -312,7 +312,9 @@ def _other_form(text: str) -> Reading | None:
     A configuration file of vLLM with a wrong name is as well a plan file with one.
     """
     try:
-        found: Reading = late("planner.export.texts.recognising:read", text)
+        from planner.export.texts.recognising import read  # noqa: PLC0415 - few need it
+
+        found = read(text)
     except PlannerError:
         return None
     is_wrong = str(found.kind) == _PLAN_FILE or bool(found.unknown)

@@ -11,15 +11,12 @@ from typing import Any
 
 from planner.app.cli.shared import DOES_NOT_FIT, FITS
 from planner.errors import PlannerError
-from planner.late import late
 from planner.models import catalogue
 from planner.models.sources.hub_models import HubGroup, HubModel, facts
 
 EXAMPLES = ("planner models", "planner models qwen3", "planner models qwen3-32b --hub")
 
 _LEAST_TYPED = 3
-_SEARCH = "planner.models.sources.hub_search:search"
-_ABLE = "planner.models.sources.hub_search:can_search"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -70,14 +67,16 @@ def _on_hub(text: str) -> tuple[HubGroup, ...]:
             f"--hub searches for a part of a name of {_LEAST_TYPED} characters or "
             "more, such as `planner models qwen3 --hub`."
         )
-    is_able: bool = late(_ABLE)
-    if not is_able:
+
+    from planner.models.sources.hub_search import can_search, search  # noqa: PLC0415 - slow
+
+    if not can_search():
         raise PlannerError(
             "--hub cannot search here: HF_HUB_OFFLINE is set, or huggingface_hub is "
             'missing (pip install "vllm-memory-planner[notebook]").'
         )
-    groups: tuple[HubGroup, ...] = late(_SEARCH, text)
-    return groups
+
+    return search(text)
 
 
 def _both(

@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Any
 from planner.app.cli.engine_flags import add_file_argument, inputs_of
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
 from planner.errors import UnknownArchitecture
-from planner.late import late
 from planner.show.plan_text import plan_text
 from planner.show.terminal import fold
 
 if TYPE_CHECKING:
     from planner.confirming.dry.result import DryRun
-    from planner.confirming.dry.run import DryStart
     from planner.planning.inputs import Inputs
     from planner.planning.result import Plan
     from planner.show.terminal import Screen
-    from planner.solve.advice import Advice
 
 _TRIES = 3
 EXAMPLES = (
@@ -82,19 +79,18 @@ def _planned(inputs: Inputs) -> tuple[Plan | None, DryRun | None]:
     try:
         return inputs.plan(), None
     except UnknownArchitecture as unknown:
-        python: str | None = late("planner.confirming.dry.run:dry_python")
+        from planner.confirming.dry.run import DryStart, dry_python  # noqa: PLC0415 - it starts vLLM
+        from planner.confirming.start import stage_lines  # noqa: PLC0415 - it starts vLLM
+
+        python = dry_python()
         if python is None:
             raise
         sys.stderr.write(
             f"planner: {unknown}\nplanner: starting the vLLM of {python} on a GPU that "
             "is not there; its figures are used.\n"
         )
-    start: DryStart = late(
-        "planner.confirming.dry.run:DryStart",
-        replace(inputs, vllm_version=""),
-        listener=late("planner.confirming.start:stage_lines", sys.stderr),
-    )
-    run: DryRun = start.execute()
+    listener = stage_lines(sys.stderr)
+    run = DryStart(replace(inputs, vllm_version=""), listener=listener).execute()
     if not run.ranks:
         return None, run
     try:
@@ -109,11 +105,14 @@ def _plan_text(plan: Plan, screen: Screen) -> str:
     served = plan.serving
     if plan.fits and (served is None or served.is_served):
         return plan_text(plan, screen)
-    advice: Advice = late("planner.solve.advice:advise", plan)
+    from planner.show.advice import result  # noqa: PLC0415 - few need it
+    from planner.solve.advice import advise  # noqa: PLC0415 - few need it
+
+    advice = advise(plan)
     lines = [plan_text(plan, screen), ""]
     for item in advice.offered[:_TRIES]:
         flags = f" ({item.flags})" if item.flags else ""
-        outcome: str = late("planner.show.advice:result", advice, item)
+        outcome = result(advice, item)
         lines += fold(f"Try: {item.title}{flags}: {outcome}", screen.width)
     if advice.offered:
         more = "`planner advise` with the same arguments lists every change that helps."

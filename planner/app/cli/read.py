@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.engine_flags import add_engine_arguments
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
-from planner.app.cli.words import without_file
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.flags import flags
 from planner.engine.foreign import questions
@@ -25,6 +24,8 @@ from planner.show.plan_text import plan_text
 from planner.user_files import read_input, user_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from planner.planning.result import Plan
 
 EXAMPLES = (
@@ -153,12 +154,14 @@ def _planned(found: Reading, known: dict[str, Any]) -> tuple[Plan | None, str]:
         return None, str(error)
 
 
-def expanded(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+def expanded(
+    words: Sequence[str], path: Path | None = None
+) -> tuple[list[str], tuple[str, ...]]:
     """Return a command line with what a text says in its place, and what to ask.
 
-    The text stands after `--`, or is the file that `-f` or the model's place names. The
-    other words follow those of the text, so that they count instead. What the text has
-    that may run code or open a file is asked about before anything is started.
+    The text stands after `--`, or in a file. The other words follow those of the text,
+    so that they count instead. What the text has that may run code or open a file is
+    asked about before anything is started.
 
     >>> expanded(["plan", "--gpu", "L4", "--", "vllm", "serve", "org/m", "-tp", "2"])
     (['plan', 'org/m', '--tensor-parallel-size', '2', '--gpu', 'L4'], ())
@@ -166,14 +169,12 @@ def expanded(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     Raises:
         PlannerError: for a text that is no start of vLLM, or names no model.
     """
-    if "--" in words:
-        at = list(words).index("--")
-        before, after = list(words[:at]), list(words[at + 1 :])
+    before = list(words)
+    if path is None:
+        at = before.index("--")
+        before, after = before[:at], before[at + 1 :]
         found = read(after[0] if len(after) == 1 else shlex.join(after))
     else:
-        before, path = without_file(words)
-        if path is None:
-            return list(words), ()
         found = read(path)
     if found.model is None:
         raise PlannerError("What follows -- does not name the model that is served.")

@@ -11,11 +11,9 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from os import terminal_size
 from typing import Any, NoReturn, TypeAlias
 
-from planner.errors import PlannerError
-from planner.late import late
+from planner.errors import PlannerError, close_words
 from planner.planning.load import Load
 from planner.show.terminal import COLORS, Screen, fold
 
@@ -41,7 +39,9 @@ class Help(argparse.HelpFormatter):
 
     def format_help(self) -> str:
         """Write the help, no wider than the terminal."""
-        terminal: terminal_size = late("shutil:get_terminal_size")
+        from shutil import get_terminal_size  # noqa: PLC0415 - slow
+
+        terminal = get_terminal_size()
         width = terminal.columns - _RIGHT_MARGIN
         self._width = min(width, _WIDEST_HELP)
         self._max_help_position = min(
@@ -111,7 +111,7 @@ class Parser(argparse.ArgumentParser):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a sentence with the nearest known word; empty where none is near."""
-    near: list[str] = late("difflib:get_close_matches", word, list(known), 1)
+    near = close_words(word, known)
     return f" Did you mean {near[0]}?" if near else ""
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from planner.app.cli.consent import TRUST_TEXT
 from planner.engine.arguments import Argument
 from planner.engine.server import flag_named, takes_value, turns_off
-from planner.late import late
 
 _READ_FILES = ("plan", "export")
 """Commands whose own -f takes any form."""
@@ -36,9 +35,13 @@ def understood(
     Raises:
         PlannerError: for a text that is no start of vLLM, or names no model.
     """
-    whole, asked = list(words), ()
-    if "--" in whole or without_file(whole)[1] is not None:
-        whole, asked = late("planner.app.cli.read:expanded", whole)
+    whole = list(words)
+    asked: tuple[str, ...] = ()
+    before, path = (whole, None) if "--" in whole else without_file(whole)
+    if "--" in whole or path is not None:
+        from planner.app.cli.read import expanded  # noqa: PLC0415 - few need it
+
+        whole, asked = expanded(before, path)
     rest, split = without_server_flags(whole, own)
     return rest, split | ({"asked": asked} if TRUST_TEXT in own else {})
 
@@ -100,9 +103,9 @@ def without_server_flags(
         if not values and (path or takes_value(entry)):
             end = _end_of_values(words, at, is_list=entry.is_list and not path)
             values, at = list(words[at:end]), end
-        given: object = late(
-            "planner.export.texts.command:typed", entry, values, path=tuple(path)
-        )
+        from planner.engine.human_numbers import typed  # noqa: PLC0415 - few need it
+
+        given = typed(entry, values, path=tuple(path))
         split[name] = _put(split.get(name), path, given)
     return rest, split
 

@@ -20,7 +20,7 @@ from planner.engine.devices import attached, gpu_named
 from planner.engine.gpu import CPU
 from planner.engine.releases import NEWEST, OLDEST, is_modelled
 from planner.errors import PlannerError
-from planner.late import late
+from planner.models.sources.hub_lists import models
 from planner.surroundings import data_folder
 from planner.units import GIB, format_gib
 from planner.values import frozen
@@ -31,7 +31,6 @@ _INSTALL_BYTES = 8 * GIB
 """Disk space for installing vLLM's CPU build and its torch, rounded up."""
 _HUB_SECONDS = 5.0
 _WITHOUT_HUB = "The bundled catalogue, folders and config files work."
-_HUB_LIST = "planner.models.sources.huggingface:models"
 _NEEDED_PYTHON = (3, 11)
 _APP = (
     *("anywidget", "huggingface_hub", "ipykernel", "ipywidgets"),
@@ -303,7 +302,7 @@ def _nearest(folder: Path) -> Path:
 def _answer_of_hub(endpoint: str, token: str) -> Finding:
     try:
         query = (("search", "Qwen3"), ("limit", "1"))
-        _found: object = late(_HUB_LIST, query, timeout_seconds=_HUB_SECONDS)
+        models(query, timeout_seconds=_HUB_SECONDS)
     except PlannerError:
         return Finding(
             name="hub",

@@ -30,14 +30,10 @@ import socket
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.app.voila import kernels, log
-from planner.late import late
 from planner.surroundings import is_published
-
-if TYPE_CHECKING:
-    from planner.app.widgets.explorer import Explorer
 
 _PR_SET_PDEATHSIG = 1
 """Linux: sets the signal that a process gets when its parent ends. Source: `prctl(2)`.
@@ -142,13 +138,16 @@ def preload() -> None:
     """Import what a kernel of the app uses, and fill its caches once."""
     # Kernels are not debugged here, and the debugger takes 10 MB of each.
     sys.modules["debugpy"] = None  # type: ignore[assignment]
-    late("planner.app.voila.kernel_app:prepare")
+    from planner.app.voila.kernel_app import prepare  # noqa: PLC0415 - slow
+
+    prepare()
     from comm import get_comm_manager  # noqa: PLC0415 - only in the fork server
     from ipywidgets import Widget  # noqa: PLC0415 - only in the fork server
 
     # No kernel runs here, so what the widgets send is discarded.
-    explorer: Explorer = late("planner.app.widgets.explorer:Explorer")
-    explorer._repr_mimebundle_()
+    from planner.app.widgets.explorer import Explorer  # noqa: PLC0415 - slow
+
+    Explorer()._repr_mimebundle_()
     Widget.close_all()
     # ipywidgets registers this when it is imported in a kernel, together with a target
     # that creates widgets of any class, which pages must not use.
@@ -166,7 +165,9 @@ def _become_kernel(order: dict[str, Any], parent: int) -> None:
     if is_published():
         kernels.limit()
     _keep_quiet()
-    late("planner.app.voila.kernel_app:launch", order["argv"])
+    from planner.app.voila.kernel_app import launch  # noqa: PLC0415 - slow
+
+    launch(order["argv"])
 
 
 def _keep_quiet() -> None:

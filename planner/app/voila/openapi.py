@@ -8,7 +8,6 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-import planner
 from planner.data import DATA
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.releases import NEWEST
@@ -16,6 +15,7 @@ from planner.export import json_schema
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.page import style
 from planner.show.pieces import command_line, row, table
+from planner.version import __version__
 
 DOCUMENT = "openapi.json"
 PAGE_POLICY = (
@@ -35,7 +35,7 @@ def document(base: str = "/") -> dict[str, Any]:
     ('3.1.0', ['/api/plan'])
     """
     whole: dict[str, Any] = json.loads((DATA / DOCUMENT).read_text(encoding="utf-8"))
-    whole["info"]["version"] = planner.__version__
+    whole["info"]["version"] = __version__
     whole["servers"] = [{"url": base.rstrip("/") or "/"}]
     schemas = whole["components"]["schemas"]
     given = schemas["Question"]["properties"]

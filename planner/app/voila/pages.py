@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jupyter_core.paths import jupyter_path
 from jupyter_server.base.handlers import JupyterHandler
@@ -31,10 +30,6 @@ from planner.app.voila.sessions import AppIsFull, NetworkIsFull
 from planner.app.widgets import pieces, static_files
 from planner.app.widgets.static_files import lean
 from planner.errors import PlannerError
-from planner.late import late
-
-if TYPE_CHECKING:
-    from planner.learn.guessing import GuessTheBar
 
 _HERE = Path(__file__).parent
 SHARE = _HERE / "share" / "jupyter"
@@ -198,7 +193,9 @@ def _guess_page(day: date) -> str:
 
 @lru_cache(1)
 def _draw_guess(day: date) -> str:
-    game: GuessTheBar = late("planner.learn.guessing:guess_the_bar", day)
+    from planner.learn.guessing import guess_the_bar  # noqa: PLC0415 - few need it
+
+    game = guess_the_bar(day)
     return game.to_html()
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from planner.app.widgets.actions import ActionList, Row, action
 from planner.app.widgets.callbacks import Later
-from planner.late import late
+from planner.show.advice import before_any_change, heading, result
+from planner.solve.advice import advise
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -40,13 +41,13 @@ class AdviceSection(ActionList):
         self._later.run(lambda: self._show(plan, applied))
 
     def _show(self, plan: Plan, applied: str) -> None:
-        advice: Advice = late("planner.solve.advice:advise", plan)
+        advice = advise(plan)
         self._items = {str(index): item for index, item in enumerate(advice.offered)}
         rows = [_row(key, item, advice) for key, item in self._items.items()]
         if applied:
             rows.insert(0, _undo_row(applied))
         with self.hold_sync():
-            self.note = late("planner.show.advice:before_any_change", advice)
+            self.note = before_any_change(advice)
             self.rows = rows
             self.remarks = list(advice.warnings)
             self.is_busy = False
@@ -60,12 +61,12 @@ class AdviceSection(ActionList):
 
 
 def _row(key: str, item: AdviceItem, advice: Advice) -> Row:
-    gain: str = late("planner.show.advice:result", advice, item)
+    gain = result(advice, item)
     removed = f"without {item.removed_flags}" if item.removed_flags else ""
     helps = item.serves and not advice.is_served
     return {
         "key": key,
-        "group": late("planner.show.advice:heading", advice, item),
+        "group": heading(advice, item),
         "rule": item.cost_class.rule,
         "title": item.title,
         "gain": gain,

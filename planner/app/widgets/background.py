@@ -18,7 +18,8 @@ from planner.errors import PlannerError, TooOften
 from planner.models import catalogue
 from planner.models.sources import hub_search
 from planner.models.sources.hub_models import HubGroup
-from planner.models.sources.load import load, period
+from planner.models.sources.load import load
+from planner.models.sources.periods import period
 from planner.surroundings import is_in_browser
 
 Job = Callable[[], object]

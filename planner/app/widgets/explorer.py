@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as w
 import traitlets
 
-import planner
 from planner.app.widgets import background
 from planner.app.widgets.background import Reader
 from planner.app.widgets.callbacks import Later, guarded
@@ -23,10 +22,11 @@ from planner.export.links import link
 from planner.export.reading_links import read_link
 from planner.models import catalogue
 from planner.planning.inputs import Inputs
-from planner.show.html import bundle
+from planner.planning.planning import plan as plan_start
 from planner.show.verdict import subject
 from planner.surroundings import is_in_voila
 from planner.values import frozen
+from planner.views import bundle
 
 if TYPE_CHECKING:
     from planner.engine.gpu import GPU
@@ -246,7 +246,7 @@ class Explorer(w.VBox):
             return
         request["model"] = self._read_models.get(name) or name
         try:
-            plan = planner.plan(**request)
+            plan = plan_start(**request)
         except PlannerError as error:
             self._offer(error, request)
             self._place(error)
@@ -359,7 +359,7 @@ class Explorer(w.VBox):
         self.form.model.show_reading(name)
         self._wait(f"Reading {name} …")
         self._reader.start(
-            lambda: planner.plan(model=name).model,
+            lambda: plan_start(model=name).model,
             self._guard(lambda model: self._take(name, model)),
             self._guard(fail),
         )

@@ -21,12 +21,15 @@ from planner.app.widgets.chart import PlotlyChart
 from planner.app.widgets.section import Section
 from planner.app.widgets.set_up_table import SetUpTable, read_price
 from planner.errors import PlannerError
-from planner.late import late
 from planner.planning.inputs import Inputs
+from planner.solve.advice.makers.checkpoints import releases
+from planner.solve.load_map import usual_map
+from planner.solve.price_list import gpu_prices, save_price, saved_prices_path
+from planner.solve.set_up_search import page_search
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
-    from planner.solve.load_map import LoadMap, MapSearch
+    from planner.solve.load_map import LoadMap
     from planner.solve.price_list import PriceList
     from planner.solve.set_up_search import SetUpSearch
     from planner.solve.set_ups import SetUp, SetUps
@@ -127,8 +130,10 @@ class GpusSection(Section):
 
     def _mark_current(self) -> None:
         """Mark the row that is on the screen; none with another checkpoint."""
+        from planner.show.set_ups import row_key  # noqa: PLC0415 - once it is open
+
         plan, other = self._plan, self.table.checkpoint
-        key: str = late("planner.show.set_ups:row_key", plan) if plan else ""
+        key = row_key(plan) if plan else ""
         self.table.current = "" if other else key
 
     def turn(self, is_open: bool) -> None:
@@ -156,12 +161,10 @@ class GpusSection(Section):
 
     def _begin(self, inputs: Inputs, nodes: int) -> None:
         prices = self._price_list()
-        search: SetUpSearch = late(
-            "planner.solve.set_up_search:page_search", inputs, nodes, prices
-        )
+        search = page_search(inputs, nodes, prices)
         self._search = search
         self._drawn_at = 0.0
-        kept: object = late("planner.solve.price_list:saved_prices_path")
+        kept = saved_prices_path()
         with self.table.hold_sync():
             self.table.note, self.table.progress = "", 0.0
             self.table.currency = prices.currency
@@ -170,7 +173,7 @@ class GpusSection(Section):
 
     def _price_list(self) -> PriceList:
         if self._prices is None:
-            self._prices = late("planner.solve.price_list:gpu_prices")
+            self._prices = gpu_prices()
         return self._prices
 
     def _between(self) -> None:
@@ -196,9 +199,7 @@ class GpusSection(Section):
         if plan is None or self._released == plan.name:
             return
         self._released = plan.name
-        found: tuple[tuple[str, str], ...] = late(
-            "planner.solve.advice.makers.checkpoints:releases", plan
-        )
+        found = releases(plan)
         self.table.checkpoints = [list(one) for one in found]
 
     def _failed(self, error: Exception) -> None:
@@ -223,18 +224,13 @@ class GpusSection(Section):
     def _draw(self, progress: float) -> None:
         if self._search is None:
             return
+        from planner.show.set_ups import drawn, row_key  # noqa: PLC0415 - once it is open
+
         found: SetUps = self._search.result()
-        self._rows = {
-            late("planner.show.set_ups:row_key", one.plan): one for one in found.found
-        }
-        drawn: dict[str, Any] = late(
-            "planner.show.set_ups:drawn",
-            found,
-            self.table.order,
-            is_whole=progress == 1,
-        )
+        self._rows = {row_key(one.plan): one for one in found.found}
+        shown = drawn(found, self.table.order, is_whole=progress == 1)
         with self.table.hold_sync():
-            for name, value in drawn.items():
+            for name, value in shown.items():
                 setattr(self.table, name, value)
             self.table.note = ""
             self.table.progress, self.table.is_stale = progress, False
@@ -311,7 +307,7 @@ class GpusSection(Section):
             price = read_price(text)
             self._reprice(name, price)
             if not self.table.is_kept_by_page:
-                late("planner.solve.price_list:save_price", name, price)
+                save_price(name, price)
         except PlannerError as error:
             self.table.remarks = [str(error), *self.table.remarks]
 
@@ -353,7 +349,7 @@ class GpusSection(Section):
             return
         self.table.mapped = key
         start = search.inputs.changed(**self._rows[key].changes())
-        found: MapSearch = late("planner.solve.load_map:usual_map", start, search.load)
+        found = usual_map(start, search.load)
 
         def done() -> None:
             self._show_map(found.result())
@@ -361,14 +357,17 @@ class GpusSection(Section):
         self._mapping.start(found.steps(), lambda: None, done, self._failed)
 
     def _show_map(self, found: LoadMap) -> None:
-        spec: dict[str, Any] = late("planner.show.charts.load_map:figure_spec", found)
+        from planner.show.charts.load_map import figure_spec  # noqa: PLC0415 - once it is open
+        from planner.show.load_map import spoken_map  # noqa: PLC0415 - once it is open
+
+        spec = figure_spec(found)
         was_hidden = self.chart is None
         if self.chart is None:
             self.chart = PlotlyChart(figure=spec)
             self.chart.add_class("planner-load-map")
         with self.chart.hold_sync():
             self.chart.figure = spec
-            self.chart.label = late("planner.show.load_map:spoken_map", found)
+            self.chart.label = spoken_map(found)
         if was_hidden:
             self.redraw()
 

@@ -14,7 +14,6 @@ from planner.app.widgets.callbacks import listen
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
-from planner.late import late
 from planner.models import catalogue
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.pieces import to_copy, to_open
@@ -235,11 +234,9 @@ def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> 
 
 def explained_html(explanation: Explanation) -> Html:
     """Write why a start failed, or how it compares, with buttons that apply changes."""
-    written: Html = late(
-        "planner.show.explanation:explanation_html",
-        explanation,
-        _fixes_html(explanation),
-    )
+    from planner.show.explanation import explanation_html  # noqa: PLC0415 - once it is open
+
+    written = explanation_html(explanation, _fixes_html(explanation))
     heading = tag("h2", "What the text tells")
     return tag("div", heading, written, class_="pl-explained")
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import planner
 from planner.errors import PlannerError
 from planner.values import frozen
 
@@ -35,7 +34,9 @@ class Found:
 
 def found_in(text: str, start: int, asked: Mapping[str, Any]) -> Found:
     """Read a text; runs in a thread."""
-    reading = planner.read(text, start=start)
+    from planner.export.texts import read  # noqa: PLC0415 - slow
+
+    reading = read(text, start=start)
     starts = _labels(text, reading)
     if reading.log is None:
         return Found(reading=reading, starts=starts)
@@ -64,7 +65,9 @@ def _labels(text: str, reading: Reading) -> tuple[str, ...]:
     if reading.num_starts < 2:  # noqa: PLR2004 - one start needs no choice
         return ()
     numbers = range(1, min(reading.num_starts, _MOST_STARTS) + 1)
-    starts = [planner.read(text, start=number) for number in numbers]
+    from planner.export.texts import read  # noqa: PLC0415 - slow
+
+    starts = [read(text, start=number) for number in numbers]
     return tuple(
         f"{number}: {one.shown or one.model or 'start'}"
         for number, one in zip(numbers, starts, strict=True)

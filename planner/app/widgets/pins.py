@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ipywidgets as w
 
@@ -13,13 +13,12 @@ from planner.app.widgets.callbacks import Later, guarded
 from planner.app.widgets.chart import PlotlyChart
 from planner.app.widgets.section import Fold, Section
 from planner.engine.releases import MODELLED, NEWEST
-from planner.late import late
+from planner.show import upgrade as upgrade_shown
 from planner.show.html import tag
+from planner.solve.upgrading import upgrade
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
-    from planner.solve.comparing.comparison import Comparison
-    from planner.solve.upgrading import Upgrade
 
 MOST_PINS = 5
 """More bars than this cannot be compared at a glance."""
@@ -27,9 +26,6 @@ PAUSE_SECONDS = 0.1
 UPGRADE_PAUSE_SECONDS = 0.4
 """An upgrade plans each release between several times, so it waits."""
 NOW = "now"
-_COMPARE = "planner.solve.comparing.comparison:compare"
-_TABLES = "planner.show.comparison:pinned_html"
-_SPEC = "planner.show.charts.compared_bars:figure_spec"
 _PIN_ROW: Row = {
     "key": NOW,
     "title": "The plan on the screen",
@@ -93,10 +89,8 @@ class UpgradeFold(Fold):
     def _draw(self) -> None:
         if self._plan is None or not self.is_open:
             return
-        found: Upgrade = late(
-            "planner.solve.upgrading:upgrade", self._plan, to=self.release.value
-        )
-        self.view.value = late("planner.show.upgrade:pinned_html", found)
+        found = upgrade(self._plan, to=self.release.value)
+        self.view.value = upgrade_shown.pinned_html(found)
 
 
 class PinSection(Section):
@@ -170,16 +164,20 @@ class PinSection(Section):
     def _draw(self) -> None:
         if self._plan is None:
             return
+        from planner.show import comparison  # noqa: PLC0415 - once it is open
+        from planner.show.charts.compared_bars import figure_spec  # noqa: PLC0415 - once it is open
+        from planner.solve.comparing.comparison import compare  # noqa: PLC0415 - once it is open
+
         plans, names = [*self._pins.values(), self._plan], [*self._pins, NOW]
-        compared: Comparison = late(_COMPARE, *plans, names=names)
-        spec: dict[str, Any] = late(_SPEC, compared)
+        compared = compare(*plans, names=names)
+        spec = figure_spec(compared)
         if self.chart is None:
             self.chart = PlotlyChart(figure=spec)
             self.chart.add_class("planner-compared-bars")
         with self.chart.hold_sync():
             self.chart.figure = spec
-            self.chart.label = late("planner.show.comparison:spoken", compared)
-        self.table.value = late(_TABLES, compared)
+            self.chart.label = comparison.spoken(compared)
+        self.table.value = comparison.pinned_html(compared)
         self.redraw()
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
 
+from planner import ray
 from planner.app.widgets.callbacks import Later
 from planner.app.widgets.chart import PlotlyChart
 from planner.app.widgets.controls import Controls, Group
@@ -14,7 +15,7 @@ from planner.app.widgets.fields import EntryField, Field, FieldError, read_all
 from planner.app.widgets.parsing import COUNT, FROM_NOTHING, Entry
 from planner.app.widgets.section import Fold
 from planner.errors import PlannerError
-from planner.late import late
+from planner.export import ray_data
 from planner.show.html import Html, fragment, tag
 from planner.show.pieces import NOTHING, command_line, to_open
 
@@ -26,7 +27,6 @@ PAUSE_SECONDS = 0.4
 """Other controls are answered first."""
 MOST = {"replicas_max": 64, "nodes": 64, "gpus_per_node": 16}
 """Limits of the page, since each worker is placed one by one."""
-_SPEC = "planner.show.charts.ray_nodes:figure_spec"
 MOST_TASKS = 32
 _SHARE = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,4})?\Z", re.ASCII)
 DEFAULTS = {"replicas_min": 1, "replicas_max": 2, "nodes": 1, "gpus_per_node": 8}
@@ -149,12 +149,15 @@ class RaySection(Fold):
         self._later.run(self.refresh)
 
     def _draw(self, placement: Placement) -> None:
-        tables: Html = late("planner.show.ray:section_html", placement)
+        from planner.show.charts.ray_nodes import figure_spec  # noqa: PLC0415 - once it is open
+        from planner.show.ray import section_html  # noqa: PLC0415 - once it is open
+
+        tables = section_html(placement)
         self.tables.value = fragment(tables, _program(placement.pipeline))
         if self.chart is None:
             return
         was_empty = not self.chart.figure
-        spec: dict[str, Any] = late(_SPEC, placement)
+        spec = figure_spec(placement)
         spec["layout"]["annotations"] = []  # the heading below says it
         with self.chart.hold_sync():
             self.chart.figure = spec
@@ -166,7 +169,7 @@ class RaySection(Fold):
 def _program(pipeline: Pipeline) -> Html:
     """Return the program that runs the pipeline, folded; empty without one."""
     try:
-        text: str = late("planner.export:ray_data", pipeline)
+        text = ray_data(pipeline)
     except PlannerError:
         return NOTHING
     return to_open("The program to run it", command_line(text, "Program"))
@@ -188,8 +191,7 @@ def place(plan: Plan, given: dict[str, Any]) -> Placement:
             )
     pipeline = _pipeline(plan, settings)
     nodes: list[Node] = [
-        late(
-            "planner.ray:Node",
+        ray.Node(
             name=f"node-{number + 1}",
             cpus=max(96, 2 * pipeline.engine.worker.cpus),
             gpus=settings["gpus_per_node"],
@@ -201,8 +203,7 @@ def place(plan: Plan, given: dict[str, Any]) -> Placement:
 
 def _pipeline(plan: Plan, settings: dict[str, Any]) -> Pipeline:
     named = ("batch_size", "max_concurrent_batches", "ray_version")
-    return late(
-        "planner.ray:pipeline",
+    return ray.pipeline(
         plan,
         concurrency=(settings["replicas_min"], settings["replicas_max"]),
         preprocess_map_kwargs=_map_kwargs(settings, "preprocess"),

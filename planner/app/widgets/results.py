@@ -21,17 +21,17 @@ from planner.app.widgets.gpus_section import GpusSection
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.pins import PinSection
 from planner.app.widgets.ray_section import RaySection
-from planner.app.widgets.section import Offer, RunSection, Section, is_allowed
+from planner.app.widgets.run_section import RunSection, is_allowed
+from planner.app.widgets.section import Offer, Section
 from planner.app.widgets.static_files import script
 from planner.errors import PlannerError
-from planner.late import late
 from planner.show.html import Html, tag
 from planner.show.page import NOTES, OPEN_AT_FIRST, PANELS
+from planner.solve.speed.bound import speed_bound
 
 if TYPE_CHECKING:
     from planner.planning.inputs import Inputs
     from planner.planning.result import Plan
-    from planner.solve.speed.speed import SpeedBound
 
 log = logging.getLogger(__name__)
 OPEN_TAB = "advice"
@@ -115,12 +115,12 @@ def _speed_html(plan: Plan) -> Html:
     if plan.load is None:
         return tag("p", _NO_LOAD, class_="pl-note")
     try:
-        bound: SpeedBound = late(
-            "planner.solve.speed.bound:speed_bound", plan, plan.load
-        )
+        bound = speed_bound(plan, plan.load)
     except PlannerError as error:
         return tag("p", str(error), class_="pl-note")
-    return late("planner.show.speed:speed_html", bound)
+    from planner.show.speed import speed_html  # noqa: PLC0415 - once it is open
+
+    return speed_html(bound)
 
 
 class Results(w.VBox):

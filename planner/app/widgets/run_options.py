@@ -20,7 +20,6 @@ from planner.confirming.options import RunOptions
 from planner.confirming.stages import StartStage
 from planner.engine.environment_names import assignments
 from planner.errors import PlannerError
-from planner.late import late
 
 if TYPE_CHECKING:
     from planner.confirming.dry.run import DryOptions
@@ -122,9 +121,10 @@ class OptionsForm(Controls):
         Raises:
             FieldError: when a field's entry is invalid; the field shows it too.
         """
+        from planner.confirming.dry.run import DryOptions  # noqa: PLC0415 - it starts vLLM
+
         self._check()
-        return late(
-            "planner.confirming.dry.run:DryOptions",
+        return DryOptions(
             python=self.python_path,
             time_limit_seconds=self._limit_seconds,
             compile_cache=self.compile_cache.value,

@@ -33,7 +33,6 @@ from planner.confirming.confirmation import Confirmation
 from planner.confirming.dry.result import DryRun
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
-from planner.late import late
 from planner.planning.inputs import Inputs
 from planner.show.confirmation_text import outcome_words
 from planner.show.dry_run import headline
@@ -46,7 +45,6 @@ from planner.surroundings import is_in_browser
 if TYPE_CHECKING:
     from planner.confirming.installation import Installation
     from planner.confirming.stages import StartStage
-    from planner.learn.account import Recorded
     from planner.planning.result import Plan
 
 CHECK_SECONDS = 2.0
@@ -287,7 +285,9 @@ class RunPanel(w.VBox):
 
     def _show_recorded(self) -> None:
         """Show a recorded start, where vLLM cannot be started."""
-        record: Recorded = late("planner.learn.account:recorded")
+        from planner.learn.account import recorded  # noqa: PLC0415 - few need it
+
+        record = recorded()
         buttons = (self.run_button, self.ask_button, self.stop_button)
         for part in (self.options, *buttons, self.progress):
             part.layout.display = "none"

@@ -13,7 +13,6 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from planner.confirming.options import Event, Listener
-from planner.late import late
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import Confirmation
@@ -45,12 +44,16 @@ NewEngine: TypeAlias = Callable[[Listener], Engine]
 
 def new_run(plan: Plan, options: RunOptions, listener: Listener) -> Engine:
     """Prepare a start of vLLM; nothing runs yet."""
-    return late("planner.confirming.run:Run", plan, options, listener)
+    from planner.confirming.run import Run  # noqa: PLC0415 - it starts vLLM
+
+    return Run(plan, options, listener)
 
 
 def new_dry_run(inputs: Inputs, options: DryOptions, listener: Listener) -> Engine:
     """Prepare a start of vLLM without a GPU; nothing runs yet."""
-    return late("planner.confirming.dry.run:DryStart", inputs, options, listener)
+    from planner.confirming.dry.run import DryStart  # noqa: PLC0415 - it starts vLLM
+
+    return DryStart(inputs, options, listener)
 
 
 class RunThread:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,21 +13,14 @@ from planner.app.widgets.actions import ActionList, Row, action
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script
 from planner.engine.settings import flags
-from planner.late import late
-from planner.surroundings import is_in_browser, is_published
 
 if TYPE_CHECKING:
     from planner.app.widgets.form import Form
-    from planner.app.widgets.run_panel import RunPanel
     from planner.planning.inputs import Inputs
 
-NO_RUN = "PLANNER_NO_RUN"
-"""Environment variable; 1 leaves out the panel, for an app that others can open."""
 ASK = "Ask vLLM (no GPU needed)"
 """The button that starts vLLM without a GPU."""
 _ENV = "env:"
-_RUN, _RECORDED = "Run", "A recorded start"
-_PANEL = "planner.app.widgets.run_panel:RunPanel"
 
 
 class Toggle(PageWidget):
@@ -97,46 +89,6 @@ class ArgumentSection(Fold):
     def inside(self) -> tuple[w.Widget, ...]:
         """Return the controls, created when first opened, and the further arguments."""
         return (self._form.more, self._further)
-
-
-def is_allowed() -> bool:
-    """Return whether plans may be run from a page."""
-    return not is_published() and os.environ.get(NO_RUN, "") in ("", "0")
-
-
-class RunSection(Section):
-    """The panel that starts vLLM, which is created when first opened."""
-
-    plan = traitlets.Any(allow_none=True)
-    unplanned = traitlets.Any(allow_none=True)
-    """Inputs of which there is no plan; see `RunPanel.unplanned`."""
-
-    def __init__(self) -> None:
-        super().__init__(_RECORDED if is_in_browser() else _RUN, "run-section")
-        self.panel: RunPanel | None = None
-        self.observe(self._hand_on, names=["plan", "unplanned"])
-
-    @property
-    def can_start(self) -> bool:
-        """Whether vLLM can be started here: a browser runs no other programs."""
-        return not is_in_browser()
-
-    def inside(self) -> tuple[w.Widget, ...]:
-        """Return the panel, created when first opened."""
-        if self.panel is None:
-            panel: RunPanel = late(_PANEL, self.plan, is_alone=False)
-            panel.unplanned = self.unplanned
-            self.panel = panel
-        return (self.panel,)
-
-    def ask(self) -> None:
-        """Ask vLLM in the panel."""
-        if self.panel is not None:
-            self.panel.ask()
-
-    def _hand_on(self, _change: object) -> None:
-        if self.panel is not None:
-            self.panel.plan, self.panel.unplanned = self.plan, self.unplanned
 
 
 class Offer(ActionList):

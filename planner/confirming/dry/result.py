@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from planner.confirming.confirmation import measurement_dict
 from planner.confirming.measurement import Measurement, WorkerFigures
 from planner.engine.gpu import GPU
-from planner.late import late
 from planner.values import frozen
+from planner.views import views_of
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import Confirmation
@@ -78,7 +78,9 @@ class DryRun:
         Raises:
             PlannerError: if vLLM did not come as far as its profile run.
         """
-        return late("DryRun.plan", self)
+        from planner.confirming.dry.plan import plan_of  # noqa: PLC0415 - few need it
+
+        return plan_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except vLLM's log as plain values; sizes in whole bytes."""
@@ -86,10 +88,10 @@ class DryRun:
 
     def __str__(self) -> str:
         """Return the run as text for a terminal."""
-        return late("DryRun.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return late("DryRun._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)
 
 
 def dry_dict(run: DryRun) -> dict[str, Any]:

@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from planner.engine.gpu import CPU, GPU
 from planner.errors import PlannerError
-from planner.late import late
-from planner.surroundings import is_published
+from planner.surroundings import NO_HARDWARE, is_published
 
 ATTACHED = "attached"
 """The name that selects this machine's first GPU."""
-
-PUBLISHED = (
-    "This is a public page, which does not read its server's hardware. Pick a GPU from "
-    "the list."
-)
 
 
 def gpu_named(name: object) -> GPU:
@@ -32,9 +26,13 @@ def gpu_named(name: object) -> GPU:
         return GPU.named(name)  # type: ignore[arg-type]  # says what is needed
     is_cpu, is_attached = name.strip().upper() == CPU, name.strip().lower() == ATTACHED
     if is_published() and (is_cpu or is_attached):
-        raise PlannerError(PUBLISHED)
+        raise PlannerError(NO_HARDWARE)
     if is_cpu:
-        return late("planner.engine.devices.processor:processor_gpu")
+        from planner.engine.devices.processor import processor_gpu  # noqa: PLC0415 - it asks this machine
+
+        return processor_gpu()
     if is_attached:
-        return late("planner.engine.devices.attached:first_attached")
+        from planner.engine.devices.attached import first_attached  # noqa: PLC0415 - it asks this machine
+
+        return first_attached()
     return GPU.named(name)

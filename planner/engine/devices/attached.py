@@ -16,12 +16,11 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from planner.engine.devices import PUBLISHED
 from planner.engine.devices.planned_gpu import Memory, planned_gpu, system_memory
 from planner.engine.devices.processor import processor_gpu
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
-from planner.surroundings import is_in_browser, is_published
+from planner.surroundings import NO_HARDWARE, is_in_browser, is_published
 from planner.units import format_gib, whole_number
 from planner.values import frozen
 
@@ -208,7 +207,7 @@ def survey(
         environment: environment variables; None for this process's.
     """
     if is_published():
-        return Survey(gpus=(), reason=PUBLISHED)
+        return Survey(gpus=(), reason=NO_HARDWARE)
     if is_in_browser():
         return Survey(gpus=(), reason="A browser shows no GPU to Python.")
     if nvml is None:

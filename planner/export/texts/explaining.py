@@ -35,16 +35,15 @@ from planner.export.texts.server_use import (
     size_of_server,
     use_of,
 )
-from planner.late import late
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import serving
+from planner.show.explanation import explanation_mimebundle, explanation_text
 from planner.show.verdict import verdict
-from planner.solve.advice.result import Advice
+from planner.solve.advice import advise
 from planner.units import GIB, MIB, format_gib
 from planner.values import frozen
 
-_ADVISE = "planner.solve.advice:advise"
 _LOGS = (Kind.LOG, Kind.ERROR)
 _MOST_FIXES = 8
 _FIGURES = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
@@ -97,10 +96,10 @@ class Explanation:
 
     def __str__(self) -> str:
         """Return the explanation as text for a terminal."""
-        return late("Explanation.__str__", self)
+        return explanation_text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return late("Explanation._repr_mimebundle_", self)
+        return explanation_mimebundle(self)
 
 
 def explain(
@@ -329,7 +328,7 @@ class _Case:
 
         A text that is given back names only what vLLM can load.
         """
-        advice: Advice = late(_ADVISE, plan, load)
+        advice = advise(plan, load)
         made = (
             self._fix(
                 Answer(

@@ -14,7 +14,7 @@ from planner.engine import human_numbers
 from planner.engine.arguments import ARGUMENTS, Argument, Kind
 from planner.engine.releases import OLDEST_RELEASE
 from planner.engine.server import SERVER_FLAGS, ServerFlag, Takes, takes_value
-from planner.late import late
+from planner.errors import close_words
 from planner.units import counted, on_each
 
 SWITCHES = {"true": True, "false": False}
@@ -121,9 +121,7 @@ def unknown_notes(names: Sequence[str]) -> list[str]:
 @lru_cache(maxsize=256)
 def _nearest(written: str) -> str:
     name = written.lstrip("-").partition(".")[0].replace("-", "_")
-    near: list[str] = late(
-        "difflib:get_close_matches", name, [*ARGUMENTS, *SERVER_FLAGS], n=1
-    )
+    near = close_words(name, [*ARGUMENTS, *SERVER_FLAGS])
     if not near:
         return ""
     is_flag = written.startswith("-")

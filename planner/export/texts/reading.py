@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field, replace
 from enum import StrEnum
 from typing import Any
@@ -17,10 +17,10 @@ from planner.errors import PlannerError
 from planner.export.texts.flag_values import unknown_notes
 from planner.export.texts.passage import Edit, edited
 from planner.export.texts.sites import Start, merged
-from planner.late import late
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.result import Plan
+from planner.registries import provided
 from planner.values import frozen
 
 NOT_NAMED = {"model": "The model is not named.", "gpu": "The GPU is not named."}
@@ -162,7 +162,7 @@ class Reading:
         Raises:
             PlannerError: for inputs that cannot be planned, or that are still open.
         """
-        return late("Reading.explain", self, gpu, **changes)
+        return provided(Explainer).explain(self, gpu, **changes)
 
     def text(self, **changes: Any) -> str:  # noqa: ANN401 - vLLM's own types
         """Return the text with engine arguments, model or release changed.
@@ -179,7 +179,7 @@ class Reading:
 
     def edits(self, **changes: Any) -> list[Edit]:  # noqa: ANN401 - vLLM's own types
         """Return the places that these changes write anew; raises as `text` does."""
-        return late("Reading.edits", self, changes) if changes else []
+        return provided(Explainer).edits(self, changes) if changes else []
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reading in the form of the public contract."""
@@ -209,10 +209,23 @@ class Reading:
 
     def __str__(self) -> str:
         """Return what was read, as text for a terminal."""
-        return late("Reading.__str__", self)
+        from planner.show.explanation import reading_text  # noqa: PLC0415 - slow
+
+        return reading_text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return late("Reading._repr_mimebundle_", self)
+        from planner.show.explanation import reading_mimebundle  # noqa: PLC0415 - slow
+
+        return reading_mimebundle(self)
+
+
+@frozen
+class Explainer:
+    """Explains and rewrites a reading, by what reads texts."""
+
+    explain: Callable[..., Any]
+    """Of a reading, as `Reading.explain`."""
+    edits: Callable[[Reading, Mapping[str, Any]], list[Edit]]
 
 
 def _is_idle(name: str) -> bool:

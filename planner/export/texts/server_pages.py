@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from planner.errors import PlannerError
-from planner.late import late
 
 _PLACES = re.compile(
     r"/(?:v1(?:/.*)?|metrics|version|health|docs|server_info|ping|load)?/?\Z"
@@ -28,8 +27,6 @@ _MOST_BYTES = 8 << 20
 """Of one page; the metrics of vLLM have some 200 KiB."""
 _OK = 200
 _REDIRECTS = range(300, 400)
-_HTTP = "http.client:HTTPConnection"
-_HTTPS = "http.client:HTTPSConnection"
 
 
 class _TooLong(Exception):  # noqa: N818 - as it reads where it is caught
@@ -109,8 +106,10 @@ class Pages:
             PlannerError: where nothing answers, or not to the end, or another place is
                 named.
         """
-        kind = _HTTPS if self.scheme == "https" else _HTTP
-        connection: Any = late(kind, self.host, self.port, timeout=_SILENT_SECONDS)
+        from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415 - slow
+
+        kind = HTTPSConnection if self.scheme == "https" else HTTPConnection
+        connection: Any = kind(self.host, self.port, timeout=_SILENT_SECONDS)
         try:
             connection.connect()
             connection.sock = _Socket(connection.sock, self._deadline)

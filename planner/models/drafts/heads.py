@@ -137,10 +137,9 @@ def _leaves_heads_alone(config: Mapping[str, Any]) -> bool:
 def _read(files: ModelFiles, config: dict[str, Any]) -> ModelArchitecture:
     """Return the lengthened target as its reader has it, without quantisation."""
     architecture = str(config["architectures"][0])
-    reader = readers()[architecture]
-    model_type = str(config.get("model_type", ""))
-    label = Label(name=files.name, architecture=architecture)
-    return with_names(reader(facts_for(config, model_type), label))
+    label = Label(name=files.name, architecture=architecture, readers=readers())
+    facts = facts_for(config, str(config.get("model_type", "")))
+    return with_names(label.readers[architecture](facts, label))
 
 
 def _with_replaced_layers(

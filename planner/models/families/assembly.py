@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field, replace
 from enum import Enum
 from math import inf
+from typing import TypeAlias
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
@@ -55,6 +56,16 @@ class Label:
 
     name: str
     architecture: str
+    readers: Mapping[str, Reader] = field(default_factory=dict, compare=False)
+    """By architecture, for the language model inside a model; none in a draft's."""
+
+    def of(self, architecture: str) -> Label:
+        """Return the label of the model inside, or of the one that it is read as."""
+        return replace(self, architecture=architecture)
+
+
+Reader: TypeAlias = Callable[[Facts, Label], ModelArchitecture]
+"""Returns the model that a config.json describes."""
 
 
 @frozen

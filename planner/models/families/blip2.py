@@ -22,7 +22,7 @@ def read_blip2(facts: Facts, label: Label) -> ModelArchitecture:
     text = text_facts(facts, str(kind))
     if not text.value("architectures") and kind == "opt":
         text = Facts({**text.config, "architectures": ["OPTForCausalLM"]}, "opt")
-    model = read_language_model(text, label.name)
+    model = read_language_model(text, label)
     vision = sub_config(facts, "vision_config", "blip_2_vision_model")
     between = sub_config(facts, "qformer_config", "blip_2_qformer")
     size = between.integer("hidden_size")

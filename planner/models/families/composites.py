@@ -45,9 +45,7 @@ def read_cohere_compass(facts: Facts, label: Label) -> ModelArchitecture:
         raise facts.unsupported("tie_word_embeddings", "vLLM asserts a tied head.")
     text = text_facts(facts, "cohere_compass_text")
     vision = sub_config(facts, "vision_config", "cohere_compass_vision")
-    model = _compass_text(
-        text, Label(name=label.name, architecture="CohereForCausalLM")
-    )
+    model = _compass_text(text, label.of("CohereForCausalLM"))
     tower = qwen3_vl_tower(vision, deepstack_columns=model.hidden_size)
     modules = tuple(m for m in tower.modules if not m.name.endswith("input_norm"))
     tower = replace(
@@ -104,7 +102,7 @@ def read_midashenglm(facts: Facts, label: Label) -> ModelArchitecture:
     inner = Facts(
         {**text.config, "architectures": ["Qwen2ForCausalLM"]}, text.model_type
     )
-    model = read_language_model(inner, label.name)
+    model = read_language_model(inner, label)
     audio = sub_config(facts, "audio_encoder_config", "midashenglm_dasheng_encoder")
     size, wide = audio.integer("embed_dim"), model.hidden_size
     joined = size * facts.integer("subsample_factor")
@@ -195,7 +193,7 @@ def read_colultravbert(facts: Facts, label: Label) -> ModelArchitecture:
     )
     model = decoder(
         text,
-        Label(name=label.name, architecture="UltraBertModel"),
+        label.of("UltraBertModel"),
         frame,
         [kind] * text.integer("num_hidden_layers"),
         supports_pp=False,
@@ -219,7 +217,7 @@ def read_funaudiochat(facts: Facts, label: Label) -> ModelArchitecture:
     """
     text = text_facts(facts, "qwen3")
     inner = Facts({**text.config, "architectures": ["Qwen3ForCausalLM"]}, "qwen3")
-    model = read_language_model(inner, label.name)
+    model = read_language_model(inner, label)
     audio = sub_config(facts, "audio_config", "funaudiochat_audio_encoder")
     size, wide = audio.integer("d_model"), audio.integer("output_dim")
     name, mels = "continuous_audio_tower", audio.integer("num_mel_bins")
@@ -263,7 +261,7 @@ def read_deepseek_v4_vision(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/deepseek_v4/common/vl_model.py` and `vision.py`.
     """
-    own = Label(name=label.name, architecture="DeepseekV4ForCausalLM")
+    own = label.of("DeepseekV4ForCausalLM")
     blind = Facts({**facts.config, "vision_n_layers": 0}, facts.model_type)
     model = read_deepseek_v4(blind, own)
     tower = Tower(

@@ -63,7 +63,7 @@ def read_language_model(facts: Facts, label: Label) -> ModelArchitecture:
     names = text.value("architectures") or ()
     if names and names[0] != "DeepseekV2ForCausalLM":
         raise text.unsupported("architectures", "DeepseekV2ForCausalLM is.")
-    inner = Label(name=label.name, architecture="DeepseekV2ForCausalLM")
+    inner = label.of("DeepseekV2ForCausalLM")
     if any(text.value(name) for name in ("qk_nope_head_dim", "qk_rope_head_dim")):
         return deepseek.read_deepseek_text(text, inner)
     # The class divides the width by the heads, whatever head_dim the config class has.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label, Placement
+from planner.models.families.assembly import Label, Placement, Reader
 from planner.models.families.decoder import norms
 from planner.models.families.facts import Facts
 from planner.models.families.kimi_linear import delta_attention, delta_state
@@ -22,9 +21,6 @@ from planner.models.families.qwen_audio import read_qwen3_omni
 from planner.models.families.qwen_vl import read_qwen3_5
 from planner.models.families.rope import rope_cache
 from planner.models.layers import Module, Part, Replicated
-
-if TYPE_CHECKING:
-    from planner.models.families.registry import Reader
 
 _LINEAR = "linear_attention"
 _QUESTIONS = 3

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from planner.errors import Refused
-from planner.late import late
 from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label, classification_head, num_labels
 from planner.models.families.conversion import without_head
@@ -21,9 +19,6 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 from planner.values import frozen
-
-if TYPE_CHECKING:
-    from planner.models.families.registry import Reader
 
 Head = Callable[[Facts, int], tuple[Module, ...]]
 """What a class builds instead of the LM head, by the config and the model's width."""
@@ -146,8 +141,7 @@ def _read(facts: Facts, label: Label, kind: _Kind) -> ModelArchitecture:
         facts = Facts({**facts.config, "is_causal": False}, facts.model_type)
     if label.architecture.startswith("LlamaBidirectional"):
         _check_pooling(facts)
-    readers: Mapping[str, Reader] = late("language_model_readers")
-    model = readers[kind.base](facts, Label(name=label.name, architecture=kind.base))
+    model = label.readers[kind.base](facts, label.of(kind.base))
     own = kind.head(facts, model.hidden_size)
     model = replace(model, supports_pp=kind.supports_pp and model.supports_pp)
     return pooled(model, label, own, is_whole=kind.is_whole or not kind.is_causal)
@@ -195,9 +189,8 @@ def read_jamba_classifier(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/jamba.py` JambaForSequenceClassification.
     """
-    readers: Mapping[str, Reader] = late("language_model_readers")
-    inner = Label(name=label.name, architecture="JambaForCausalLM")
-    model = readers["JambaForCausalLM"](facts, inner)
+    base = "JambaForCausalLM"
+    model = label.readers[base](facts, label.of(base))
     labels = num_labels(facts)
     score = [(labels, model.hidden_size)]
     score += [(labels,)] * int(facts.flag("score_bias"))  # type: ignore[list-item]

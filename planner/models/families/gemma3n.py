@@ -230,7 +230,7 @@ def read_gemma3n_mm(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/gemma3n_mm.py` Gemma3nForConditionalGeneration.
     """
     text = text_facts(facts, "gemma3n_text")
-    inner = Label(name=label.name, architecture="Gemma3nForCausalLM")
+    inner = label.of("Gemma3nForCausalLM")
     model = read_gemma3n(text, inner)
     narrow = text.integer("hidden_size_per_layer_input")
     kept = TokenBuffer(

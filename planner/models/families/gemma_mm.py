@@ -63,7 +63,7 @@ def read_gemma3(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/gemma3_mm.py` Gemma3ForConditionalGeneration.
     """
     vision = sub_config(facts, "vision_config", "siglip_vision_model")
-    inner = Label(name=label.name, architecture="Gemma3ForCausalLM")
+    inner = label.of("Gemma3ForCausalLM")
     text = text_facts(facts, "gemma3_text")
     model = llama.read(text, inner, style=llama.STYLES["Gemma3"])
     size = vision.integer("hidden_size")

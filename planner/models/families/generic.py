@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from planner.late import late
 from planner.models.architecture import ModelArchitecture
 from planner.models.families import llama
 from planner.models.families.assembly import Label
@@ -106,9 +105,7 @@ def _read_as(
             "model_type",
             "through Transformers are: " + ", ".join(sorted({*names, *own})) + ".",
         )
-    usual = Label(name=label.name, architecture=name)
-    model: ModelArchitecture = late("language_model_readers")[name](facts, usual)
-    return model
+    return label.readers[name](facts, label.of(name))
 
 
 READERS = dict.fromkeys(

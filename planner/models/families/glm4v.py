@@ -37,7 +37,7 @@ def read_glm4v(
     flat_keys = facts.config if is_flat_read else ()
     text = text_facts(facts, "glm4v_text", flat_keys=flat_keys, tie=Tie.EITHER)
     text = Facts(text.config, text.model_type, {"partial_rotary_factor": 0.5})
-    inner = Label(name=label.name, architecture="Glm4ForCausalLM")
+    inner = label.of("Glm4ForCausalLM")
     model = llama.read(text, inner, style=llama.STYLES["Glm4"])
     vision = sub_config(facts, "vision_config", "glm4v_vision")
     return joined(facts, label, model, _glm4v_tower(vision), QWEN3_RENAMES)
@@ -50,7 +50,7 @@ def read_glm_ocr(facts: Facts, label: Label) -> ModelArchitecture:
     """
     text = text_facts(facts, "glm_ocr_text", tie=Tie.EITHER)
     text = Facts(text.config, text.model_type, {"partial_rotary_factor": 0.5})
-    inner = Label(name=label.name, architecture="Glm4ForCausalLM")
+    inner = label.of("Glm4ForCausalLM")
     model = llama.read(text, inner, style=llama.STYLES["Glm4"])
     vision = sub_config(facts, "vision_config", "glm_ocr_vision")
     tower = _glm_ocr_tower(vision, text.integer("intermediate_size"))
@@ -65,7 +65,7 @@ def read_glm4v_moe(facts: Facts, label: Label) -> ModelArchitecture:
     if facts.model_type != "glm4v_moe":
         raise facts.unsupported("model_type", "glm4v_moe is.")
     text = text_facts(facts, "glm4v_moe_text", tie=Tie.EITHER)
-    inner = Label(name=label.name, architecture="Glm4MoeForCausalLM")
+    inner = label.of("Glm4MoeForCausalLM")
     vision = sub_config(facts, "vision_config", "glm4v_moe_vision")
     tower = _glm4v_tower(vision, gate_and_up=GATE_AND_UP)
     return joined(facts, label, moe.read_glm4_moe(text, inner), tower, QWEN3_RENAMES)

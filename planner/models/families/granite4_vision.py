@@ -36,7 +36,7 @@ def read_granite4_vision(facts: Facts, label: Label) -> ModelArchitecture:
     """
     text = text_facts(facts, "granite")
     named = {**text.config, "architectures": ["GraniteForCausalLM"]}
-    model = read_language_model(Facts(named, "granite"), label.name)
+    model = read_language_model(Facts(named, "granite"), label)
     vision = sub_config(facts, "vision_config", "siglip_vision_model")
     levels, spatial = facts.value("deepstack_layer_map"), _SPATIAL_PROJECTORS
     if not isinstance(levels, list) or not facts.value("downsample_rate"):

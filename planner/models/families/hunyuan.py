@@ -212,7 +212,7 @@ def read_hunyuan_vl(facts: Facts, label: Label) -> ModelArchitecture:
     """
     text = text_facts(facts, "hunyuan_vl_text", flat_keys=facts.config, tie=Tie.EITHER)
     text = Facts(text.config, text.model_type, _TEXT)
-    inner = Label(name=label.name, architecture="HunYuanDenseV1ForCausalLM")
+    inner = label.of("HunYuanDenseV1ForCausalLM")
     model = llama.read(text, inner, style=llama.STYLES["HunYuanDense"])
     given = sub_config(facts, "vision_config", "hunyuan_vl_vision")
     vision = Facts(given.config, given.model_type, _VISION)

@@ -163,7 +163,7 @@ def _text(facts: Facts) -> Facts:
 
 
 def _language_model(facts: Facts, label: Label) -> ModelArchitecture:
-    return read_language_model(_text(facts), label.name)
+    return read_language_model(_text(facts), label)
 
 
 def _vision(facts: Facts) -> Facts:

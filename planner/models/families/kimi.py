@@ -41,7 +41,7 @@ def read_kimi_vl(facts: Facts, label: Label) -> ModelArchitecture:
     """
     model = read_deepseek_text(
         text_facts(facts, "deepseek_v2"),
-        Label(name=label.name, architecture="DeepseekV2ForCausalLM"),
+        label.of("DeepseekV2ForCausalLM"),
     )
     vision = sub_config(facts, "vision_config", "moonvit")
     tower = moonvit_tower(vision, model.hidden_size)

@@ -344,7 +344,7 @@ def read_language_model(text: Facts, label: Label) -> ModelArchitecture:
     given = text.value("architectures")
     if given and architecture not in given:
         raise text.unsupported("architectures", f"{architecture} is expected here.")
-    return reader(text, Label(name=label.name, architecture=architecture))
+    return reader(text, label.of(architecture))
 
 
 def inner_type(facts: Facts, default: str, name: str = "text_config") -> str:

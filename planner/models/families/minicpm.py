@@ -66,7 +66,7 @@ def read_minicpm_v(facts: Facts, label: Label) -> ModelArchitecture:
     if facts.model_type == "minicpmo":
         model_type = ""  # of no class that would drop a window which the file names
     text = Facts({**facts.config, "architectures": [architecture]}, model_type)
-    model = read_language_model(text, label.name)
+    model = read_language_model(text, label)
     both = ("image", "video")
     tower = Tower(
         modalities=both if version in _WITH_VIDEOS else ("image",),

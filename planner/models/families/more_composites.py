@@ -52,7 +52,7 @@ def read_llava_onevision2(facts: Facts, label: Label) -> ModelArchitecture:
             "quantization_config", "which layers it holds for is not known here."
         )
     text = _as(text_facts(facts, "qwen3"), "Qwen3ForCausalLM", "qwen3")
-    model = read_language_model(text, label.name)
+    model = read_language_model(text, label)
     vision = sub_config(facts, "vision_config", "")
     modules = blocks.unquantised(*_onevision(vision, model.hidden_size))
     tower = Tower(modalities=IMAGE_AND_VIDEO, modules=modules)
@@ -89,7 +89,7 @@ def read_moss_audio(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/moss_audio.py`.
     """
     text = text_facts(facts, "qwen3", name="language_config")
-    model = read_language_model(_as(text, "Qwen3ForCausalLM", "qwen3"), label.name)
+    model = read_language_model(_as(text, "Qwen3ForCausalLM", "qwen3"), label)
     audio = sub_config(facts, "audio_config", "")
     output = audio.integer("output_dim", default=1280)
     wide = facts.integer("adapter_hidden_size", default=8192)
@@ -147,7 +147,7 @@ def _moss_encoder(facts: Facts, output: int) -> Iterator[Module]:
 def read_ovis(facts: Facts, label: Label) -> ModelArchitecture:
     """Return the first Ovis or Ovis 2. Source: vLLM 0.33.0 `models/ovis.py`."""
     kind = str(facts.mapping("llm_config").get("model_type") or "")
-    model = read_language_model(text_facts(facts, kind, name="llm_config"), label.name)
+    model = read_language_model(text_facts(facts, kind, name="llm_config"), label)
     own = sub_config(facts, "visual_tokenizer_config", "")
     vision = sub_config(own, "backbone_config", "")
     name, method = "visual_tokenizer.backbone", quant_method(facts)
@@ -224,7 +224,7 @@ def read_openvla(facts: Facts, label: Label) -> ModelArchitecture:
     if not facts.flag("use_fused_vision_backbone", default=True):
         raise facts.unsupported("use_fused_vision_backbone", "vLLM has no other.")
     text = _as(text_facts(facts, "llama"), "LlamaForCausalLM", "llama")
-    model = read_language_model(text, label.name)
+    model = read_language_model(text, label)
     dino, siglip, wide = 1024, 1152, model.hidden_size
     name = "vision_backbone"
     seen = dino + siglip
@@ -268,7 +268,7 @@ def read_kanana_v(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/kanana_v.py`; timm 1.0.31 `regnet.py` RegStage.
     """
     text = _as(text_facts(facts, "llama"), "LlamaForCausalLM", "llama")
-    model = read_language_model(text, label.name)
+    model = read_language_model(text, label)
     vision = qwen2_vl_tower(sub_config(facts, "vision_config", "qwen2_vl_vision"))
     kept = tuple(m for m in vision.modules if ".merger." not in m.name)
     projector = sub_config(facts, "projector_config", "")
@@ -316,7 +316,7 @@ def read_mimo_v2_omni(facts: Facts, label: Label) -> ModelArchitecture:
             "audio_config", "the tokeniser of sounds has a folder of its own."
         )
     blind = Facts({**facts.config, "vision_config": None}, facts.model_type)
-    own = Label(name=label.name, architecture="MiMoV2FlashForCausalLM")
+    own = label.of("MiMoV2FlashForCausalLM")
     model = read_mimo_v2(blind, own)
     vision = sub_config(facts, "vision_config", "")
     modules = blocks.unquantised(*_mimo_vision(vision))
@@ -374,7 +374,7 @@ def read_decision3(facts: Facts, label: Label) -> ModelArchitecture:
         raise facts.unsupported("decision_config", "causal attention is.")
     labels = {str(index): code for index, code in enumerate(decision["codes"])}
     own = Facts({**facts.config, "id2label": labels}, facts.model_type)
-    usual = Label(name=label.name, architecture="Qwen3_5ForConditionalGeneration")
+    usual = label.of("Qwen3_5ForConditionalGeneration")
     return converted(read_qwen3_5(own, usual), own, label.architecture)
 
 

@@ -9,16 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from planner.late import late
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer, CacheLayer
 from planner.models.families.assembly import Label, float16_refusal
 from planner.models.families.facts import Facts
-
-if TYPE_CHECKING:
-    from planner.models.families.registry import Reader
 
 _DTYPE_KEYS = ("dtype", "torch_dtype")
 
@@ -125,7 +121,7 @@ _CAUSAL_LM_OF = {
 """Transformers' class for text of each model type."""
 
 
-def read_language_model(text: Facts, name: str) -> ModelArchitecture:
+def read_language_model(text: Facts, label: Label) -> ModelArchitecture:
     """Return the language model that the inner config names by its architecture.
 
     Where it names none, Transformers' class for its model type is used.
@@ -135,13 +131,11 @@ def read_language_model(text: Facts, name: str) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/utils.py` init_vllm_registered_model.
     """
-    readers: Mapping[str, Reader] = late("language_model_readers")
     names = text.value("architectures") or [_CAUSAL_LM_OF.get(text.model_type)]
-    reader = readers.get(names[0])
+    reader = label.readers.get(names[0])
     if reader is None:
         raise text.unsupported("architectures", "this language model is not.")
-    model: ModelArchitecture = reader(text, Label(name=name, architecture=names[0]))
-    return model
+    return reader(text, label.of(names[0]))
 
 
 def model_dtype(facts: Facts, text_config: Mapping[str, Any]) -> str | None:

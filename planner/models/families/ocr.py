@@ -65,7 +65,7 @@ def read_dots_ocr(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/dots_ocr.py`.
     """
-    inner = Label(name=label.name, architecture="Qwen2ForCausalLM")
+    inner = label.of("Qwen2ForCausalLM")
     text = Facts(facts.config, "qwen2")
     vision = Facts(facts.mapping("vision_config"), "dots_vit", _DOTS_VISION)
     model = llama.read(text, inner, style=llama.STYLES["Qwen2"])
@@ -79,7 +79,7 @@ def read_paddle_ocr(facts: Facts, label: Label) -> ModelArchitecture:
     """
     keys = (*FLAT_KEYS, "head_dim", "use_bias")
     text = text_facts(facts, "paddleocr_vl_text", flat_keys=keys, tie=Tie.EITHER)
-    inner = Label(name=label.name, architecture="Ernie4_5ForCausalLM")
+    inner = label.of("Ernie4_5ForCausalLM")
     model = llama.read(text, inner, style=llama.LLAMA)
     vision = sub_config(facts, "vision_config", "paddleocr_vl_vision")
     tower = _paddle_ocr_tower(vision, model.hidden_size)

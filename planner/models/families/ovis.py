@@ -24,7 +24,7 @@ def read_ovis2_5(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Ovis 2.5 or 2.6. Source: vLLM 0.33.0 `models/ovis2_5.py`."""
     name = "llm_config" if facts.mapping("llm_config") else "text_config"
     kind = str(facts.mapping(name).get("model_type") or "qwen3")
-    model = read_language_model(text_facts(facts, kind, name=name), label.name)
+    model = read_language_model(text_facts(facts, kind, name=name), label)
     vision = sub_config(facts, "vit_config", "siglip2_navit")
     if facts.mapping("vit_config").get("model_type") not in (None, "siglip2_navit"):
         raise facts.unsupported("vit_config", "SigLIP 2 is.")

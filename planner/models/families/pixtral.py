@@ -31,7 +31,7 @@ def read_pixtral(facts: Facts, label: Label) -> ModelArchitecture:
     """
     given = facts.mapping("text_config")
     text = text_facts(facts, str(given.get("model_type") or ""), tie=Tie.INNER)
-    model = read_language_model(text, label.name)
+    model = read_language_model(text, label)
     vision = nested(facts, "vision_config")
     size, text_size = vision.integer("hidden_size"), model.hidden_size
     merged = vision.integer("spatial_merge_size", default=1)

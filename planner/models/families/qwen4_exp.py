@@ -110,7 +110,7 @@ def read_qwen4_exp_vl(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/qwen4_exp/nvidia/model.py`
     Qwen4ExpForConditionalGeneration.
     """
-    own = Label(name=label.name, architecture="Qwen4ExpForCausalLM")
+    own = label.of("Qwen4ExpForCausalLM")
     model = read_qwen4_exp(facts, own)
     vision = sub_config(facts, "vision_config", "qwen4_exp_vision")
     tower = qwen3_vl_tower(vision, deepstack_columns=model.hidden_size)

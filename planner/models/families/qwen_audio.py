@@ -34,7 +34,7 @@ _THINKER_RENAMES = (
 def read_qwen2_audio(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Qwen2-Audio. Source: vLLM 0.33.0 `models/qwen2_audio.py`."""
     text = text_facts(facts, "qwen2")
-    inner = Label(name=label.name, architecture="Qwen2ForCausalLM")
+    inner = label.of("Qwen2ForCausalLM")
     model = llama.read(text, inner, style=llama.STYLES["Qwen2"])
     audio = sub_config(facts, "audio_config", "qwen2_audio_encoder")
     whole = with_towers(
@@ -53,7 +53,7 @@ def read_qwen2_5_omni(facts: Facts, label: Label) -> ModelArchitecture:
     """
     thinker = nested(facts, "thinker_config")
     text = text_facts(_thinker_of(facts), "qwen2_5_omni_text")
-    inner = Label(name=label.name, architecture="Qwen2ForCausalLM")
+    inner = label.of("Qwen2ForCausalLM")
     vision = sub_config(thinker, "vision_config", "qwen2_5_omni_vision_encoder")
     audio = sub_config(thinker, "audio_config", "qwen2_5_omni_audio_encoder")
     whole = with_towers(
@@ -76,7 +76,7 @@ def read_qwen3_omni(facts: Facts, label: Label) -> ModelArchitecture:
     """
     thinker = nested(facts, "thinker_config")
     text = text_facts(_thinker_of(facts), "qwen3_omni_moe_text")
-    inner = Label(name=label.name, architecture="Qwen3MoeForCausalLM")
+    inner = label.of("Qwen3MoeForCausalLM")
     model = moe.read_qwen_moe(text, inner)
     vision = sub_config(thinker, "vision_config", "qwen3_omni_moe_vision_encoder")
     audio = sub_config(thinker, "audio_config", "qwen3_omni_moe_audio_encoder")
@@ -105,7 +105,7 @@ def read_qwen3_asr(facts: Facts, label: Label) -> ModelArchitecture:
     """
     thinker = nested(facts, "thinker_config")
     text = text_facts(_thinker_of(facts), "qwen3_asr_text")
-    inner = Label(name=label.name, architecture="Qwen3ForCausalLM")
+    inner = label.of("Qwen3ForCausalLM")
     audio = sub_config(thinker, "audio_config", "qwen3_asr_audio_encoder")
     whole = with_towers(
         llama.read(text, inner, style=llama.STYLES["Qwen3"]),

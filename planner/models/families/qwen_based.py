@@ -48,7 +48,7 @@ def read_interns1_pro(facts: Facts, label: Label) -> ModelArchitecture:
     # Its class has one field for both names, and the later one counts.
     count = text.integer("num_local_experts", "num_experts")
     text = Facts({**text.config, "num_experts": count}, "qwen3_moe")
-    inner = Label(name=label.name, architecture="Qwen3MoeForCausalLM")
+    inner = label.of("Qwen3MoeForCausalLM")
     model = moe.read_qwen_moe(text, inner)
     vision = sub_config(facts, "vision_config", "qwen3_vl_vision")
     tower = qwen3_vl_tower(vision, deepstack_columns=0)
@@ -72,7 +72,7 @@ def read_keye(
     Source: vLLM 0.33.0 `models/keye.py`, `models/keye_vl1_5.py`.
     """
     text = Facts(facts.config, "qwen3")
-    inner = Label(name=label.name, architecture="Qwen3ForCausalLM")
+    inner = label.of("Qwen3ForCausalLM")
     model = llama.read(text, inner, style=llama.STYLES["Qwen3"])
     vision = sub_config(facts, "vision_config", "siglip_vision_model")
     size = vision.integer("hidden_size")
@@ -109,7 +109,7 @@ def read_exaone4_5(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/exaone4_5.py`.
     """
     text = text_facts(facts, "exaone4")
-    model = read_language_model(text, label.name)
+    model = read_language_model(text, label)
     vision = sub_config(facts, "vision_config", "exaone4_5_vision")
     tower = qwen2_5_vl_tower(vision)
     kv_heads = vision.integer("num_key_value_heads")

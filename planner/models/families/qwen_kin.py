@@ -52,7 +52,7 @@ def read_opencua(facts: Facts, label: Label) -> ModelArchitecture:
     """
     text = text_facts(facts, "qwen2")
     text = Facts({**text.config, "architectures": ["Qwen2ForCausalLM"]}, "qwen2")
-    model = read_language_model(text, label.name)
+    model = read_language_model(text, label)
     tower = qwen2_5_vl_tower(sub_config(facts, "vision_config", "qwen2_5_vl_vision"))
     images = replace(_without_input_norm(tower), modalities=("image",))
     return composed(facts, label, model, images, renames=QWEN2_RENAMES)
@@ -68,7 +68,7 @@ def read_hyperclovax_vision(facts: Facts, label: Label) -> ModelArchitecture:
     if not text.value("architectures") and kind == "hyperclovax":
         named = {**text.config, "architectures": ["HyperCLOVAXForCausalLM"]}
         text = Facts(named, kind)
-    model = read_language_model(text, label.name)
+    model = read_language_model(text, label)
     vision = sub_config(facts, "vision_config", "qwen2_5_vl_vision")
     size, columns = model.hidden_size, vision.integer("out_hidden_size")
     tower = _without_input_norm(qwen2_5_vl_tower(vision))
@@ -95,7 +95,7 @@ def read_isaac(facts: Facts, label: Label) -> ModelArchitecture:
         "architectures": ["Qwen3ForCausalLM"],
         "rope_parameters": {**rope, "mrope_section": _sections(text)},
     }
-    model = read_language_model(Facts(named, "qwen3"), label.name)
+    model = read_language_model(Facts(named, "qwen3"), label)
     vision = sub_config(facts, "vision_config", "pixel_shuffle_siglip2")
     factor = vision.integer("pixel_shuffle_scale_factor")
     merged = vision.integer("hidden_size") * factor**2
@@ -195,7 +195,7 @@ def _edge_text(facts: Facts, label: Label) -> ModelArchitecture:
         max_position=facts.integer("max_position_embeddings"),
     )
     frame = Frame(hidden_size=size, rope=rope)
-    inner = Label(name=label.name, architecture="Cosmos3EdgeForCausalLM")
+    inner = label.of("Cosmos3EdgeForCausalLM")
     return decoder(facts, inner, frame, pair * facts.integer("num_hidden_layers"))
 
 

@@ -70,7 +70,7 @@ def _qwen2(
     facts: Facts, label: Label, tower: Tower, text_type: str
 ) -> ModelArchitecture:
     text = text_facts(facts, text_type, flat_keys=FLAT_KEYS, tie=Tie.EITHER)
-    inner = Label(name=label.name, architecture="Qwen2ForCausalLM")
+    inner = label.of("Qwen2ForCausalLM")
     model = with_towers(
         llama.read(text, inner, style=llama.STYLES["Qwen2"]),
         (tower,),
@@ -84,7 +84,7 @@ def _qwen2(
 def read_qwen3_vl(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Qwen3-VL. Source: vLLM 0.33.0 `models/qwen3_vl.py`."""
     text = text_facts(facts, "qwen3_vl_text")
-    inner = Label(name=label.name, architecture="Qwen3ForCausalLM")
+    inner = label.of("Qwen3ForCausalLM")
     # Its positions never exceed the tokens, unless videos are pruned.
     style = replace(llama.STYLES["Qwen3"], mrope_positions_factor=1)
     return _qwen3(facts, label, llama.read(text, inner, style=style), "qwen3_vl_vision")
@@ -93,7 +93,7 @@ def read_qwen3_vl(facts: Facts, label: Label) -> ModelArchitecture:
 def read_qwen3_vl_moe(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Qwen3-VL-MoE. Source: vLLM 0.33.0 `models/qwen3_vl_moe.py`."""
     text = text_facts(facts, "qwen3_vl_moe_text")
-    inner = Label(name=label.name, architecture="Qwen3MoeForCausalLM")
+    inner = label.of("Qwen3MoeForCausalLM")
     model = moe.read_qwen_moe(text, inner, mrope_positions_factor=1)
     return _qwen3(facts, label, model, "qwen3_vl_moe_vision")
 

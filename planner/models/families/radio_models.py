@@ -58,7 +58,7 @@ def read_nemotron_vl(facts: Facts, label: Label) -> ModelArchitecture:
     name = "llm_config" if facts.mapping("llm_config") else "text_config"
     text = text_facts(facts, "nemotron_h", name=name)
     inner = {**text.config, "architectures": ["NemotronHForCausalLM"]}
-    model = read_language_model(Facts(inner, "nemotron_h"), label.name)
+    model = read_language_model(Facts(inner, "nemotron_h"), label)
     size = facts.integer("vit_hidden_size")
     ratio = facts.number("downsample_ratio")
     merged = size * round(1 / ratio) ** 2
@@ -172,7 +172,7 @@ def read_step3_vl(facts: Facts, label: Label) -> ModelArchitecture:
     inner = Facts(
         {**text.config, "architectures": ["Step3TextForCausalLM"]}, "step3_text"
     )
-    model = read_language_model(inner, label.name)
+    model = read_language_model(inner, label)
     vision = sub_config(facts, "vision_config", "step3_vision_encoder")
     size, out = vision.integer("hidden_size"), vision.integer("output_hidden_size")
     projector = (
@@ -235,7 +235,7 @@ def read_step_vl(facts: Facts, label: Label) -> ModelArchitecture:
     if not text.value("architectures") and text.model_type in _STEP_TEXT:
         named = {**text.config, "architectures": [_STEP_TEXT[text.model_type]]}
         text = Facts(named, text.model_type)
-    model = read_language_model(text, label.name)
+    model = read_language_model(text, label)
     vision = sub_config(facts, "vision_config", "perception_encoder")
     width = vision.integer("width")
     projector = blocks.column(

@@ -9,8 +9,7 @@ from functools import lru_cache
 
 from planner.engine.releases import NEWEST, Release
 from planner.engine.releases.change import RefusedSince, recorded
-from planner.errors import PlannerError, UnknownArchitecture
-from planner.late import late
+from planner.errors import PlannerError, UnknownArchitecture, close_words
 from planner.models.architecture import ModelArchitecture
 from planner.models.families import registry
 from planner.models.families.assembly import Label
@@ -123,7 +122,8 @@ def _built(
     model_type = str(files.config.get("model_type", ""))
     with _naming(files, last_field):
         facts = facts_for(dict(files.config), model_type)
-        model = reader(facts, Label(name=files.name, architecture=base))
+        label = Label(name=files.name, architecture=base, readers=readers())
+        model = reader(facts, label)
         check_sizes(model)
         model = with_names(model)
         if base != architecture:
@@ -166,7 +166,7 @@ def _architecture_name(files: ModelFiles) -> str:
 
 
 def _unknown(files: ModelFiles, architecture: str) -> UnknownArchitecture:
-    near: list[str] = late("difflib:get_close_matches", architecture, readers(), n=3)
+    near = close_words(architecture, readers(), most=3)
     hint = f" Nearest known: {', '.join(near)}." if near else ""
     return UnknownArchitecture(
         f"architectures: {architecture!r} (of {files.name!r}) is not modelled yet."

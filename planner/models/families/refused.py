@@ -21,8 +21,7 @@ from planner.data import DATA
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.engine.releases.change import recorded
-from planner.errors import Refused, UnknownArchitecture
-from planner.late import late
+from planner.errors import Refused, UnknownArchitecture, close_words
 from planner.models.architecture import ModelArchitecture
 from planner.models.layers import Module
 
@@ -305,7 +304,7 @@ def _is_known(architecture: str, names: tuple[str, ...]) -> bool:
 def _nearest(architecture: str) -> tuple[str, ...]:
     """Return vLLM's closest names; cached, as the search takes longer than a plan."""
     known = vllm_architectures()
-    near: list[str] = late("difflib:get_close_matches", architecture, known, n=3)
+    near = close_words(architecture, known, most=3)
     return tuple(near)
 
 

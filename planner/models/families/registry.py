@@ -15,17 +15,16 @@ one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import import_module
 
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change, recorded
-from planner.models.architecture import ModelArchitecture
 from planner.models.families import llama
+from planner.models.families.assembly import Reader
 from planner.models.families.names import FAMILIES
 
-Reader = Callable[..., ModelArchitecture]
 Before = Change
 """What holds up to a release, from which on a class is built otherwise."""
 

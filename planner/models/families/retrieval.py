@@ -109,7 +109,7 @@ def read_llama_nemotron_vl(
     name = "llm_config" if facts.mapping("llm_config") else "text_config"
     text = text_facts(facts, "llama", name=name)
     text = Facts({**text.config, "is_causal": False}, "llama")
-    inner = Label(name=label.name, architecture="LlamaForCausalLM")
+    inner = label.of("LlamaForCausalLM")
     model = read_llama(text, inner, style=LLAMA)
     vision = sub_config(facts, "vision_config", "siglip_vision_model")
     modules = (
@@ -134,7 +134,7 @@ def read_modern_vbert(facts: Facts, label: Label) -> ModelArchitecture:
     if facts.mapping("vlm_config"):
         inner = Facts({**facts.config, **facts.mapping("vlm_config")}, "modernvbert")
     text = text_facts(inner, "modernbert")
-    own = Label(name=label.name, architecture="ModernBertModel")
+    own = label.of("ModernBertModel")
     vision = sub_config(inner, "vision_config", "siglip_vision_model")
     factor = inner.integer("pixel_shuffle_factor")
     columns = facts.integer("embedding_dim", default=128)

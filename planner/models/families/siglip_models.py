@@ -75,7 +75,7 @@ def read_onevision_like(
     Source: vLLM 0.33.0 `models/bee.py`, `models/rvl.py`.
     """
     vision, modules = vision_tower(facts, has_post_norm=False)
-    model = read_language_model(_text(facts), label.name)
+    model = read_language_model(_text(facts), label)
     size, text_size = vision.integer("hidden_size"), model.hidden_size
     own = (
         blocks.norms(f"{PROJECTOR}.pre_norm", size, bias=True),
@@ -94,7 +94,7 @@ def read_llava_next_video(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/llava_next_video.py`.
     """
     vision, modules = vision_tower(facts, has_post_norm=False)
-    model = read_language_model(_text(facts), label.name)
+    model = read_language_model(_text(facts), label)
     size, text_size = vision.integer("hidden_size"), model.hidden_size
     bias = facts.flag("multimodal_projector_bias")
     own = (
@@ -108,7 +108,7 @@ def read_llava_next_video(facts: Facts, label: Label) -> ModelArchitecture:
 def read_cohere2_vision(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Cohere 2 with images. Source: vLLM 0.33.0 `models/cohere2_vision.py`."""
     vision = sub_config(facts, "vision_config", "siglip_vision_model")
-    model = read_language_model(_text(facts), label.name)
+    model = read_language_model(_text(facts), label)
     merged = vision.integer("hidden_size") * facts.integer("downsample_factor") ** 2
     half = facts.integer("alignment_intermediate_size") // 2
     modules = (
@@ -123,7 +123,7 @@ def read_cohere2_vision(facts: Facts, label: Label) -> ModelArchitecture:
 def read_lfm2_vl(facts: Facts, label: Label) -> ModelArchitecture:
     """Return LFM2-VL. Source: vLLM 0.33.0 `models/lfm2_vl.py`."""
     vision = sub_config(facts, "vision_config", "siglip2_vision_model")
-    model = read_language_model(_text(facts), label.name)
+    model = read_language_model(_text(facts), label)
     merged = vision.integer("hidden_size") * facts.integer("downsample_factor") ** 2
     wide, bias = facts.integer("projector_hidden_size"), facts.flag("projector_bias")
     norm = blocks.norms(f"{PROJECTOR}.layer_norm", merged, bias=True)
@@ -162,7 +162,7 @@ def _lfm2_pass(vision: Facts, patches: int) -> TowerPass:
 def read_eagle2_5(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Eagle 2.5. Source: vLLM 0.33.0 `models/eagle2_5_vl.py`."""
     vision = sub_config(facts, "vision_config", "siglip_vision_model")
-    model = read_language_model(_text(facts), label.name)
+    model = read_language_model(_text(facts), label)
     chosen = facts.value("select_layer")
     layer = -1 if chosen is None else int(chosen)
     count = layer + 1 + (vision.integer("num_hidden_layers") if layer < 0 else 0)
@@ -193,7 +193,7 @@ def read_phi4_siglip(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Phi-4 with SigLIP 2. Source: vLLM 0.33.0 `models/phi4siglip.py`."""
     vision = sub_config(facts, "vision_config", "siglip2_vision_model")
     text = Facts({**facts.config, "architectures": ["Phi3ForCausalLM"]}, "phi3")
-    model = read_language_model(text, label.name)
+    model = read_language_model(text, label)
     size = facts.integer("mm_hidden_size")
     modules = (
         *siglip2_vision(
@@ -262,7 +262,7 @@ def _aria_text(facts: Facts, label: Label) -> ModelArchitecture:
         max_position=facts.integer("max_position_embeddings"),
     )
     frame = Frame(hidden_size=size, rope=rope, is_tied=False)
-    inner = Label(name=label.name, architecture="AriaTextModel")
+    inner = label.of("AriaTextModel")
     return decoder(facts, inner, frame, [layer] * facts.integer("num_hidden_layers"))
 
 
@@ -276,7 +276,7 @@ def read_bagel(facts: Facts, label: Label) -> ModelArchitecture:
     """
     text = text_facts(facts, "qwen2", name="llm_config")
     inner = Facts({**text.config, "architectures": ["Qwen2ForCausalLM"]}, "qwen2")
-    model = with_mm_prefix(read_language_model(inner, label.name))
+    model = with_mm_prefix(read_language_model(inner, label))
     if not facts.flag("visual_und", default=True):
         raise facts.unsupported("visual_und", "a model that sees is.")
     vision = sub_config(facts, "vit_config", "siglip_vision_model")

@@ -44,7 +44,7 @@ def read_ultravox(facts: Facts, label: Label) -> ModelArchitecture:
             raise facts.unsupported(name, "that model's config is needed here.")
     if facts.optional_integer("num_projector_layers"):
         raise facts.unsupported("num_projector_layers", "a plain projector is.")
-    model = read_language_model(_text(facts), label.name)
+    model = read_language_model(_text(facts), label)
     audio = sub_config(facts, "audio_config", "whisper")
     stacked = audio.integer("d_model") * facts.integer("stack_factor")
     wide, name = facts.integer("hidden_size"), "multi_modal_projector"
@@ -66,7 +66,7 @@ def read_granite_speech(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/granite_speech.py`.
     """
-    model = read_language_model(_text(facts), label.name)
+    model = read_language_model(_text(facts), label)
     encoder = sub_config(facts, "encoder_config", "granite_speech_encoder")
     projector = sub_config(facts, "projector_config", "blip_2_qformer")
     size = projector.integer("hidden_size")
@@ -135,7 +135,7 @@ def read_audio_flamingo3(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/audioflamingo3.py`.
     """
-    model = read_language_model(_text(facts), label.name)
+    model = read_language_model(_text(facts), label)
     audio = _as_whisper(sub_config(facts, "audio_config", "audioflamingo3_encoder"))
     size, text_size = audio.integer("d_model"), model.hidden_size
     encoder = qwen2_audio_tower(audio, text_size)
@@ -170,7 +170,7 @@ def read_glm_asr(facts: Facts, label: Label) -> ModelArchitecture:
     inner = Facts(
         {**text.config, "architectures": ["LlamaForCausalLM"]}, text.model_type
     )
-    model = read_language_model(inner, label.name)
+    model = read_language_model(inner, label)
     audio = _as_whisper(sub_config(facts, "audio_config", "glmasr_encoder"))
     wide, text_size = audio.integer("encoder_ffn_dim"), model.hidden_size
     name = "multi_modal_projector"
@@ -224,7 +224,7 @@ def read_moss_transcribe(facts: Facts, label: Label) -> ModelArchitecture:
     """
     text = text_facts(facts, "qwen3")
     inner = Facts({**text.config, "architectures": ["Qwen3ForCausalLM"]}, "qwen3")
-    model = read_language_model(inner, label.name)
+    model = read_language_model(inner, label)
     audio = sub_config(facts, "audio_config", "whisper")
     size = model.hidden_size
     wide = facts.integer("adaptor_input_dim")
@@ -242,7 +242,7 @@ def read_kimi_audio(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/kimi_audio.py` KimiAudioForConditionalGeneration.
     """
     text = Facts({**facts.config, "architectures": ["Qwen2ForCausalLM"]}, "qwen2")
-    model = read_language_model(text, label.name)
+    model = read_language_model(text, label)
     if not facts.mapping("whisper_config"):
         raise facts.unsupported(
             "whisper_config",
@@ -290,7 +290,7 @@ def _encoder_conf(facts: Facts) -> Facts:
 def _flat(facts: Facts, label: Label, architecture: str) -> ModelArchitecture:
     """Return the language model whose fields are in the outer config."""
     named = {**facts.config, "architectures": [architecture]}
-    return read_language_model(Facts(named, facts.model_type), label.name)
+    return read_language_model(Facts(named, facts.model_type), label)
 
 
 def _transcriber(

@@ -198,7 +198,7 @@ def read_voxtral(facts: Facts, label: Label) -> ModelArchitecture:
         raise text.unsupported("quantization", "a dense model without one is.")
     model = llama.read(
         text,
-        Label(name=label.name, architecture="MistralForCausalLM"),
+        label.of("MistralForCausalLM"),
         style=llama.LLAMA,
     )
     size, name = audio.integer("d_model") * factor, "whisper_encoder"

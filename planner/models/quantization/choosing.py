@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.engine.releases.change import Change, RefusedSince, recorded
 from planner.errors import Refused
-from planner.late import late
 from planner.models.architecture import LayerKind, ModelArchitecture, QuantizationLimits
 from planner.models.experts import FusedMoE
 from planner.models.files import ModelFiles
@@ -28,9 +27,6 @@ from planner.models.quantization.interface import (
     QuantizationConfig,
     Usual,
 )
-
-if TYPE_CHECKING:
-    from planner.models.quantization.methods import Method
 
 _KEYS = ("quantization_config", "compression_config")
 _CLAIMS = (
@@ -144,8 +140,9 @@ def quantised(
         prefix_renames=model.prefix_renames,
         files=files,
     )
-    method: Method = late(
-        "planner.models.quantization.methods:method_named",
+    from planner.models.quantization.methods import method_named  # noqa: PLC0415 - most are as published
+
+    method = method_named(
         name,
         is_in_checkpoint=given is not None,
     )

@@ -12,7 +12,8 @@ from planner.errors import ModelNotFound, PlannerError
 from planner.models.files import ModelFiles
 from planner.models.sources import gguf, hub_errors
 from planner.models.sources.folder import CONFIG
-from planner.models.sources.huggingface import Hub, open_hub, without_progress_bars
+from planner.models.sources.hub_client import Hub, open_hub
+from planner.models.sources.huggingface import without_progress_bars
 
 _PART_BYTES = 4 << 20
 _SUFFIX = ".gguf"

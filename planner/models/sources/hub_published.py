@@ -7,14 +7,12 @@ visitor chooses.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from planner.errors import (
     GatedModel,
@@ -45,7 +43,7 @@ from planner.models.sources.folder import (
 )
 from planner.models.sources.hub_bounds import Budget, OutOfBounds, budget
 from planner.models.sources.hub_errors import HubQuery, is_repo_id
-from planner.models.sources.hub_models import HubModel, Query
+from planner.models.sources.hub_models import HubModel
 from planner.models.sources.hub_store import Kept
 from planner.models.sources.safetensors import TensorFacts
 from planner.values import frozen
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
 _UNREADABLE = (OutOfBounds, AttributeError, LookupError, RecursionError, TypeError)
 """What a header of weights raises that holds anything else."""
 _CONFIG_BYTES = 2 << 20
-_SEARCH_BYTES = 256 << 10
 _TIMEOUT_SECONDS = 5.0
 _MOST_SHARDS = 64
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -73,10 +70,6 @@ _ADDRESS = re.compile(
     r"https://(?:huggingface\.co|hf\.co)/([^/?#]+/[^/?#]+)(?:/tree/([^?#]+?))?/?"
 )
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
-_SILENT = (
-    "The Hub gave no suggestions just now. Type the model's whole name, or choose one "
-    "from the list."
-)
 _WHAT_TO_GIVE = "Choose one from the list, or give owner/name of a model on the Hub."
 
 
@@ -178,26 +171,6 @@ def fetch(repo_id: str, revision: str | None) -> ModelFiles:
         config=kept.config,
         source=f"Hub: {repo_id}@{kept.commit[:_SHORT_COMMIT]}",
     )
-
-
-def models(query: Query, *, timeout_seconds: float) -> object:
-    """Return the Hub's list of models for a query, as it answered.
-
-    Raises:
-        ModelUnavailable: when the Hub does not answer, or had too many requests.
-    """
-    hub_bounds.api()
-    take(Question.SEARCH)
-    address = f"{hub_bounds.endpoint()}/api/models?{urlencode(query)}"
-    limits = Budget(_SEARCH_BYTES, timeout_seconds)
-    try:
-        with budget(limits):
-            answer = hub_bounds.read(address, hub_bounds.headers(), _SEARCH_BYTES)
-        return json.loads(answer)
-    except (PlannerError, RecursionError) as error:
-        raise ModelUnavailable(_SILENT) from error
-    except hub_errors.library_errors() as error:
-        raise ModelUnavailable(_SILENT) from error
 
 
 def _refreshed(repo_id: str, revision: str | None, kept: Kept | None) -> Kept:

@@ -15,20 +15,16 @@ from functools import lru_cache, partial
 from importlib.util import find_spec
 
 from planner.errors import ModelUnavailable
-from planner.late import late
 from planner.models import catalogue
 from planner.models.sources import allowance, hub_bounds, hub_models
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.hub_models import HubGroup, HubModel, Query
-from planner.models.sources.load import period
+from planner.models.sources.periods import period
 from planner.surroundings import is_in_browser, is_published
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_./ -]{2,95}")
 """Part of a name: fewer than three characters are not worth a request, and the path of
 a folder is nobody's business."""
-
-_LIST = "planner.models.sources.huggingface:models"
-_PUBLISHED = "planner.models.sources.hub_published:models"
 
 _SECONDS = 2.0
 _MOST_FOUND = 32
@@ -157,6 +153,7 @@ def _remembered(
     published: bool,
     period: int,  # noqa: ARG001 - part of the key, so that answers expire
 ) -> tuple[HubModel, ...]:
-    ask = _PUBLISHED if published else _LIST
-    rows: object = late(ask, query, timeout_seconds=_SECONDS)
-    return hub_models.read(rows)
+    from planner.models.sources import hub_lists  # noqa: PLC0415 - slow
+
+    ask = hub_lists.published_models if published else hub_lists.models
+    return hub_models.read(ask(query, timeout_seconds=_SECONDS))

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import ModelUnavailable, PlannerError
+from planner.errors import PlannerError
 from planner.models.files import ModelFiles
 from planner.models.sources import (
     hub_errors,
@@ -31,67 +31,15 @@ from planner.models.sources.folder import (
     SIDE_FILES,
     files_with,
     model_config,
-    side_object,
     tensors_in,
 )
-from planner.models.sources.hub_errors import HubQuery
-from planner.models.sources.hub_models import Query
+from planner.models.sources.hub_client import LIBRARY, Hub, open_hub, read_side
 from planner.models.sources.safetensors import TensorFacts
-from planner.values import frozen
 
 if TYPE_CHECKING:
-    from huggingface_hub import HfApi, ModelInfo
+    from huggingface_hub import ModelInfo
 
-_LIBRARY = "vllm-memory-planner"
 _SHORT_COMMIT = 8
-_TRUE = frozenset(("1", "on", "yes", "true"))
-
-
-@frozen
-class Hub:
-    """One model on the Hub, and how to request it."""
-
-    api: HfApi
-    query: HubQuery
-    is_offline: bool
-    timeout_seconds: float
-    """For the first answer of each request."""
-
-    def info(self) -> ModelInfo:
-        """Return the newest commit and its files."""
-        return self.api.model_info(
-            self.query.repo_id,
-            revision=self.query.revision,
-            timeout=self.timeout_seconds,
-            files_metadata=True,
-        )
-
-    def main(self, file: str, commit: str | None) -> Path:
-        """Return the place on disk of the file that makes a model of a folder."""
-        # By revision, not by commit: that records its commit for offline use.
-        return self.cached(file, commit) or self.download(file, self.query.revision)
-
-    def side(self, file: str, commit: str | None) -> Mapping[str, Any]:
-        """Return a file beside config.json."""
-        return _read(self.download(file, commit))
-
-    def download(self, file: str, revision: str | None) -> Path:
-        """Return a file's place on disk, downloaded where it is not there."""
-        path = self.api.hf_hub_download(
-            self.query.repo_id,
-            file,
-            revision=revision,
-            etag_timeout=self.timeout_seconds,
-            local_files_only=self.is_offline,
-        )
-        return Path(path)
-
-    def cached(self, file: str, revision: str | None) -> Path | None:
-        """Return a file's place in the cache on disk; None where it is not there."""
-        from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - lazy
-
-        path = try_to_load_from_cache(self.query.repo_id, file, revision=revision)
-        return Path(path) if isinstance(path, str) else None
 
 
 def fetch(
@@ -116,70 +64,6 @@ def fetch(
         raise
     except hub_errors.library_errors() as error:
         raise hub_errors.explain(error, hub.query) from error
-
-
-def models(query: Query, *, timeout_seconds: float) -> object:
-    """Return the Hub's list of models for a query, as it answered; empty offline.
-
-    Meant for suggestions while typing: one request, a short time-out, no retry.
-
-    Raises:
-        ModelUnavailable: when the Hub does not answer.
-    """
-    text = dict(query).get("search") or dict(query).get("filter") or ""
-    hub = open_hub(text, None, None)
-    if hub.is_offline:
-        return []
-    from huggingface_hub import get_session  # noqa: PLC0415 - lazy
-    from huggingface_hub.utils import (  # type: ignore[attr-defined]  # noqa: PLC0415 - optional, slow
-        build_hf_headers,
-        hf_raise_for_status,
-    )
-
-    try:
-        response = get_session().get(
-            f"{hub.api.endpoint}/api/models",
-            params=list(query),
-            headers=build_hf_headers(library_name=_LIBRARY),
-            timeout=timeout_seconds,
-        )
-        hf_raise_for_status(response)
-        return response.json()
-    except hub_errors.library_errors() as error:
-        raise hub_errors.no_list(error, hub.query) from error
-
-
-def open_hub(repo_id: str, revision: str | None, token: str | None) -> Hub:
-    """Return how a model on the Hub is requested.
-
-    Raises:
-        ModelUnavailable: where huggingface_hub is not installed.
-    """
-    try:
-        import huggingface_hub  # noqa: PLC0415 - optional, and slow to import
-        from huggingface_hub import constants  # noqa: PLC0415 - optional, slow
-    except ImportError as error:
-        near = hub_errors.did_you_mean(repo_id)
-        raise ModelUnavailable(f"{repo_id!r} {hub_errors.missing()}{near}") from error
-    api = huggingface_hub.HfApi(
-        endpoint=os.environ.get("HF_ENDPOINT") or None,
-        token=token,
-        library_name=_LIBRARY,
-    )
-    query = HubQuery(
-        repo_id=repo_id,
-        revision=revision,
-        endpoint=api.endpoint,
-        has_token=bool(token or huggingface_hub.get_token()),
-    )
-    return Hub(
-        api=api,
-        query=query,
-        # The library reads the variable once, a notebook may set it later.
-        is_offline=constants.HF_HUB_OFFLINE
-        or os.environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE,
-        timeout_seconds=constants.HF_HUB_ETAG_TIMEOUT,
-    )
 
 
 def _fetch(hub: Hub) -> ModelFiles:
@@ -231,7 +115,7 @@ def _from_cache(hub: Hub, otherwise: PlannerError) -> ModelFiles:
         raise otherwise
     commit = config.parent.name
     found = {name: hub.cached(name, commit) for name in SIDE_FILES}
-    side = {name: _read(path) for name, path in found.items() if path}
+    side = {name: read_side(path) for name, path in found.items() if path}
     remembered = hub_store.load_facts(_facts_path(hub, commit))
     tensors = remembered or tensors_in(config.parent)
     return _model_files(hub, config, side, tensors)
@@ -279,15 +163,11 @@ def _facts_path(hub: Hub, commit: str) -> Path:
 
     try:
         folder = cached_assets_path(
-            _LIBRARY, hub.query.repo_id, "headers", assets_dir=constants.HF_ASSETS_CACHE
+            LIBRARY, hub.query.repo_id, "headers", assets_dir=constants.HF_ASSETS_CACHE
         )
     except (OSError, ValueError):  # a disk that cannot be written to
         folder = Path(os.devnull)
     return folder / f"{commit}.json"
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    return side_object(path.read_bytes(), path.name)
 
 
 @contextmanager

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from functools import lru_cache
 
 from planner.errors import ModelNotFound, PlannerError
-from planner.late import late
 from planner.models import catalogue, estimates
 from planner.models.files import ModelFiles
 from planner.models.sources.gguf import is_quantised_name, read_quantised
 from planner.models.sources.hub_errors import did_you_mean, is_repo_id
+from planner.models.sources.periods import period
 from planner.surroundings import is_published
 from planner.user_files import user_path
 
-_FRESH_SECONDS = 600
-"""How long a process takes a model read from the Hub for the newest."""
-
 _REMEMBERED = 32
 
-_FETCH = "planner.models.sources.huggingface:fetch"
-_HEADERS = "planner.models.sources.hub_gguf:fetch"
 _GGUF = ".gguf"
 
 _ADDRESS = re.compile(r"https?://[^/]+/([^/?#]+/[^/?#]+)(?:/tree/([^/?#]+))?/?.*")
@@ -68,7 +62,9 @@ def load(
         base = load(parts[0], revision=revision, token=token)
         return estimates.estimated(base, parts[1])
     if is_published():
-        return late("planner.models.sources.hub_published:load", text, revision)
+        from planner.models.sources import hub_published  # noqa: PLC0415 - few need it
+
+        return hub_published.load(text, revision)
     if is_quantised_name(text) or text.endswith(_GGUF):
         return _gguf(text, revision, token)
     name, at = _name_and_revision(text)
@@ -81,11 +77,6 @@ def load(
     return _from_hub(name, revision, token, period())
 
 
-def period() -> int:
-    """Return the number of the period in which a model is read from the Hub once."""
-    return int(time.monotonic() // _FRESH_SECONDS)
-
-
 @lru_cache(maxsize=_REMEMBERED)
 def _from_hub(
     name: str,
@@ -93,7 +84,9 @@ def _from_hub(
     token: str | None,
     period: int,  # noqa: ARG001 - part of the key, so that answers expire
 ) -> ModelFiles:
-    return late(_FETCH, name, revision=revision, token=token)
+    from planner.models.sources.huggingface import fetch  # noqa: PLC0415 - slow
+
+    return fetch(name, revision=revision, token=token)
 
 
 def _gguf(text: str, revision: str | None, token: str | None) -> ModelFiles:
@@ -115,7 +108,9 @@ def _gguf_from_hub(
     token: str | None,
     period: int,  # noqa: ARG001 - part of the key, so that answers expire
 ) -> ModelFiles:
-    return late(_HEADERS, name, file, revision=revision, token=token)
+    from planner.models.sources.hub_gguf import fetch  # noqa: PLC0415 - slow
+
+    return fetch(name, file, revision=revision, token=token)
 
 
 def _text(model: object) -> str:
@@ -137,7 +132,9 @@ def _on_disk(text: str) -> ModelFiles | None:
         return None
     if not exists:
         return None
-    return late("planner.models.sources.folder:read", path, str(path))
+    from planner.models.sources.folder import read  # noqa: PLC0415 - few need it
+
+    return read(path, str(path))
 
 
 def _name_and_revision(text: str) -> tuple[str, str | None]:

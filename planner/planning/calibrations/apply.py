@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.engine.gpu import GPU
-from planner.late import late
 from planner.memory.account import Basis, Line
 from planner.memory.estimate import RankMemory
 from planner.memory.lines.outside import NOT_CHARGED
@@ -93,12 +92,9 @@ def find(gpu: GPU, start: Start) -> Found:
     """Return the measurements of the same start on the same GPU, or of its kin."""
     if not may_have_records():
         return Found()
-    answer: tuple[tuple[Record, ...], tuple[str, ...]] = late(
-        "planner.planning.calibrations.store:candidates",
-        start.release.version,
-        start.model.architecture,
-    )
-    known, notes = answer
+    from planner.planning.calibrations.store import candidates  # noqa: PLC0415 - few need it
+
+    known, notes = candidates(start.release.version, start.model.architecture)
     alike = [record for record in known if record.is_of_kind(gpu)]
     if not alike:
         return Found(notes=notes)

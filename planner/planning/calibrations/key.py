@@ -20,7 +20,6 @@ from planner.engine.environment import Environment
 from planner.engine.releases import Release
 from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.engine.settings import EngineSettings
-from planner.late import late
 from planner.memory.media.towers import served_towers
 from planner.models.architecture import ModelArchitecture
 from planner.models.caches import AttentionLayer
@@ -156,7 +155,9 @@ def fingerprint(model: ModelArchitecture) -> str:
     if known is None:
         facts = {name: plain(getattr(model, name)) for name in _FACTS}
         text = json.dumps(facts, sort_keys=True)
-        known = late("hashlib:sha256", text.encode()).hexdigest()[:_DIGITS]
+        from hashlib import sha256  # noqa: PLC0415 - slow
+
+        known = sha256(text.encode()).hexdigest()[:_DIGITS]
         _KNOWN[model] = known
     return known
 

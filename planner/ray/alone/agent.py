@@ -187,7 +187,8 @@ class Runs:
         begin = self._begin.options(
             num_cpus=cpus, num_gpus=gpus, resources=rest, name=f"confirm {job.number}"
         )
-        ref = begin.remote(job.payload, job.number, job.attempt, self._board)
+        board, module = self._board, self._request["module"]
+        ref = begin.remote(module, job.payload, job.number, job.attempt, board)
         self._running[ref] = job
 
     def _finish(self, ref: Any, job: Job) -> None:  # noqa: ANN401 - a reference
@@ -292,13 +293,13 @@ class Board:
         return events
 
 
-def _confirm(payload: bytes, number: int, attempt: int, board: Any) -> Any:  # noqa: ANN401
-    """Confirm a plan; runs on a node, to which Ray has copied the planner."""
+def _confirm(module: str, payload: bytes, number: int, attempt: int, board: Any) -> Any:  # noqa: ANN401 - what the module answers
+    """Confirm a plan; runs on a node, to which Ray has copied the planner's module."""
 
     def tell(event: dict[str, Any]) -> None:
         board.put.remote(number, attempt, event)
 
-    return import_module("planner.confirming.on_node").confirm_here(payload, tell)
+    return import_module(module).confirm_here(payload, tell)
 
 
 def _holds(total: Mapping[str, float], requested: Mapping[str, float]) -> bool:

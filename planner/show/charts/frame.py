@@ -6,12 +6,12 @@ gets the chart in plotly's JSON and draws it with the plotly.js of the explorer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 from planner.errors import PlannerError
-from planner.late import late
+from planner.registries import provided
 from planner.show.kv_cache import drawn_lines
 from planner.show.palette import CLEAR, GRID
 from planner.surroundings import is_in_browser, is_in_voila
@@ -57,7 +57,15 @@ class Drawn:
         return f"Chart: {', '.join(names)}." if names else "Chart."
 
     def _repr_mimebundle_(self, **options: Any) -> Any:  # noqa: ANN401 - anywidget's
-        return late("Drawn._repr_mimebundle_", self.described, self.label, options)
+        return provided(ChartShower).mimebundle(self.described, self.label, options)
+
+
+@frozen
+class ChartShower:
+    """Shows a chart without plotly for Python: a widget."""
+
+    mimebundle: Callable[[dict[str, Any], str, dict[str, Any]], object]
+    """Of the chart in plotly's JSON, its label, and the notebook's options."""
 
 
 def in_gib(size_bytes: int) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from planner.late import late
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.solve.advice.situation import Burden, CostClass
 from planner.values import frozen
+from planner.views import views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -162,7 +162,7 @@ class Advice:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as plain values."""
-        return late("Advice.to_dict", self)
+        return views_of(self).as_dict(self)
 
     def to_frame(self) -> DataFrame:
         """Return one row per change as a pandas frame.
@@ -170,15 +170,14 @@ class Advice:
         Raises:
             PlannerError: when pandas is not installed.
         """
-        return late("Advice.to_frame", self)
+        return views_of(self).frame(self)
 
     def __str__(self) -> str:
         """Return the advice as text for a terminal."""
-        return late("Advice.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        html: str = late("Advice._repr_html_", self)
-        return {"text/plain": str(self), "text/html": str(html)}
+        return views_of(self).mimebundle(self)
 
 
 def _gpus_bought(item: AdviceItem) -> int:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
 from planner.given import named_in_errors
-from planner.late import late
 from planner.planning.result import Plan
 from planner.solve.comparing.cells import VALUES, Value
 from planner.solve.comparing.differences import Difference, differences, short_names
 from planner.values import frozen
+from planner.views import charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -96,18 +96,18 @@ class Comparison:
 
     def to_frame(self) -> DataFrame:
         """Return a pandas frame: figures down, plans across, then the differences."""
-        return late("Comparison.to_frame", self)
+        return views_of(self).frame(self)
 
     def figure(self) -> Figure:
         """Return the memory of all plans as bars on one axis."""
-        return late("Comparison.figure", self)
+        return charts_of(self).figure(self)
 
     def __str__(self) -> str:
         """Return the table as text for a terminal."""
-        return late("Comparison.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return late("Comparison._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)
 
 
 @named_in_errors
@@ -249,7 +249,7 @@ class CommandDiff:
 
     def html(self) -> str:
         """Write the line with removed words in `del`, added ones in `ins`."""
-        return late("CommandDiff.html", self)
+        return views_of(self).html(self)
 
 
 def command_diff(before: tuple[str, str], after: tuple[str, str]) -> CommandDiff:

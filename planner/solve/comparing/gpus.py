@@ -10,7 +10,6 @@ from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU, catalogue
 from planner.errors import PlannerError
 from planner.given import named_in_errors
-from planner.late import late
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.result import Plan
@@ -20,6 +19,7 @@ from planner.solve.price_list import checked_prices
 from planner.solve.speed.bound import speed_bound
 from planner.units import counted
 from planner.values import frozen
+from planner.views import charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -171,7 +171,7 @@ class GPUComparison:
         Raises:
             PlannerError: when pandas is not installed.
         """
-        return late("GPUComparison.to_frame", self)
+        return views_of(self).frame(self)
 
     def figure(self) -> Figure:
         """Return the requests that each GPU holds as a plotly figure.
@@ -179,14 +179,14 @@ class GPUComparison:
         Raises:
             PlannerError: when plotly is not installed.
         """
-        return late("GPUComparison.figure", self)
+        return charts_of(self).figure(self)
 
     def __str__(self) -> str:
         """Return the table as text for a terminal."""
-        return late("GPUComparison.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return late("GPUComparison._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)
 
 
 @named_in_errors

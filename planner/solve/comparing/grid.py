@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
-from planner.late import late
 from planner.models.architecture import ModelArchitecture
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.solve.comparing.cells import VALUES, Cell, check_value
 from planner.values import frozen
+from planner.views import charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -117,7 +117,7 @@ class Grid:
         Raises:
             PlannerError: when pandas is not installed.
         """
-        return late("Grid.to_frame", self)
+        return views_of(self).frame(self)
 
     def heat_map(self, value: str = "max_concurrency") -> Figure:
         """Return a figure's values as a plotly heat map.
@@ -126,7 +126,7 @@ class Grid:
             PlannerError: for an unknown figure, too many cells to draw, or no plotly.
         """
         check_value(value)
-        return late("Grid.heat_map", self, value)
+        return charts_of(self).heat_map(self, value)
 
     def curve(
         self,
@@ -161,10 +161,10 @@ class Grid:
 
     def __str__(self) -> str:
         """Return the grid as text for a terminal."""
-        return late("Grid.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return late("Grid._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)
 
 
 @frozen
@@ -206,7 +206,7 @@ class Curve:
         Raises:
             PlannerError: when plotly is not installed.
         """
-        return late("Curve.figure", self)
+        return charts_of(self).figure(self)
 
     def __str__(self) -> str:
         """Return the grid as text for a terminal."""

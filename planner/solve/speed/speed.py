@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from planner.late import late
 from planner.memory.account import Basis
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.units import counted
 from planner.values import frozen
+from planner.views import views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -124,11 +124,11 @@ class SpeedBound:
         Raises:
             PlannerError: when pandas is not installed.
         """
-        return late("SpeedBound.to_frame", self)
+        return views_of(self).frame(self)
 
     def __str__(self) -> str:
         """Return the bound as text for a terminal."""
-        return late("SpeedBound.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return late("SpeedBound._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)

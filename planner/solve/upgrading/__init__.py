@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from planner.engine.releases import NEWEST, between
 from planner.errors import PlannerError
 from planner.given import named_in_errors
-from planner.late import late
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.solve.upgrading.steps import (
@@ -19,6 +18,7 @@ from planner.solve.upgrading.steps import (
     steps,
 )
 from planner.values import frozen
+from planner.views import charts_of, views_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -138,14 +138,14 @@ class Upgrade:
 
     def figure(self) -> Figure:
         """Return the KV cache of each release as a plotly figure."""
-        return late("Upgrade.figure", self)
+        return charts_of(self).figure(self)
 
     def __str__(self) -> str:
         """Return the upgrade as text for a terminal."""
-        return late("Upgrade.__str__", self)
+        return views_of(self).text(self)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return late("Upgrade._repr_mimebundle_", self)
+        return views_of(self).mimebundle(self)
 
 
 @named_in_errors

@@ -40,7 +40,8 @@ def test_a_preset_is_one_plan_from_which_length_and_sequences_follow(
     calls = []
     real = planner.plan
     monkeypatch.setattr(
-        planner, "plan", lambda **asked: calls.append(1) or real(**asked)
+        "planner.app.widgets.explorer.plan_start",
+        lambda **asked: calls.append(1) or real(**asked),
     )
     press(explorer, "chat")
     fields = explorer.form.fields

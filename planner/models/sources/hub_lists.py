@@ -1,0 +1,70 @@
+"""Lists of models on the Hub, as it answers: one request, nothing remembered."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+
+from planner.errors import ModelUnavailable, PlannerError
+from planner.models.sources import hub_bounds, hub_errors
+from planner.models.sources.allowance import Question, take
+from planner.models.sources.hub_bounds import Budget, budget
+from planner.models.sources.hub_client import LIBRARY, open_hub
+from planner.models.sources.hub_models import Query
+
+_SEARCH_BYTES = 256 << 10
+_SILENT = (
+    "The Hub gave no suggestions just now. Type the model's whole name, or choose one "
+    "from the list."
+)
+
+
+def models(query: Query, *, timeout_seconds: float) -> object:
+    """Return the Hub's list of models for a query, as it answered; empty offline.
+
+    Meant for suggestions while typing: one request, a short time-out, no retry.
+
+    Raises:
+        ModelUnavailable: when the Hub does not answer.
+    """
+    text = dict(query).get("search") or dict(query).get("filter") or ""
+    hub = open_hub(text, None, None)
+    if hub.is_offline:
+        return []
+    from huggingface_hub import get_session  # noqa: PLC0415 - lazy
+    from huggingface_hub.utils import (  # type: ignore[attr-defined]  # noqa: PLC0415 - optional, slow
+        build_hf_headers,
+        hf_raise_for_status,
+    )
+
+    try:
+        response = get_session().get(
+            f"{hub.api.endpoint}/api/models",
+            params=list(query),
+            headers=build_hf_headers(library_name=LIBRARY),
+            timeout=timeout_seconds,
+        )
+        hf_raise_for_status(response)
+        return response.json()
+    except hub_errors.library_errors() as error:
+        raise hub_errors.no_list(error, hub.query) from error
+
+
+def published_models(query: Query, *, timeout_seconds: float) -> object:
+    """Return the same in a published app, within its bounds.
+
+    Raises:
+        ModelUnavailable: when the Hub does not answer, or had too many requests.
+    """
+    hub_bounds.api()
+    take(Question.SEARCH)
+    address = f"{hub_bounds.endpoint()}/api/models?{urlencode(query)}"
+    limits = Budget(_SEARCH_BYTES, timeout_seconds)
+    try:
+        with budget(limits):
+            answer = hub_bounds.read(address, hub_bounds.headers(), _SEARCH_BYTES)
+        return json.loads(answer)
+    except (PlannerError, RecursionError) as error:
+        raise ModelUnavailable(_SILENT) from error
+    except hub_errors.library_errors() as error:
+        raise ModelUnavailable(_SILENT) from error
