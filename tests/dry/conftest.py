@@ -11,7 +11,7 @@ import pytest
 
 from planner.confirming import installation
 from planner.confirming.installation import PYTHON_VARIABLE
-from tests.starts import descendants
+from tests.starts import descendants, skip_when_late
 
 TINY = Path(__file__).resolve().parent.parent / "tiny"
 
@@ -27,6 +27,7 @@ def release() -> str:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    skip_when_late()
     before = descendants(os.getpid())
     # Not in pytest's own folder: the path of a socket has at most 107 characters.
     with tempfile.TemporaryDirectory(prefix="dry-") as folder:

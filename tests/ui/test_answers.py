@@ -8,6 +8,7 @@ import planner
 from planner.solve.advice import CostClass
 from tests.app_visits import in_the_end
 from tests.ui.control_pages import open_tab
+from tests.ui.looks import THEMES
 from tests.ui.run_pages import violations
 
 pytestmark = pytest.mark.browser
@@ -199,7 +200,7 @@ def test_the_link_to_take_away_is_the_page_s_own_address(page, app) -> None:
     assert text.inner_text().startswith(f"{app}?model=meta-llama/")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", THEMES)
 def test_all_of_it_is_accessible_and_offline(browser, app, scheme) -> None:
     """axe-core finds nothing, wide and narrow; nothing is asked of another host."""
     page = open_link(browser, app, LINK, color_scheme=scheme)

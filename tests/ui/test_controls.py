@@ -17,6 +17,7 @@ from tests.ui.control_pages import (
     open_page,
     wait_for_command,
 )
+from tests.ui.looks import LOOKS
 from tests.ui.run_pages import violations
 
 pytestmark = pytest.mark.browser
@@ -306,7 +307,7 @@ def test_targets_are_large_enough_to_be_hit(page) -> None:
     assert small == []
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_the_controls_are_accessible_and_fit(browser, app, scheme, width) -> None:
     """axe-core finds nothing with all of it open; 640 is 1280 at 200 % zoom.
 

@@ -84,7 +84,10 @@ def batched(pages):
     return [pages[n : n + LANES] for n in range(0, len(pages), LANES)]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [pytest.param(1280, "dark", marks=pytest.mark.nightly), (390, "light")],
+)
 def test_typical_pages_pass_axe_core_in_the_dark_and_on_a_phone(
     browser, folder, width, scheme
 ):

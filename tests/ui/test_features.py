@@ -10,6 +10,7 @@ from tests.ui.control_pages import (
     open_page,
     wait_for_command,
 )
+from tests.ui.looks import LOOKS
 from tests.ui.run_pages import violations
 
 pytestmark = pytest.mark.browser
@@ -137,7 +138,7 @@ def test_an_error_opens_the_group_that_it_stands_in(browser, app) -> None:
     assert "sizes of image came with 0.11.1" in said
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_the_groups_are_accessible_and_fit(browser, app, scheme, width) -> None:
     """axe-core finds nothing with all of them open, and nothing is cut off."""
     page = open_page(

@@ -9,6 +9,7 @@ pytest.importorskip("axe_playwright_python")
 import planner
 from planner import Load, solve
 from tests.ui import servers
+from tests.ui.looks import LOOKS
 from tests.ui.run_pages import violations
 from tests.ui.test_compared_pages import THEMES, document
 
@@ -60,7 +61,7 @@ def opened(browser, address, **options):
     return page
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_the_section_is_accessible_and_inside_the_page(
     browser, address, scheme, width
 ) -> None:

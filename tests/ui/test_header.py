@@ -12,6 +12,7 @@ from tests.ui.control_pages import (
     open_page,
     wait_for_command,
 )
+from tests.ui.looks import LOOKS
 from tests.ui.run_pages import violations
 
 pytestmark = pytest.mark.browser
@@ -110,7 +111,7 @@ def test_verdict_and_memory_stay_in_sight_while_the_page_scrolls(page) -> None:
     assert page.locator(".pl-bar-words").inner_text().startswith("✔ Fits +")
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_while_an_entry_is_wrong_nothing_is_green_and_nothing_applies(
     browser, app, scheme, width
 ) -> None:
@@ -153,7 +154,7 @@ def test_a_model_that_is_not_found_is_mended_by_a_press(page) -> None:
     wait_for_command(page, "vllm serve Qwen/Qwen3-8B")
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_every_tab_is_accessible(browser, app, scheme, width) -> None:
     """axe-core finds nothing on any tab, with a load and its rows and map."""
     page = open_page(

@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("axe_playwright_python")
 
 from tests.ui.control_pages import open_page, open_tab, wait_for_command
+from tests.ui.looks import LOOKS
 from tests.ui.run_pages import violations
 from tests.ui.servers import ROOT
 
@@ -241,7 +242,7 @@ def test_a_long_text_does_not_block_the_page(page) -> None:
     assert took < 30_000
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_what_was_read_is_accessible_and_not_cut_off(
     browser, app, scheme, width
 ) -> None:

@@ -7,6 +7,7 @@ pytest.importorskip("axe_playwright_python")
 from planner import ray
 from planner.ray import Node
 from tests.ui.control_pages import field, open_page
+from tests.ui.looks import LOOKS
 from tests.ui.run_pages import violations
 from tests.ui.test_compared_pages import THEMES, document
 
@@ -32,7 +33,7 @@ def test_tables_pass_axe_core_and_stay_inside_the_page(browser, theme, width) ->
     assert fits
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_the_section_places_what_is_typed(browser, app, scheme, width) -> None:
     """Ten replicas on a node of eight GPUs: by key, drawn, and accessible."""
     page = open_page(

@@ -8,6 +8,7 @@ from planner.app.widgets.consent import TICK
 from tests.app_visits import eventually
 from tests.fake_run import STAGES, UNREAD
 from tests.ui import run_pages, servers
+from tests.ui.looks import THEMES
 from tests.ui.run_pages import BARS
 
 pytestmark = pytest.mark.browser
@@ -203,7 +204,7 @@ def test_a_page_that_is_closed_ends_its_run(page, marks) -> None:
     assert eventually((marks / "stopped").exists)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", THEMES)
 def test_the_app_asks_vllm_and_runs_a_plan_and_its_page_is_accessible(
     browser, app, scheme
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from planner.confirming import installation
 from planner.confirming.installation import PYTHON_VARIABLE
-from tests.starts import descendants
+from tests.starts import descendants, skip_when_late
 
 collect_ignore = ["adapted.py", "drafted.py", "ray_programs.py"]
 """These run beside vLLM, in its own environment."""
@@ -28,6 +28,7 @@ def release() -> str:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
+    skip_when_late()
     before = descendants(os.getpid())
     yield
     assert descendants(os.getpid()) <= before
