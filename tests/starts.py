@@ -23,7 +23,7 @@ PATIENCE = 300.0
 """Seconds after which what does not come is a fault, on the busiest machine too."""
 
 LAST_START = "PLANNER_LAST_START"
-"""Variable that `.ci/run` sets: the time, in seconds since 1970, up to which a test that
+"""Variable that `.ci/run` sets: the time in seconds since 1970 up to which a test that
 starts a real vLLM may begin."""
 
 TINY = {

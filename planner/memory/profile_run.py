@@ -66,7 +66,7 @@ def once_for_all_lengths(
 
     The function receives a run without a length, so that it cannot depend on it.
     """
-    computed = lru_cache(maxsize=_REMEMBERED)(function)
+    computed = once(function)
 
     @wraps(function)
     def remembered(run: ProfileRun) -> _Figure:
@@ -203,9 +203,10 @@ class ProfileRun:
 
     @property
     def without_length(self) -> ProfileRun:
-        """The same run without its longest request."""
+        """The same run without its longest request; one object for all lengths."""
         if "without_length" not in self.memo:
-            self.memo["without_length"] = replace(self, max_model_len=0)
+            alike = _first_alike(replace(self, max_model_len=0))
+            self.memo["without_length"] = alike
         run: ProfileRun = self.memo["without_length"]
         return run
 
@@ -244,3 +245,9 @@ def _expert_chunk_tokens(release: Release) -> int | None:
     if not release.has(_CHUNKS_EXPERTS):
         return None
     return 16384 if release.has(_CHUNKS_EXPERTS_BY_16384) else 32768
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _first_alike(run: ProfileRun) -> ProfileRun:
+    """Return the first run that is equal, with what was computed for it."""
+    return run

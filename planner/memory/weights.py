@@ -156,6 +156,18 @@ def stage_weights(
     return tuple(stages)
 
 
+@lru_cache(maxsize=64)
+def follows_length(model: ModelArchitecture) -> bool:
+    """Return whether a table of the model, or of its draft, ends with max_model_len."""
+    draft = None if model.speculation is None else model.speculation.draft
+    return any(
+        getattr(module, "ends_with_length", False)
+        for one in (model, draft)
+        if one is not None
+        for module in (*one.first_stage, *one.last_stage, *one.every_stage)
+    )
+
+
 def _draft(model: ModelArchitecture, layout: ParallelLayout, dtype: str) -> _Tally:
     """Return the weights of the draft model on a rank, as one part."""
     draft = None if model.speculation is None else model.speculation.draft

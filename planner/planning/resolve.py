@@ -6,6 +6,7 @@ Checks run in vLLM's order, because the user sees only its first complaint.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from planner.engine.environment import Environment
 from planner.engine.gpu import GPU
@@ -320,19 +321,21 @@ class _Batch:
 
 
 def _check_build(question: Question, batch: _Batch) -> None:
-    model, settings = question.model, question.settings
-    layout = replace(
-        question.layout,
-        dtype=batch.dtype,
-        max_num_batched_tokens=batch.max_num_batched_tokens,
-    )
+    model, tokens = question.model, batch.max_num_batched_tokens
+    layout = _typed(question.layout, batch.dtype, tokens)
     # Towers that are switched off are still constructed, without weights.
     towers = tuple(
-        (tower, tower_layout(tower, layout, settings)) for tower in model.towers
+        (tower, tower_layout(tower, layout, question.settings))
+        for tower in model.towers
     )
     check_before_layers(model, layout, towers)
     check_deepstack(model, layout)
     check_kv_sources(model, layout)
+
+
+@lru_cache(maxsize=64)
+def _typed(layout: ParallelLayout, dtype: str, tokens: int) -> ParallelLayout:
+    return replace(layout, dtype=dtype, max_num_batched_tokens=tokens)
 
 
 def _context(question: Question, batch: _Batch) -> CacheContext:

@@ -43,7 +43,7 @@ from planner.memory.media.towers import (
     unserved_towers,
 )
 from planner.memory.profile_run import ProfileRun
-from planner.memory.weights import StageWeights, stage_weights
+from planner.memory.weights import StageWeights, follows_length, stage_weights
 from planner.planning.batches import keeps_items_whole
 from planner.planning.calibrations.apply import (
     Found,
@@ -134,19 +134,21 @@ def _has_hybrid(question: Question) -> bool:
 def _weights(
     question: Question, resolved: ResolvedSettings, kernels: Kernels
 ) -> tuple[StageWeights, ...]:
+    model, settings, dtype = question.model, question.settings, resolved.dtype
     layout = replace(
         question.layout,
+        dtype=dtype,
         max_num_batched_tokens=resolved.max_num_batched_tokens,
-        max_model_len=resolved.max_model_len,
+        # Weights are kept for the next length, but for those that depend on it.
+        max_model_len=resolved.max_model_len if follows_length(model) else 0,
         enforce_eager=resolved.enforce_eager,
     )
-    model, settings, dtype = question.model, question.settings, resolved.dtype
     offloading = offloading_of(
         settings,
         model,
         release=question.release,
         forces_v2_runner=question.env.use_v2_model_runner,
-        layout=replace(layout, dtype=dtype),
+        layout=layout,
     )
     lora = _adapters(question, resolved, is_on_cpu=question.gpu.is_cpu)
     towers = tuple(

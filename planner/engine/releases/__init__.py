@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from planner.data import DATA
@@ -51,7 +51,8 @@ class Release:
 
     def has(self, change: Change) -> bool:
         """Return whether this release does what a change describes."""
-        return change.holds_in(self.number)
+        until = change.until  # as `Change.holds_in`, which is asked much less often
+        return change.since <= self.number and (until is None or self.number < until)
 
 
 def number_of(version: str) -> Number:
@@ -81,6 +82,11 @@ def resolve_version(requested: str | Release) -> tuple[Release, tuple[str, ...]]
     """
     if isinstance(requested, Release):
         return requested, ()
+    return _resolved(str(requested))
+
+
+@lru_cache(maxsize=256)
+def _resolved(requested: str) -> tuple[Release, tuple[str, ...]]:
     number, newest = number_of(requested), number_of(NEWEST)
     if number < number_of(OLDEST):
         raise PlannerError(
