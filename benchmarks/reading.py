@@ -2,7 +2,7 @@
 
     python benchmarks/reading.py
 
-Every text of tests/data/texts, 5,000 damaged ones (tests/export/texts), long ones, and
+Every text of tests/data/texts, 5,000 damaged ones (tests/reading), long ones, and
 a log of 5 MB. Exit status 1 where one takes longer than 200 ms or more than 100 MB.
 """
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import planner  # noqa: E402
-from tests.export.texts.test_mutated_texts import TEXTS, mutated  # noqa: E402
+from tests.reading.test_mutated_texts import TEXTS, mutated  # noqa: E402
 
 LIMIT_MS, LIMIT_MB = 200.0, 100.0
 NUM_TEXTS = 5_000

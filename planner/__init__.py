@@ -1,9 +1,10 @@
 """Plan vLLM's GPU memory: what vLLM would log, before it starts.
 
-Twelve folders, each importing only from those after it: `app/` (command line, explorer,
-Voilà app), `learn/`, `export/`, `show/`, `confirming/` (starts vLLM and compares),
-`ray/`, `solve/` (plans again), `planning/` (`plan()`), `memory/` (vLLM's account),
-`models/` (what vLLM loads), `engine/` (what a start is configured with), `data/`.
+Thirteen folders, each importing only from those after it: `app/` (command line,
+explorer, Voilà app), `learn/`, `reading/` (what people have), `export/`, `show/`,
+`confirming/` (starts vLLM and compares), `ray/`, `solve/` (plans again), `planning/`
+(`plan()`), `memory/` (vLLM's account), `models/` (what vLLM loads), `engine/` (what a
+start is configured with), `data/`.
 docs/tour.md follows one plan through them.
 
 >>> import planner
@@ -39,12 +40,12 @@ if TYPE_CHECKING:
         PlannerError,
         UnknownArchitecture,
     )
-    from planner.export.texts import Reading, check, read
     from planner.models.architecture import ModelArchitecture
     from planner.planning.inputs import Inputs
     from planner.planning.load import Load
     from planner.planning.planning import plan
     from planner.planning.result import Plan
+    from planner.reading import Reading, check, read
     from planner.registries import Registry
     from planner.solve.advice import Advice, AdviceItem, advise
     from planner.solve.comparing.comparison import Comparison, compare
@@ -125,9 +126,9 @@ _MODULE_OF = {
     "ModelArchitecture": "planner.models.architecture",
     "Plan": "planner.planning.result",
     "plan": "planner.planning.planning",
-    "check": "planner.export.texts",
-    "read": "planner.export.texts",
-    "Reading": "planner.export.texts",
+    "check": "planner.reading",
+    "read": "planner.reading",
+    "Reading": "planner.reading",
     "read_log": "planner.confirming.log",
     "SpeedBound": "planner.solve.speed.speed",
     "speed_bound": "planner.solve.speed.bound",
@@ -164,9 +165,9 @@ def _registries() -> Iterator[Registry]:
     from planner.confirming import views as confirming
 
     yield confirming.REGISTRY
-    from planner.export import views as export
+    from planner.reading import views as reading
 
-    yield export.REGISTRY
+    yield reading.REGISTRY
     from planner.app import views as app
 
     yield app.REGISTRY

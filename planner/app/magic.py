@@ -27,8 +27,8 @@ from planner.app.cli.engine_flags import add_file_argument, inputs_of
 from planner.app.completing import next_words
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
-from planner.export.texts import read
-from planner.export.texts.reading import NOT_NAMED
+from planner.reading import read
+from planner.reading.reading import NOT_NAMED
 from planner.show.html import tag
 from planner.values import frozen
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from planner.app.widgets.explorer import Explorer
-    from planner.export.texts import Reading
-    from planner.export.texts.explaining import Explanation
     from planner.planning.result import Plan
+    from planner.reading import Reading
+    from planner.reading.explaining import Explanation
 
 Result = TypeVar("Result")
 _HELP = """Plan vLLM's GPU memory: what vLLM would do with a model.

@@ -17,11 +17,11 @@ from typing import Any
 
 from planner.data import DATA
 from planner.errors import PlannerError
-from planner.export.texts.recognising import read
 from planner.learn.display import ShownAsText
 from planner.learn.exercise import Outcome
 from planner.learn.parts import Choice
 from planner.models.catalogue import find
+from planner.reading.recognising import read
 from planner.show.explanation import explanation_html
 from planner.show.html import Html, fragment, tag
 from planner.show.page import wide_page

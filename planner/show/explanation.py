@@ -32,10 +32,10 @@ from planner.views import bundle
 if TYPE_CHECKING:
     from planner.confirming.confirmation import Confirmation
     from planner.engine.gpu import GPU
-    from planner.export.texts.checks import Failure
-    from planner.export.texts.explaining import Explanation
-    from planner.export.texts.fixing import Fix
-    from planner.export.texts.reading import Reading
+    from planner.reading.checks import Failure
+    from planner.reading.explaining import Explanation
+    from planner.reading.fixing import Fix
+    from planner.reading.reading import Reading
 
 _MISSING = "not in the text"
 _SECRET = re.compile(r"(?:^|_)(?:api_key|hf_token|password)s?\Z")

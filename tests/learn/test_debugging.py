@@ -8,10 +8,10 @@ import pytest
 
 import planner
 from planner.errors import PlannerError
-from planner.export.texts.explaining import Explanation
 from planner.learn import debug_this_start
 from planner.learn.debugging import CAUSES, count
 from planner.learn.parts import State
+from planner.reading.explaining import Explanation
 
 NUMBERS = range(1, count() + 1)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.export.texts.explaining import Explanation
-from planner.export.texts.logs import reading_of_log
-from planner.export.texts.reading import Reading
-from planner.export.texts.recognising import read
+from planner.reading.explaining import Explanation
+from planner.reading.logs import reading_of_log
+from planner.reading.reading import Reading
+from planner.reading.recognising import read
 
 TEXTS = Path(__file__).parents[1] / "data/texts"
 NAMES = sorted(path.name for path in TEXTS.glob("*.txt") if "metrics" not in path.name)

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from planner.app.cli.shared import BAD_INPUT, DOES_NOT_FIT, FITS, add_output
-from planner.export.texts.checking import Answer, Checked, Checks, check
+from planner.reading.checking import Answer, Checked, Checks, check
 
 EXAMPLES = (
     "planner check recipes/*.yaml --gpu H200",

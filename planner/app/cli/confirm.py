@@ -18,9 +18,9 @@ from planner.confirming.run import confirm
 from planner.confirming.start import stage_lines
 from planner.engine.gpu import CPU
 from planner.errors import PlannerError
-from planner.export.texts.explaining import differences
-from planner.export.texts.logs import reading_of_log
 from planner.planning.result import Plan
+from planner.reading.explaining import differences
+from planner.reading.logs import reading_of_log
 from planner.user_files import read_input, read_text, user_path
 
 if TYPE_CHECKING:

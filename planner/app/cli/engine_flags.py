@@ -24,7 +24,7 @@ from planner.planning.result import Plan
 from planner.user_files import MOST_CONFIG_BYTES, read_file, read_input, user_path
 
 if TYPE_CHECKING:
-    from planner.export.texts import Reading
+    from planner.reading import Reading
 
 ENGINE_ARGUMENTS = "vLLM's engine arguments"
 _ABOUT = (
@@ -40,7 +40,7 @@ _EFFECTS = {
 }
 _DECIMAL = (Kind.NUMBER, Kind.SHARE)
 _PLAN_FILE = "plan file"
-"""The kind of text that is one; `planner.export.texts.reading.Kind`."""
+"""The kind of text that is one; `planner.reading.reading.Kind`."""
 _START = ("model", "gpu", "vllm_version", "entrypoint")
 
 
@@ -312,7 +312,7 @@ def _other_form(text: str) -> Reading | None:
     A configuration file of vLLM with a wrong name is as well a plan file with one.
     """
     try:
-        from planner.export.texts.recognising import read  # noqa: PLC0415 - few need it
+        from planner.reading.recognising import read  # noqa: PLC0415 - few need it
 
         found = read(text)
     except PlannerError:

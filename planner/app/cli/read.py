@@ -17,9 +17,9 @@ from planner.engine.flags import flags
 from planner.engine.foreign import questions
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
-from planner.export.texts import Reading, read
-from planner.export.texts.reading import Kind
-from planner.export.texts.running import is_address
+from planner.reading import Reading, read
+from planner.reading.reading import Kind
+from planner.reading.running import is_address
 from planner.show.plan_text import plan_text
 from planner.user_files import read_input, user_path
 

@@ -103,7 +103,7 @@ def without_server_flags(
         if not values and (path or takes_value(entry)):
             end = _end_of_values(words, at, is_list=entry.is_list and not path)
             values, at = list(words[at:end]), end
-        from planner.export.texts.flag_values import typed  # noqa: PLC0415 - few need it
+        from planner.reading.flag_values import typed  # noqa: PLC0415 - few need it
 
         given = typed(entry, values, path=tuple(path))
         split[name] = _put(split.get(name), path, given)

@@ -32,7 +32,7 @@ from planner.errors import (
     UnknownArchitecture,
 )
 from planner.export.plan_file import parse, read_yaml
-from planner.export.texts import read
+from planner.reading import read
 from planner.surroundings import is_published
 
 if TYPE_CHECKING:

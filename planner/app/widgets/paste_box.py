@@ -21,10 +21,10 @@ from planner.surroundings import is_published
 from planner.user_files import user_path
 
 if TYPE_CHECKING:
-    from planner.export.texts import Reading
-    from planner.export.texts.explaining import Explanation
-    from planner.export.texts.fixing import Fix
-    from planner.export.texts.passage import Edit
+    from planner.reading import Reading
+    from planner.reading.explaining import Explanation
+    from planner.reading.fixing import Fix
+    from planner.reading.passage import Edit
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from planner.errors import PlannerError
 from planner.values import frozen
 
 if TYPE_CHECKING:
-    from planner.export.texts import Reading
-    from planner.export.texts.explaining import Explanation
+    from planner.reading import Reading
+    from planner.reading.explaining import Explanation
 
 WHICH = {
     "model": "Which model? The text does not name one.",
@@ -34,7 +34,7 @@ class Found:
 
 def found_in(text: str, start: int, asked: Mapping[str, Any]) -> Found:
     """Read a text; runs in a thread."""
-    from planner.export.texts import read  # noqa: PLC0415 - slow
+    from planner.reading import read  # noqa: PLC0415 - slow
 
     reading = read(text, start=start)
     starts = _labels(text, reading)
@@ -65,7 +65,7 @@ def _labels(text: str, reading: Reading) -> tuple[str, ...]:
     if reading.num_starts < 2:  # noqa: PLR2004 - one start needs no choice
         return ()
     numbers = range(1, min(reading.num_starts, _MOST_STARTS) + 1)
-    from planner.export.texts import read  # noqa: PLC0415 - slow
+    from planner.reading import read  # noqa: PLC0415 - slow
 
     starts = [read(text, start=number) for number in numbers]
     return tuple(

@@ -47,7 +47,7 @@ from planner.surroundings import is_published
 
 if TYPE_CHECKING:
     from planner.app.widgets.form import Form
-    from planner.export.texts import Reading
+    from planner.reading import Reading
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,153 @@
+"""Models by the words of their names: "Llama 3.3 70B" in a question or a note."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from planner.errors import PlannerError
+from planner.models.catalogue import Entry, entries, search
+from planner.reading.container import gpu_named_in
+from planner.values import frozen
+
+_LONGEST_NAME = 8
+"""Words of a model's name."""
+_WORD = re.compile(r"[A-Za-z0-9](?:[\w./+-]*\w)?", re.ASCII)
+_FAMILY = re.compile(r"[a-z]{2,}")
+_BETWEEN = frozenset(
+    "a an and any are as at be by can card cards context could do does enough ever fit "
+    "fits for gpu gpus have how i if in instead into is it length many memory model "
+    "models much my need of on one or our run running serve server should some than "
+    "that the this to token tokens two use user users using vllm vram vs we what which "
+    "will with work would you "
+    "auf avec con das de den der des die ein eine einem einen einer el en es est et il "
+    "ist la las le les los ma mein meine meinem meiner mi mit mon oder ohne sans sin "
+    "sobre sur un una und une y".split()
+)
+"""Words that end a model's name."""
+_PLAIN = frozenset(("instruct", "it", "chat", "hf", "meta", "v0.1"))
+"""Parts of a name that people leave out."""
+_FORMATS = frozenset(("awq", "gptq", "fp", "int", "gguf", "bnb"))
+_REPUBLISHED = ("unsloth/", "NousResearch/")
+"""Owners of copies, which have the models' own names."""
+_PART = re.compile(r"[^a-z0-9.]+")
+_OWN_NAME = re.compile(r"(?<![\w./-])[\w-]+/[\w.-]*\d[\w.-]*\w(?![\w/])")
+"""A model of the Hub, as people write it out."""
+
+
+@frozen
+class NamedModel:
+    """A model that a question names."""
+
+    name: str
+    written: str
+    note: str = ""
+
+
+def models_in(text: str) -> tuple[NamedModel, ...]:
+    """Return the models that a text names, in its order."""
+    words = list(_WORD.finditer(text))
+    found: dict[str, NamedModel] = {}
+    at = 0
+    while at < len(words):
+        model, number = _model_at(words[at : at + _LONGEST_NAME])
+        if model is not None:
+            found.setdefault(model.name, model)
+        at += max(number, 1)
+    return tuple(found.values()) or tuple(
+        NamedModel(name=name, written=name) for name in _OWN_NAME.findall(text)[:1]
+    )
+
+
+def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
+    """Return the model whose name begins here, and the number of its words."""
+    family = _FAMILY.match(words[0][0].lower().rpartition("/")[2])
+    if family is None or family[0] not in _families():
+        return None, 0
+    for number in range(len(words), 0, -1):
+        span = words[:number]
+        written = [word[0].lower() for word in span]
+        is_sized = any(re.search(r"[\d/]", word) for word in written)
+        if not is_sized or any(word in _BETWEEN for word in written):
+            continue
+        if any(gpu_named_in(word) for word in written[1:]):
+            continue
+        found = [one for one in search(" ".join(written)) if _holds(one.name, written)]
+        if found:
+            text = span[0].string[span[0].start() : span[-1].end()]
+            _check_variant(text, words[number:])
+            return _named(found, written, text), number
+    return None, 0
+
+
+def _check_variant(written: str, following: Sequence[re.Match[str]]) -> None:
+    """Raise where the name goes on: "GLM 4.5 Air" is not GLM 4.5."""
+    word = following[0] if following else None
+    if word is None or word[0].lower() not in _variants():
+        return
+    if not re.search(rf"{re.escape(written)}[\s-]+\Z", word.string[: word.start()]):
+        return
+    raise PlannerError(
+        f'"{written} {word[0]}" is not in the catalogue: give its name on the Hub, '
+        "such as org/name."
+    )
+
+
+def _named(found: Sequence[Entry], words: Sequence[str], written: str) -> NamedModel:
+    """Return the plainest of the models whose names have these words."""
+    ranked = sorted(
+        found,
+        key=lambda one: (
+            not _is_exact(one.name, written),
+            _more(one.name, words),
+            one.name.startswith(_REPUBLISHED),
+            -(one.num_downloads or 0),
+        ),
+    )
+    best, *others = [one.name for one in ranked]
+    also = f" Others: {', '.join(others[:3])}." if others else ""
+    note = "" if _is_exact(best, written) else f'"{written}" is taken for {best}.{also}'
+    return NamedModel(name=best, written=written, note=note)
+
+
+def _is_exact(name: str, written: str) -> bool:
+    return written.lower() in (name.lower(), _bare(name))
+
+
+def _more(name: str, words: Sequence[str]) -> int:
+    """Return how many parts a name has that no word stands for."""
+    parts = (part for part in _PART.split(_bare(name)) if part not in _PLAIN)
+    return sum(not any(w in part or part in w for w in words) for part in parts)
+
+
+def _bare(name: str) -> str:
+    return name.rpartition("/")[2].lower()
+
+
+@cache
+def _variants() -> frozenset[str]:
+    """Return the words that tell models of one family apart."""
+    parts = (_PART.split(_bare(entry.name)) for entry in entries())
+    known = {part for each in parts for part in each[1:] if part.isalpha()}
+    return frozenset(known | {"air"}) - _BETWEEN - _PLAIN - _FORMATS
+
+
+@cache
+def _families() -> frozenset[str]:
+    """Return the words that names of the catalogue begin with."""
+    begins = (_FAMILY.match(_bare(entry.name)) for entry in entries())
+    return frozenset(match[0] for match in begins if match) - _BETWEEN
+
+
+def _holds(name: str, words: Sequence[str]) -> bool:
+    """Return whether a name has these words whole: "20" is not in "2025"."""
+    return all(
+        re.search(
+            r"(?:(?<![a-z0-9.])|(?<=[a-z])(?=\d))"
+            + re.escape(word)
+            + r"(?![a-z]|\.?\d)",
+            name.lower(),
+        )
+        for word in words
+    )

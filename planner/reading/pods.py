@@ -1,0 +1,310 @@
+"""Starts of vLLM in the containers of pods and of Compose services.
+
+Source: Kubernetes core/v1 Container ($(VAR) in command, args and env); the Compose
+specification (interpolation, deploy.resources.reservations.devices); NVIDIA GPU feature
+discovery and GKE node labels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from planner.engine.environment import KNOWN
+from planner.engine.gpu import GPU
+from planner.reading.container import Found, gpu_named_in, starts_of_list
+from planner.reading.passage import Passage
+from planner.reading.reading import Kind
+from planner.reading.shell import Word, commands_of
+from planner.reading.sites import Start, WordList, shell_list
+from planner.reading.variables import Made
+from planner.reading.yaml_edits import passage_of
+from planner.reading.yaml_nodes import Node
+from planner.reading.yaml_words import Reads, joined_lists, list_of, word_of
+from planner.units import whole_number
+from planner.values import frozen
+
+_OF_KUBERNETES = re.compile(r"\$(?:(?P<dollar>\$)|\((?P<name>[A-Za-z_][\w.-]*)\))")
+_OF_COMPOSE = re.compile(
+    r"\$(?:(?P<dollar>\$)"
+    r"|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*)|[^}]*)(?:\}|(?P<unclosed>\Z))"
+    r"|(?P<name>[A-Za-z_]\w*))"
+)
+"""A brace that is not closed takes the rest: else each would be searched to the end."""
+_GPUS = re.compile(r"(?:nvidia\.com|amd\.com)/(?:gpu|mig-.+)(?:\.shared)?\Z")
+_DEEPEST = 16
+_LABELS = (
+    "nvidia.com/gpu.product",
+    "cloud.google.com/gke-accelerator",
+    "k8s.amazonaws.com/accelerator",
+    "gpu.nvidia.com/class",
+    "gpu.nvidia.com/model",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+)
+
+
+def _substituted(
+    passage: Passage, pattern: re.Pattern[str], known: Mapping[str, str]
+) -> tuple[Passage, tuple[str, ...]]:
+    """Put values in the place of variables; return the unknown ones, too."""
+    pieces: list[str] = []
+    places: list[int] = []
+    unknown: list[str] = []
+    at = 0
+    for match in pattern.finditer(passage.text):
+        groups = match.groupdict()
+        name = groups["name"] or groups.get("braced")
+        value = known.get(name or "", groups.get("default"))
+        if groups["dollar"]:
+            value = "$"
+        elif value is None or groups.get("unclosed") is not None:
+            unknown.append(match[0])
+            value = match[0]
+        else:
+            passage.expansion.add(len(value))
+        pieces += [passage.text[at : match.start()], value]
+        places += [*range(at, match.start()), *[match.start()] * len(value)]
+        at = match.end()
+    if not at:
+        return passage, ()
+    places += range(at, len(passage.text) + 1)
+    text = "".join([*pieces, passage.text[at:]])
+    return passage.inside(text, places, str), tuple(unknown)
+
+
+def kubernetes_reads(known: Mapping[str, str]) -> Reads:
+    """Return what puts in $(NAME), as Kubernetes does in command, args and env."""
+    return lambda passage: _substituted(passage, _OF_KUBERNETES, known)
+
+
+def compose_reads(passage: Passage) -> tuple[Passage, tuple[str, ...]]:
+    """Put in the defaults of ${NAME:-default}; $$ is a dollar sign."""
+    inner, unknown = _substituted(passage, _OF_COMPOSE, {})
+    return replace(inner, encode=lambda new: passage.encode(_dollars(new))), unknown
+
+
+def as_it_is(passage: Passage) -> tuple[Passage, tuple[str, ...]]:
+    """Put nothing in."""
+    return passage, ()
+
+
+def _dollars(text: str) -> str:
+    return text.replace("$", "$$")
+
+
+@frozen
+class Surroundings:
+    """What the pod around a container tells."""
+
+    text: str
+    """The whole text."""
+    gpu: str | GPU | None = None
+    open: tuple[str, ...] = ()
+    shown: str = ""
+    pods: int = 1
+    """Pods of a group that serves together."""
+
+
+def variables_of(container: Node) -> tuple[dict[str, Word], list[str]]:
+    """Return a container's variables, and what is open about them, in sentences."""
+    found: dict[str, Word] = {}
+    unknown: list[str] = []
+    reads = kubernetes_reads(Made(found, lambda _name, word: word.value))
+    for item in container.items_of("env"):
+        name, value = item.word("name"), item.get("value")
+        if value is not None and value.kind == "scalar":
+            word = word_of(value, reads)
+            if not word.variables or _matters(name):
+                found[name] = word
+        elif item.get("valueFrom") is not None and _matters(name):
+            unknown.append(
+                f"{name} comes from a secret, a config map or the pod, which the text "
+                "does not tell."
+            )
+    return found, unknown
+
+
+def _matters(name: str) -> bool:
+    return name in KNOWN
+
+
+def starts_in_container(
+    container: Node, around: Surroundings, *, kind: Kind = Kind.KUBERNETES
+) -> Iterator[Found]:
+    """Yield the starts in a container of a pod."""
+    env, unknown = variables_of(container)
+    reads = kubernetes_reads(
+        {name: word.value for name, word in env.items() if not word.variables}
+    )
+    nodes = [container.get("command"), container.get("args")]
+    lists = [list_of(node, reads) for node in nodes if node is not None and node.items]
+    if not lists:
+        return
+    has_command = bool(container.items_of("command"))
+    image = container.get("image")
+    starts = starts_of_list(
+        joined_lists(lists),
+        0,
+        around.text,
+        env,
+        entrypoint="-" if has_command else "",
+        image=None if image is None or not image.text else word_of(image, reads),
+    )
+    for start in starts:
+        yield Found(kind=kind, start=_placed(start, container, around, unknown))
+
+
+def _placed(
+    start: Start, container: Node, around: Surroundings, unknown: Iterable[str]
+) -> Start:
+    """Return a start with what its pod tells."""
+    granted = gpus_of(container)
+    notes = list(start.notes)
+    if container.items_of("envFrom"):
+        notes.append("Variables from a config map or a secret (envFrom) are not read.")
+    if around.pods > 1:
+        notes.append(f"A group of {around.pods} pods serves together.")
+    return replace(
+        start,
+        gpu=start.gpu or around.gpu,
+        gpus=start.gpus if granted is None else granted * around.pods,
+        shown=around.shown or container.word("name"),
+        notes=tuple(notes),
+        open=(*start.open, *around.open, *unknown),
+    )
+
+
+def gpus_of(container: Node) -> int | None:
+    """Return how many GPUs a container is granted; None where it does not say."""
+    for part in ("limits", "requests"):
+        table = container.get("resources", part)
+        for name, value in () if table is None else table.pairs:
+            if _GPUS.match(name.text):
+                count = whole_number(value.text)
+                if count is not None:
+                    return count
+    return None
+
+
+def gpu_of(*places: Node | None) -> tuple[str | GPU | None, tuple[str, ...]]:
+    """Return the GPU that node labels ask for, and what is open about it."""
+    names = list(
+        dict.fromkeys(name for place in places for name in _labelled(place, 0))
+    )
+    gpus = [gpu_named_in(name) for name in names]
+    if len(names) > 1:
+        return None, (f"The text allows several GPUs: {', '.join(names[:6])}.",)
+    if names and gpus[0] is None:
+        return None, (f"The GPU {names[0][:80]} is not in the catalogue.",)
+    return (gpus[0] if gpus else None), ()
+
+
+def _labelled(place: Node | None, depth: int) -> Iterator[str]:
+    """Yield the values of GPU labels below a place."""
+    if place is None or depth > _DEEPEST:
+        return
+    for item in place.items[:100]:
+        yield from _labelled(item, depth + 1)
+    key = place.word("key") or place.word("labelKey")
+    if key in _LABELS and place.word("operator") in ("", "In"):
+        values = place.items_of("values") or place.items_of("labelValues")
+        yield from (value.text for value in values)
+    for name, value in place.pairs[:100]:
+        if name.text in _LABELS and value.text:
+            yield value.text
+        elif value.kind != "scalar":
+            yield from _labelled(value, depth + 1)
+
+
+def pods_in(node: Node, depth: int = 0) -> Iterator[Node]:
+    """Yield what is shaped as a pod's specification, in the order of the text."""
+    if depth > _DEEPEST:
+        return
+    containers = node.get("containers")
+    if containers is not None and containers.items:
+        yield node
+    for _, value in node.pairs:
+        if value.kind == "mapping":
+            yield from pods_in(value, depth + 1)
+        else:
+            for item in value.items:
+                yield from pods_in(item, depth + 1)
+
+
+def starts_in_compose(root: Node, text: str) -> Iterator[Found]:
+    """Yield the starts in the services of a Compose file."""
+    services = root.get("services")
+    for key, service in () if services is None else services.pairs:
+        if service.kind == "mapping":
+            yield from _service(key.text, service, text)
+
+
+def _service(name: str, service: Node, text: str) -> Iterator[Found]:
+    env = _compose_variables(service.get("environment"))
+    lists = [
+        one
+        for part in ("entrypoint", "command")
+        if (one := _command(service.get(part), text)) is not None
+    ]
+    image = service.get("image")
+    if not lists:
+        return
+    entrypoint = _command(service.get("entrypoint"), text)
+    for start in starts_of_list(
+        lists[0] if len(lists) == 1 else joined_lists(lists),
+        0,
+        text,
+        env,
+        entrypoint="" if entrypoint is None else "-",
+        image=None
+        if image is None or not image.text
+        else word_of(image, compose_reads),
+    ):
+        found = replace(start, gpus=_compose_gpus(service) or start.gpus, shown=name)
+        yield Found(kind=Kind.COMPOSE, start=found)
+
+
+def _command(node: Node | None, text: str) -> WordList | None:
+    """Return a command that is a list, or a text that is split into words."""
+    if node is None or node.is_nothing:
+        return None
+    if node.items:
+        return list_of(node, compose_reads)
+    passage, _unknown = compose_reads(passage_of(node))
+    lists = [shell_list(one.words, text) for one in commands_of(passage)]
+    if len(lists) == 1:
+        return lists[0]
+    return joined_lists(lists) if lists else None
+
+
+def _compose_variables(node: Node | None) -> dict[str, Word]:
+    found: dict[str, Word] = {}
+    if node is None:
+        return found
+    for key, value in node.pairs:
+        if value.kind == "scalar" and not value.is_nothing:
+            found[key.text] = word_of(value, compose_reads)
+    for item in node.items:
+        name, equals, _ = item.text.partition("=")
+        if equals:
+            found[name] = word_of(item, compose_reads).part(len(name) + 1)
+    return {
+        name: word
+        for name, word in found.items()
+        if not word.variables or _matters(name)
+    }
+
+
+def _compose_gpus(service: Node) -> int | None:
+    """Return the GPUs of a service; None for all of them."""
+    devices = service.items_of("deploy", "resources", "reservations", "devices")
+    for device in (*devices, *service.items_of("gpus")):
+        if device.items_of("device_ids"):
+            return len(device.items_of("device_ids"))
+        count = whole_number(device.word("count"))
+        if count is not None:
+            return count
+    return whole_number(service.word("gpus"))

@@ -1,0 +1,218 @@
+"""read(): what a text is, and what it says of a start of vLLM."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+
+from planner.confirming.log import LogReading
+from planner.errors import PlannerError
+from planner.given import named_in_errors
+from planner.reading.around import job_variables, told_around, why_not_planned
+from planner.reading.asking import questions_in
+from planner.reading.code import starts_in_code
+from planner.reading.container import Found, starts_in
+from planner.reading.image_file import starts_in_image_file
+from planner.reading.logs import is_log, reading_of_log
+from planner.reading.manifests import starts_in_manifest
+from planner.reading.noted import is_note, is_noted, other_engine
+from planner.reading.passage import Passage
+from planner.reading.reading import Kind, Reading, reading_of, without_gpu
+from planner.reading.running import is_address, reading_of_server
+from planner.reading.shell import commands_of
+from planner.surroundings import is_published
+from planner.user_files import read_text, user_path
+
+LONGEST = 64_000
+"""Characters of a command, a manifest or code; of a log, any number."""
+_LONGEST_NAME, _LONGEST_PATH = 200, 4096
+_MOST_CONTROLS = 8
+"""Control characters that a damaged text may have."""
+_MODEL = re.compile(
+    r"(?a:(?:[\w.-]+/)?[\w.-]+)\Z|(?:~|\.{1,2})?/[^\s:]+\Z|[A-Za-z]:\\\S+\Z"
+)
+"""A model of the Hub or the catalogue, or a folder."""
+_WITH_WORDS_AROUND = (Kind.COMMAND, Kind.CONTAINER, Kind.PYTHON, Kind.EVALUATION)
+"""Texts that name GPU and release in their own ways, beside the command."""
+_WITHOUT_DEVICE = (Kind.MODEL, Kind.QUESTION, Kind.SERVER)
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+"""Characters that no text has; a terminal's colours begin with an escape."""
+_FORMS = (
+    "a model's name, a question, a command (`vllm serve ...`, `docker run ...`), a "
+    "manifest, a configuration file, Python code, a log of vLLM, an error, or a "
+    "server's address"
+)
+
+
+@named_in_errors
+def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
+    """Return what a text says of a start of vLLM; nothing of it is ever run.
+
+    Args:
+        text: a model, a question, a command, a manifest, a configuration, code, a log
+            or an error; the path of a file with one of these; or the address of a
+            running server.
+        start: which of several starts in the text to read, from 1.
+
+    Raises:
+        PlannerError: for a text that is none of these, or cannot be read.
+    """
+    given = _text_of(text)
+    whole = _whole(given)
+    if whole is not None:
+        return _with_device(whole)
+    found = _first(given)
+    if not found:
+        return _with_device(_note(given, start))
+    _check_start(start, len(found))
+    return _with_device(_chosen(found, start, given))
+
+
+@named_in_errors
+def all_in(text: str) -> tuple[Reading, ...]:
+    """Return what a text says of each start in it; the text is never a path.
+
+    Raises:
+        PlannerError: for a text without a start.
+    """
+    given = _checked(text)
+    whole = _whole(given)
+    if whole is not None:
+        return (_with_device(whole),)
+    found = _first(given)
+    if found:
+        starts = [_chosen(found, at, given) for at in range(1, len(found) + 1)]
+    else:
+        number = _note(given, 1).num_starts
+        starts = [_note(given, start) for start in range(1, number + 1)]
+    return tuple(map(_with_device, starts))
+
+
+def _whole(given: str) -> Reading | None:
+    """Return the reading of a text that describes one start as a whole.
+
+    Raises:
+        PlannerError: for a text that is empty, or too long for anything else.
+    """
+    stripped = given.strip()
+    if not stripped:
+        raise PlannerError(f"The text is empty. Give {_FORMS}.")
+    if is_address(stripped):
+        return reading_of_server(stripped)
+    if len(stripped) <= _LONGEST_NAME and _MODEL.match(stripped):
+        return Reading(kind=Kind.MODEL, given=given, model=stripped)
+    if is_log(given):
+        return reading_of_log(given)
+    if len(given) > LONGEST:
+        raise PlannerError(
+            f"The text holds {len(given):,} characters; {LONGEST:,} are read of a "
+            "command, a manifest or code, and any number of a log of vLLM."
+        )
+    return None
+
+
+def _with_device(reading: Reading) -> Reading:
+    """Say why no plan is for the device that a text names, where it names no other.
+
+    A long log has words of every device; a question has said it already.
+    """
+    is_long_log = reading.log is not None and not is_note(reading.given)
+    if reading.gpu is not None or is_long_log or reading.kind in _WITHOUT_DEVICE:
+        return reading
+    return without_gpu(reading, why_not_planned(reading.given))
+
+
+def _chosen(found: Sequence[Found], start: int, given: str) -> Reading:
+    """Return the reading of one of the starts that were found."""
+    chosen = found[start - 1]
+    is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND
+    told = told_around(chosen.start, given) if is_written_by_hand else chosen.start
+    return reading_of(chosen.kind, given, told, len(found), start)
+
+
+def _check_start(start: int, number: int) -> None:
+    if not 1 <= start <= number:
+        raise PlannerError(
+            f"start={start}: the text holds {number} starts of vLLM; count from 1."
+        )
+
+
+def _note(given: str, start: int) -> Reading:
+    """Return what people noted of a start, or ask about one.
+
+    Raises:
+        PlannerError: where nothing of one is in the text.
+    """
+    noted = reading_of_log(given) if is_noted(given) else None
+    if noted is not None and _is_of_a_start(noted.log):
+        return noted
+    engine = other_engine(given)
+    if engine:
+        raise PlannerError(
+            f"This starts {engine}, which shares out memory in its own way: the "
+            f"planner says what vLLM does. Give {_FORMS}."
+        )
+    asked = questions_in(given)
+    if asked:
+        _check_start(start, len(asked))
+        return asked[start - 1]
+    if noted is not None:
+        return noted
+    raise PlannerError(f"No start of vLLM was found in the text. Give {_FORMS}.")
+
+
+def _is_of_a_start(log: LogReading | None) -> bool:
+    return log is not None and (bool(log.figures) or log.error is not None)
+
+
+def _first(text: str) -> Sequence[Found]:
+    """Return the starts in the first form that has any."""
+    readers: tuple[Callable[[str], Iterator[Found]], ...] = (
+        starts_in_code,
+        starts_in_manifest,
+        starts_in_image_file,
+        _starts_in_shell,
+    )
+    for reader in readers:
+        found = list(reader(text))
+        if found:
+            return found
+    return ()
+
+
+def _starts_in_shell(text: str) -> Iterator[Found]:
+    yield from starts_in(commands_of(Passage.whole(text), job_variables(text)), text)
+
+
+def _text_of(given: str | PathLike[str]) -> str:
+    """Return the text itself, or that of the file which it names."""
+    if isinstance(given, str):
+        if (
+            "\n" in given
+            or len(given) > _LONGEST_PATH
+            or "\0" in given
+            or is_published()
+        ):
+            return _checked(given)
+        path = user_path(given.strip())
+        if not given.strip() or not _is_file(path):
+            return _checked(given)
+    else:
+        path = Path(fspath(given))
+    return _checked(read_text(path))
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether a path names something to open; a folder is a model."""
+    try:
+        return path.exists() and not path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _checked(text: str) -> str:
+    if "\0" in text or len(_CONTROL.findall(text[:10_000])) > _MOST_CONTROLS:
+        raise PlannerError(f"This is binary data, not text. Give {_FORMS}.")
+    return text

@@ -1,0 +1,203 @@
+"""Where the arguments of a start stand in a text, and how each is changed there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from itertools import pairwise
+from typing import Any
+
+from planner.engine.gpu import GPU
+from planner.errors import PlannerError
+from planner.reading.passage import Edit
+from planner.reading.shell import Word
+from planner.values import frozen
+
+_JOINS = ("eval", "ssh")
+"""Programs whose words a shell reads again."""
+_BLANKS = re.compile(r"(?:\s|\\[nrt]?|[\^`])*+")
+"""Between two words of a command, escaped in a quoted text or not."""
+
+
+@frozen
+class Site:
+    """One argument where it is written."""
+
+    name: str
+    """As vLLM spells it in Python; `model` for the model."""
+    value: Any
+    """Typed as vLLM types it; None where a variable leaves it open."""
+    replace: Callable[[object], list[Edit]]
+    """Writes another value in its place."""
+    remove: Callable[[], list[Edit]]
+    path: tuple[str, ...] = ()
+    """Names inside a table: ("method",) of `--speculative-config.method`."""
+    variables: tuple[str, ...] = ()
+    """Variables whose values the text does not tell."""
+    written: str = ""
+    """The flag or name as it is written."""
+    is_appended: bool = False
+    """Whether the value joins a list: `--flag+ value`."""
+
+
+@frozen
+class Start:
+    """One start of vLLM as a text holds it."""
+
+    sites: tuple[Site, ...]
+    add: Callable[[str, object], list[Edit]]
+    """Writes an argument that the text does not have."""
+    entrypoint: str = "serve"
+    env: Mapping[str, Site] = field(default_factory=dict)
+    version: Site | None = None
+    """The release, such as an image's tag; its value has no leading v."""
+    gpu: str | GPU | None = None
+    """The GPU that the text names."""
+    gpus: int | None = None
+    """GPUs that the text grants."""
+    shown: str = ""
+    """What the text calls it: a container's or a service's name."""
+    notes: tuple[str, ...] = ()
+    """What was left aside, and why, in sentences."""
+    open: tuple[str, ...] = ()
+    """What the text leaves open, in sentences."""
+
+
+@frozen
+class WordList:
+    """The words of a command, or the items of a list of words, with their places."""
+
+    words: tuple[Word, ...]
+    spans: tuple[tuple[int, int], ...]
+    """What goes with each word when it is removed: the space or the dash before it."""
+    before_flag: str = " "
+    before_value: str = " "
+    after: str = ""
+    """What stands before and after another word in this list."""
+
+    def replace(self, first: int, last: int, values: Sequence[str]) -> list[Edit]:
+        """Return the edits that put `values` in the place of a flag and its values.
+
+        Words that stay the same are not written again.
+        """
+        old = self.words[first:last]
+        edits = [
+            word.replaced(value)
+            for word, value in zip(old, values, strict=False)
+            if word.value != value
+        ]
+        if len(values) < len(old):
+            edits += self.remove(first + len(values), last)
+        elif len(values) > len(old):
+            edits += self.insert(last - 1, values[len(old) :], is_flag=False)
+        return edits
+
+    def remove(self, first: int, last: int) -> list[Edit]:
+        """Return the edits that take out words, `last` excluded."""
+        spans = self.spans[first:last]
+        is_one = all(before[1] == span[0] for before, span in pairwise(spans))
+        if is_one and spans:
+            spans = ((spans[0][0], spans[-1][1]),)
+        return [Edit(start=start, end=end, text="") for start, end in spans]
+
+    def insert(
+        self, after: int, values: Sequence[str], *, is_flag: bool = True
+    ) -> list[Edit]:
+        """Return the edit that adds a flag and its values, or further values."""
+        if not values:
+            return []
+        word, place = self.words[after], self.spans[after][1]
+        if is_flag and word.via is not None:  # the variable may be set on a condition
+            word = word.via
+            place = word.end
+        leads = [self.before_flag if is_flag else self.before_value]
+        leads += [self.before_value] * (len(values) - 1)
+        written = "".join(
+            before + word.write(value) + self.after
+            for before, value in zip(leads, values, strict=True)
+        )
+        return [Edit(start=place, end=place, text=written)]
+
+
+def shell_list(words: Sequence[Word], text: str) -> WordList:
+    """Return the words of a shell command; `text` is the whole text."""
+    if words[0].value in _JOINS:
+        words = [_read_twice(word) for word in words]
+    gaps = [
+        text[before.end : word.start]
+        for before, word in pairwise(words)
+        if word.value.startswith("-")
+    ]
+    return WordList(
+        words=tuple(words),
+        spans=tuple(_spans(words, text)),
+        before_flag=_continued(gaps),
+    )
+
+
+def _read_twice(word: Word) -> Word:
+    """Return a word in whose place only a word without quotes is written."""
+
+    def write(value: str) -> str:
+        if shlex.quote(value) != value:
+            raise PlannerError(
+                f"{value[:80]!r} needs quotes that are read twice in this command. "
+                "Change it by hand."
+            )
+        return word.write(value)
+
+    via = None if word.via is None else _read_twice(word.via)
+    return replace(word, write=write, via=via)
+
+
+def _spans(words: Sequence[Word], text: str) -> Iterator[tuple[int, int]]:
+    """Yield each word's place with the blanks before it.
+
+    One that stands in a variable's value, or after a redirection, is alone.
+    """
+    yield words[0].start, words[0].end
+    for before, word in pairwise(words):
+        start = before.end if _BLANKS.fullmatch(text, before.end, word.start) else -1
+        yield (start if start >= 0 else word.start), word.end
+
+
+def _continued(gaps: Sequence[str]) -> str:
+    """Return what stands before a flag: a continued line where the text has those.
+
+    In a folded text of YAML a line continues without a backslash.
+    """
+    usual = [gap for gap in gaps if gap.strip() in ("\\", "\\\\")]
+    folded = [gap for gap in gaps if "\n" in gap and not gap.strip()]
+    return (usual or folded or [" "])[-1]
+
+
+def merged(sites: Iterable[Site]) -> dict[str, Any]:
+    """Return the values by name; of a name that stands twice, the last one's.
+
+    Parts of a table are put together: `--compilation-config.mode 3` beside `-cc {...}`.
+    """
+    values: dict[str, Any] = {}
+    for site in sites:
+        if site.value is None:
+            continue
+        if not site.path:
+            values[site.name] = site.value
+            continue
+        table = values.get(site.name)
+        values[site.name] = _put(
+            table if isinstance(table, Mapping) else {}, site.path, site
+        )
+    return values
+
+
+def _put(table: Mapping[str, Any], path: tuple[str, ...], site: Site) -> dict[str, Any]:
+    name, *rest = path
+    old = table.get(name)
+    if rest:
+        inner = old if isinstance(old, Mapping) else {}
+        return {**table, name: _put(inner, tuple(rest), site)}
+    if site.is_appended:
+        return {**table, name: [*(old if isinstance(old, list) else []), site.value]}
+    return {**table, name: site.value}
