@@ -116,7 +116,8 @@ def asked() -> dict[tuple[str, str], set[str]]:
             if isinstance(owner, ast.ClassDef):
                 for kind, field in _asked_in(owner):
                     of = owner.name if kind in ("Views", "Charts") else ""
-                    fields = {"text", "html"} if field == "mimebundle" else {field}
+                    is_both = kind == "Views" and field == "mimebundle"
+                    fields = {"text", "html"} if is_both else {field}
                     found.setdefault((kind, of), set()).update(fields)
     return found
 
