@@ -10,8 +10,8 @@ from planner.errors import PlannerError
 from planner.learn.account import recorded
 from planner.learn.display import ShownAsText, symbol
 from planner.learn.exercise import Exercise
-from planner.learn.explanation import Explained, Question, explained
-from planner.learn.parts import Mistake, State
+from planner.learn.explanation import Explained, OpenQuestion, explained
+from planner.learn.parts import AnswerState, Mistake
 from planner.learn.progress import kept
 from planner.planning.planning import plan
 from planner.planning.result import Plan
@@ -110,13 +110,13 @@ def slips(lesson: int | str) -> tuple[Mistake, ...]:
     return found
 
 
-def question(lesson: int | str) -> Question:
+def question(lesson: int | str) -> OpenQuestion:
     """Return what a lesson asks to be explained in words.
 
     Raises:
         PlannerError: when there is no such lesson.
     """
-    found: Question = _module(lesson_name(lesson)).QUESTION
+    found: OpenQuestion = _module(lesson_name(lesson)).QUESTION
     return found
 
 
@@ -152,7 +152,7 @@ def exercise(name: str) -> Exercise:
 class Progress(ShownAsText):
     """The state of each exercise."""
 
-    rows: tuple[tuple[Exercise, State], ...]
+    rows: tuple[tuple[Exercise, AnswerState], ...]
 
     def __str__(self) -> str:
         lines = [
@@ -170,7 +170,7 @@ class Progress(ShownAsText):
 
     @property
     def _head(self) -> str:
-        done = sum(state is State.RIGHT for _, state in self.rows)
+        done = sum(state is AnswerState.RIGHT for _, state in self.rows)
         return f"{done} of {len(self.rows)} exercises right"
 
 
@@ -186,7 +186,7 @@ def progress(lesson: int | str | None = None) -> Progress:
     states = kept().exercises
     return Progress(
         rows=tuple(
-            (one, states.get(one.name, State.NOT_ATTEMPTED))
+            (one, states.get(one.name, AnswerState.NOT_ATTEMPTED))
             for one in exercises(lesson)
         )
     )

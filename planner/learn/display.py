@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from planner.learn.parts import State
+from planner.learn.parts import AnswerState
 from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
 from planner.show.pieces import NOTHING, to_open
 from planner.values import frozen
 
-_SYMBOLS = {State.RIGHT: "✔", State.NOT_YET: "✘", State.NOT_ATTEMPTED: "…"}
-TONES = {State.RIGHT: "fits", State.NOT_YET: "short", State.NOT_ATTEMPTED: "open"}
+_SYMBOLS = {
+    AnswerState.RIGHT: "✔",
+    AnswerState.NOT_YET: "✘",
+    AnswerState.NOT_ATTEMPTED: "…",
+}
+TONES = {
+    AnswerState.RIGHT: "fits",
+    AnswerState.NOT_YET: "short",
+    AnswerState.NOT_ATTEMPTED: "open",
+}
 
 
 class ShownAsText:
@@ -43,7 +51,7 @@ class Shown(ShownAsText):
         return tag("pre", code, class_="pl-plain-command") if self.code else None
 
 
-def symbol(state: State) -> str:
+def symbol(state: AnswerState) -> str:
     """Return the sign of a state, which is always shown with its word."""
     return _SYMBOLS[state]
 

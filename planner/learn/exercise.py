@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from planner.errors import PlannerError
 from planner.learn.display import TONES, Shown, ShownAsText, symbol
-from planner.learn.parts import Judgement, Part, State, together
+from planner.learn.parts import AnswerState, Judgement, Part, together
 from planner.learn.progress import keep
 from planner.show.html import Html
 from planner.show.page import whole
@@ -25,7 +25,7 @@ class Outcome(ShownAsText):
     """What to type for help."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> AnswerState:
         """Right when every part is, not attempted when none was."""
         return together([one.state for one in self.judgements.values()])
 
@@ -130,14 +130,14 @@ def outcome_html(outcome: Outcome) -> Html:
 
 def _lines(outcome: Outcome) -> list[str]:
     several = len(outcome.judgements) > 1
-    if outcome.state is State.NOT_ATTEMPTED:
+    if outcome.state is AnswerState.NOT_ATTEMPTED:
         return ["Replace the ... with your answer and run the cell again."]
     lines = [
         _line(name if several else "", judgement)
         for name, judgement in outcome.judgements.items()
         if several or judgement.remark
     ]
-    if outcome.state is State.NOT_YET:
+    if outcome.state is AnswerState.NOT_YET:
         lines.append(f"Stuck? {outcome.to_go_on}")
     return lines
 

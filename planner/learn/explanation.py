@@ -14,7 +14,7 @@ from planner.values import frozen
 
 
 @frozen
-class Question:
+class OpenQuestion:
     """What a lesson asks to be explained in words."""
 
     asked: str
@@ -29,7 +29,7 @@ class Question:
 class Explained(ShownAsText):
     """A learner's words, and an expert's once there are any."""
 
-    question: Question
+    question: OpenQuestion
     written: str
     """The learner's words; empty where there are none."""
 
@@ -71,7 +71,7 @@ _COMPARE = "Does yours name these points?"
 _SIDE = "flex:1 1 16em;min-width:0"
 
 
-def explained(name: str, question: Question, words: object) -> Explained:
+def explained(name: str, question: OpenQuestion, words: object) -> Explained:
     """Keep a learner's words, which nobody judges, and show the expert's beside them.
 
     Args:

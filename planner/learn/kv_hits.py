@@ -16,7 +16,7 @@ Row: TypeAlias = "list[Block | None]"
 
 
 @frozen
-class Found:
+class CachedBlocks:
     """The blocks that a request need not compute."""
 
     blocks: list[Row]
@@ -26,7 +26,7 @@ class Found:
     """Tokens that some groups have, where others have fewer; 0: all have as many."""
 
 
-def found_in(tables: Sequence[Table], one: Request, alignment: int) -> Found:
+def found_in(tables: Sequence[Table], one: Request, alignment: int) -> CachedBlocks:
     """Return what all groups have of a request, without its last token.
 
     That one is computed again, for its logits.
@@ -52,7 +52,7 @@ def found_in(tables: Sequence[Table], one: Request, alignment: int) -> Found:
     for table in tables:
         if table.rule.kind is Kind.FULL:
             del rows[table.group][-(-tokens // table.size) :]
-    return Found(
+    return CachedBlocks(
         blocks=[rows[table.group] for table in tables],
         tokens=tokens,
         junction=longest if longest > tokens else 0,

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Sequence
 from math import lcm
 
-from planner.learn.kv_hits import Found, found_in
+from planner.learn.kv_hits import CachedBlocks, found_in
 from planner.learn.kv_states import ReusedStateTable, StateTable, saves_inside
 from planner.learn.kv_tables import (
     NEVER,
@@ -264,7 +264,9 @@ class Simulation:
             stops.append(begin + (one.junction - begin) // size * size)
         return max(min([s for s in stops if begin < s < end], default=end) - begin, 0)
 
-    def _allocate(self, one: Request, new: int, found: Found | None = None) -> bool:
+    def _allocate(
+        self, one: Request, new: int, found: CachedBlocks | None = None
+    ) -> bool:
         """Give a request the blocks for its next tokens; False without enough.
 
         Source: vLLM 0.33.0 `v1/core/kv_cache_manager.py` KVCacheManager.allocate_slots.
@@ -305,7 +307,7 @@ class Simulation:
     def _admit(self, scheduled: dict[str, int]) -> None:
         while self._waiting and len(self._running) < self._max_num_seqs:
             one = self._waiting[0]
-            found = Found(blocks=[[] for _ in self.tables])
+            found = CachedBlocks(blocks=[[] for _ in self.tables])
             if self.pool.is_caching:
                 found = found_in(self.tables, one, self._aligned)
                 one.junction = found.junction
@@ -325,7 +327,7 @@ class Simulation:
             free = self._counted(len(self.pool.free))
             self._events.append(f"{one.name} waits: its prompt needs more than {free}.")
 
-    def _start(self, one: Request, found: Found) -> None:
+    def _start(self, one: Request, found: CachedBlocks) -> None:
         is_back = one.phase is Phase.PREEMPTED
         one.phase, one.is_told = Phase.RUNNING, False
         one.computed = found.tokens

@@ -13,7 +13,7 @@ from typing import Any
 
 from planner.learn.quantity import (
     OTHER_UNIT,
-    Reading,
+    Quantity,
     is_untouched,
     number_reading,
     size_readings,
@@ -25,7 +25,7 @@ _CLOSE = 0.02
 """Tolerance of a figure read off a chart or worked out by hand, as a share."""
 
 
-class State(StrEnum):
+class AnswerState(StrEnum):
     """The state of an answer."""
 
     RIGHT = "right"
@@ -37,33 +37,33 @@ class State(StrEnum):
 class Judgement:
     """The state of one part of an answer, and a remark that helps the learner."""
 
-    state: State
+    state: AnswerState
     remark: str = ""
 
 
-NOT_ATTEMPTED = Judgement(state=State.NOT_ATTEMPTED)
+NOT_ATTEMPTED = Judgement(state=AnswerState.NOT_ATTEMPTED)
 
 
 def right(remark: str = "") -> Judgement:
     """Return the judgement of a right answer."""
-    return Judgement(state=State.RIGHT, remark=remark)
+    return Judgement(state=AnswerState.RIGHT, remark=remark)
 
 
 def not_yet(remark: str) -> Judgement:
     """Return the judgement of a wrong answer, with a remark that helps."""
-    return Judgement(state=State.NOT_YET, remark=remark)
+    return Judgement(state=AnswerState.NOT_YET, remark=remark)
 
 
-def together(states: list[State]) -> State:
+def together(states: list[AnswerState]) -> AnswerState:
     """Return the state of a whole answer: right when every part is.
 
     >>> together([State.RIGHT, State.NOT_ATTEMPTED]).value
     'not yet'
     """
-    for state in (State.RIGHT, State.NOT_ATTEMPTED):
+    for state in (AnswerState.RIGHT, AnswerState.NOT_ATTEMPTED):
         if all(one is state for one in states):
             return state
-    return State.NOT_YET
+    return AnswerState.NOT_YET
 
 
 @frozen
@@ -198,7 +198,7 @@ Part = Size | Number | Choice | Made
 
 
 def _judged(
-    readings: tuple[Reading, ...],
+    readings: tuple[Quantity, ...],
     expected: float,
     tolerance: float,
     mistakes: Iterable[Mistake],

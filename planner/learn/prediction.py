@@ -8,7 +8,7 @@ from planner.learn.display import ShownAsText, folded, paragraphs
 from planner.learn.parts import Mistake
 from planner.learn.progress import keep_prediction, kept
 from planner.learn.quantity import (
-    Reading,
+    Quantity,
     is_untouched,
     number_reading,
     size_readings,
@@ -88,21 +88,21 @@ class Revealed(ShownAsText):
         off, says = min(found, default=(1.0, ""))
         return says if off <= _SAME else ""
 
-    def _readings(self) -> list[Reading]:
+    def _readings(self) -> list[Quantity]:
         """Return what the guess may mean: with other units too, where it is a size."""
         if isinstance(self.calculated, int):
             return list(size_readings(self.prediction.written))
         reading = number_reading(self.prediction.written)
         return [] if reading is None else [reading]
 
-    def _likeliest(self) -> Reading | None:
+    def _likeliest(self) -> Quantity | None:
         """Return the guess as written; without a unit, in the one that is nearest."""
         readings = self._readings()
         if not readings or any(map(str.isalpha, self.prediction.written)):
             return readings[0] if readings else None
         return min(readings, key=self._orders_away)
 
-    def _orders_away(self, reading: Reading) -> float:
+    def _orders_away(self, reading: Quantity) -> float:
         ratio = reading.value / self.calculated
         return abs(math.log(ratio)) if ratio > 0 else math.inf
 

@@ -8,20 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 
 from planner.learn.display import Shown
-from planner.learn.parts import State
+from planner.learn.parts import AnswerState
 from planner.surroundings import data_folder
 from planner.user_files import MOST_CONFIG_BYTES, read_file
 from planner.values import frozen
 
 _FILE = "workshop.json"
-_ORDER = (State.NOT_ATTEMPTED, State.NOT_YET, State.RIGHT)
+_ORDER = (AnswerState.NOT_ATTEMPTED, AnswerState.NOT_YET, AnswerState.RIGHT)
 
 
 @frozen
 class Kept:
     """The best state of each exercise, and predictions as they were written."""
 
-    exercises: dict[str, State]
+    exercises: dict[str, AnswerState]
     predictions: dict[str, str]
 
 
@@ -58,7 +58,7 @@ def kept() -> Kept:
         return Kept(exercises={}, predictions={})
 
 
-def keep(exercise: str, state: State) -> None:
+def keep(exercise: str, state: AnswerState) -> None:
     """Store the state of an exercise; once right, it stays right."""
     now = kept()
     best = max((now.exercises.get(exercise, state), state), key=_ORDER.index)
@@ -90,7 +90,9 @@ def _path() -> Path | None:
 
 def _read(stored: dict[str, dict[str, str]]) -> Kept:
     return Kept(
-        exercises={name: State(text) for name, text in stored["exercises"].items()},
+        exercises={
+            name: AnswerState(text) for name, text in stored["exercises"].items()
+        },
         predictions={name: str(text) for name, text in stored["predictions"].items()},
     )
 

@@ -53,7 +53,7 @@ OTHER_UNIT = "You wrote "
 
 
 @frozen
-class Reading:
+class Quantity:
     """One way to read what a learner wrote."""
 
     value: float
@@ -73,7 +73,7 @@ def is_untouched(answer: object) -> bool:
     return isinstance(answer, str) and answer.strip().strip("_") in _UNTOUCHED
 
 
-def size_readings(answer: object) -> Iterator[Reading]:
+def size_readings(answer: object) -> Iterator[Quantity]:
     """Yield what `answer` may mean in bytes, the likeliest first; none if unreadable.
 
     >>> [reading.value for reading in size_readings("2 GiB")][0]
@@ -89,7 +89,7 @@ def size_readings(answer: object) -> Iterator[Reading]:
         yield from _with_unit(number, _UNIT_NAMES[unit])
 
 
-def number_reading(answer: object) -> Reading | None:
+def number_reading(answer: object) -> Quantity | None:
     """Return `answer` as a number; a word after it, such as x or GPUs, is ignored.
 
     >>> number_reading("1,024 tokens").value, number_reading("22k tokens").value
@@ -99,7 +99,7 @@ def number_reading(answer: object) -> Reading | None:
     if written is None:
         return None
     number, word = written
-    return Reading(value=number * _TIMES.get(word, 1))
+    return Quantity(value=number * _TIMES.get(word, 1))
 
 
 def _written(answer: object) -> tuple[float, str] | None:
@@ -119,17 +119,17 @@ def _written(answer: object) -> tuple[float, str] | None:
     return (number, match[2]) if math.isfinite(number) else None
 
 
-def _unitless(number: float) -> Iterator[Reading]:
+def _unitless(number: float) -> Iterator[Quantity]:
     for unit, factor in _BYTES_PER_UNIT.items():
         remark = "" if unit == "bytes" else f"Read as {unit}."
-        yield Reading(value=number * factor, remark=remark)
+        yield Quantity(value=number * factor, remark=remark)
 
 
-def _with_unit(number: float, unit: str) -> Iterator[Reading]:
-    yield Reading(value=number * _BYTES_PER_UNIT[unit])
+def _with_unit(number: float, unit: str) -> Iterator[Quantity]:
+    yield Quantity(value=number * _BYTES_PER_UNIT[unit])
     other = _SAME_LETTER.get(unit) or _binary(unit)
     if other:
-        yield Reading(
+        yield Quantity(
             value=number * _BYTES_PER_UNIT[other],
             remark=f"{OTHER_UNIT}{unit}; the number is right in {other}.",
         )

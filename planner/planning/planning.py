@@ -38,7 +38,7 @@ from planner.models.lengths import (
 )
 from planner.planning import batches
 from planner.planning.after_sizing import room_note
-from planner.planning.calibrations.apply import Found, find
+from planner.planning.calibrations.apply import FoundRecords, find
 from planner.planning.calibrations.key import Start
 from planner.planning.cautions import cautions, conditions, source_notes
 from planner.planning.defaults import ResolvedSettings, layout_of
@@ -346,7 +346,7 @@ def _load_figures(
     return of_load.blocks_per_request
 
 
-def _measured(question: Question, resolved: ResolvedSettings) -> Found:
+def _measured(question: Question, resolved: ResolvedSettings) -> FoundRecords:
     """Look up the stored measurements of the same start on the user's GPU."""
     start = Start(
         model=question.model,

@@ -46,7 +46,7 @@ from planner.memory.profile_run import ProfileRun
 from planner.memory.weights import StageWeights, follows_length, stage_weights
 from planner.planning.batches import keeps_items_whole
 from planner.planning.calibrations.apply import (
-    Found,
+    FoundRecords,
     applied,
     captured_applied,
     non_torch_applied,
@@ -93,7 +93,7 @@ def plan_stages(
     question: Question,
     resolved: ResolvedSettings,
     kernels: Kernels,
-    found: Found,
+    found: FoundRecords,
 ) -> tuple[Stage, ...]:
     """Return every pipeline stage.
 
@@ -202,7 +202,7 @@ def _lines(
     resolved: ResolvedSettings,
     run: ProfileRun,
     weights: StageWeights,
-    found: Found,
+    found: FoundRecords,
 ) -> tuple[Line, ...]:
     """Return every line except the KV cache, as computed or as measured before."""
     is_free = resolved.kv_cache_memory_bytes is None

@@ -23,7 +23,7 @@ from planner.reading.code_parts import (
     why_by_hand,
 )
 from planner.reading.container import (
-    Found,
+    FoundStart,
     gpu_named_in,
     starts_in,
     starts_in_words,
@@ -56,7 +56,7 @@ _READ = (ast.Call, ast.List, ast.Constant, ast.BinOp)
 _Place: TypeAlias = "tuple[int, int]"
 
 
-def starts_in_code(text: str) -> Iterator[Found]:
+def starts_in_code(text: str) -> Iterator[FoundStart]:
     """Yield the starts of vLLM in Python code, in order."""
     if not _CALLED.search(text):
         return
@@ -85,7 +85,7 @@ class _Code:
         """Parts of sums, and whether the sum is read in their place."""
         self.env = dict(self._environment(nodes))
 
-    def starts(self) -> Iterator[Found]:
+    def starts(self) -> Iterator[FoundStart]:
         """Yield the starts in the order of the text."""
         for node in sorted(self.nodes, key=lambda one: (one.lineno, one.col_offset)):
             if isinstance(node, ast.Call):
@@ -97,14 +97,14 @@ class _Code:
             elif not self.parts.get(node):
                 yield from self._shell(node, self._literal(node))
 
-    def _call(self, node: ast.Call) -> Iterator[Found]:
+    def _call(self, node: ast.Call) -> Iterator[FoundStart]:
         name = _name_of(node.func)
         if name not in _ENTRYPOINTS:
             return
         is_ray = name in _OF_RAY
         sites, gpu = self._of_ray(node) if is_ray else (self._arguments(node), None)
         inner = self._inner(node) if is_ray else node
-        yield Found(
+        yield FoundStart(
             kind=Kind.RAY if is_ray else Kind.PYTHON,
             start=Start(
                 sites=tuple(sites),
@@ -215,7 +215,7 @@ class _Code:
         start, end = self._span(node)
         return None, (self.text[start:end][:80],)
 
-    def _words(self, node: ast.List) -> Iterator[Found]:
+    def _words(self, node: ast.List) -> Iterator[FoundStart]:
         """Yield the start of a command in a list of words."""
         first = [self._word(item) for item in node.elts[:2]]
         if "vllm" not in [word.value.rsplit("/", 1)[-1] for word in first if word]:
@@ -251,7 +251,7 @@ class _Code:
             variables=variables,
         )
 
-    def _sum(self, node: ast.BinOp) -> Iterator[Found]:
+    def _sum(self, node: ast.BinOp) -> Iterator[FoundStart]:
         """Yield the starts in a command that is put together with `+`."""
         if node in self.parts:
             return
@@ -265,7 +265,7 @@ class _Code:
         self.parts |= dict.fromkeys((*sums, *terms), passage is not None)
         yield from self._shell(node, passage)
 
-    def _shell(self, node: ast.expr, passage: Passage | None) -> Iterator[Found]:
+    def _shell(self, node: ast.expr, passage: Passage | None) -> Iterator[FoundStart]:
         """Yield the starts in a command that is a string."""
         if passage is None or not _SERVES.search(passage.text):
             return
@@ -274,7 +274,7 @@ class _Code:
             start = found.start
             if is_part:
                 start = by_hand(start, lambda _name: self._why(node))
-            yield Found(kind=Kind.PYTHON, start=start)
+            yield FoundStart(kind=Kind.PYTHON, start=start)
 
     def _literal(self, node: ast.expr) -> Passage | None:
         """Return what a string without escapes contains; None for all else."""
@@ -351,7 +351,7 @@ class _Code:
         return start + places[min(column, len(places) - 1)]
 
 
-def _in_list(words: Sequence[Word], text: str) -> Iterator[Found]:
+def _in_list(words: Sequence[Word], text: str) -> Iterator[FoundStart]:
     ends = [words[0].start, *(word.end for word in words)]
     spans = [(words[0].start, words[1].start), *pairwise(ends[1:])]
     gaps = [text[before.end : word.start] for before, word in pairwise(words)]

@@ -70,14 +70,14 @@ _DEVICES = re.compile(r"device=(?P<list>[^\"']+)")
 
 
 @frozen
-class Found:
+class FoundStart:
     """A start and the form that it was found in."""
 
     kind: Kind
     start: Start
 
 
-def starts_in(commands: Sequence[Command], text: str) -> Iterator[Found]:
+def starts_in(commands: Sequence[Command], text: str) -> Iterator[FoundStart]:
     """Yield the starts of vLLM in shell commands, in order."""
     for command in commands:
         if command.words[0].value in _SAYS and not command.is_sent:
@@ -89,7 +89,7 @@ def starts_in(commands: Sequence[Command], text: str) -> Iterator[Found]:
 
 def starts_in_words(
     found: WordList, text: str, assigned: Mapping[str, Word]
-) -> Iterator[Found]:
+) -> Iterator[FoundStart]:
     """Yield the starts in the words of one command, with the variables set for it."""
     values = [word.value for word in found.words]
     container = _container_at(values)
@@ -102,7 +102,7 @@ def starts_in_words(
     own = Over(_of_env_program(found.words), assigned)
     program = program_in(values)
     if program is not None:
-        yield Found(
+        yield FoundStart(
             kind=Kind.COMMAND,
             start=replace(
                 start_of(found, program, env_sites(own)),
@@ -117,10 +117,12 @@ def starts_in_words(
         return
     evaluated = evaluation_in(found, env_sites(own))
     if evaluated is not None:
-        yield Found(kind=Kind.EVALUATION, start=evaluated)
+        yield FoundStart(kind=Kind.EVALUATION, start=evaluated)
 
 
-def _run_in_a_pod(found: WordList, values: Sequence[str], text: str) -> Iterator[Found]:
+def _run_in_a_pod(
+    found: WordList, values: Sequence[str], text: str
+) -> Iterator[FoundStart]:
     """Yield the start of `kubectl run NAME --image=IMAGE -- ARGUMENTS`."""
     env: dict[str, Word] = {}
     image = None
@@ -133,10 +135,12 @@ def _run_in_a_pod(found: WordList, values: Sequence[str], text: str) -> Iterator
             env[name] = word.part(len(f"--env={name}="))
     first = values.index("--") + 1
     for start in starts_of_list(found, first, text, env, image=image):
-        yield Found(kind=Kind.CONTAINER, start=start)
+        yield FoundStart(kind=Kind.CONTAINER, start=start)
 
 
-def _in_shell(inner: Word, text: str, assigned: Mapping[str, Word]) -> Iterator[Found]:
+def _in_shell(
+    inner: Word, text: str, assigned: Mapping[str, Word]
+) -> Iterator[FoundStart]:
     """Yield the starts in a text that another shell runs."""
     known = Made(assigned, lambda _name, word: word.value)
     for command in commands_of(inner.origin or inner.passage, known):
@@ -236,7 +240,7 @@ class _Run:
 
 def _contained(
     found: WordList, first: int, text: str, assigned: Mapping[str, Word]
-) -> Iterator[Found]:
+) -> Iterator[FoundStart]:
     run = _Run(found.words, first)
     if run.image >= len(found.words):
         return
@@ -247,7 +251,7 @@ def _contained(
     for one in starts_of_list(
         found, run.image + 1, text, env, entrypoint=entrypoint, image=image
     ):
-        yield Found(
+        yield FoundStart(
             kind=Kind.CONTAINER,
             start=replace(
                 one,

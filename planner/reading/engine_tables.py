@@ -17,7 +17,7 @@ from planner.engine.arguments import ARGUMENTS
 from planner.engine.server import flag_named
 from planner.export.plan_file import read_yaml
 from planner.reading.command import Program, env_site, flag_words, start_of
-from planner.reading.container import Found, gpu_named_in
+from planner.reading.container import FoundStart, gpu_named_in
 from planner.reading.flag_values import typed
 from planner.reading.passage import Edit
 from planner.reading.pods import as_it_is
@@ -117,7 +117,7 @@ def variables(table: Node | None) -> dict[str, Site]:
     }
 
 
-def starts_in_table(root: Node) -> Iterator[Found]:
+def starts_in_table(root: Node) -> Iterator[FoundStart]:
     """Yield the starts in a document that is no Kubernetes object."""
     names = set(root.names)
     meta = root.get("model")
@@ -126,15 +126,15 @@ def starts_in_table(root: Node) -> Iterator[Found]:
     elif "applications" in names or "llm_configs" in names:
         yield from starts_in_serve(root)
     elif "model_loading_config" in names:
-        yield Found(kind=Kind.RAY, start=_of_serve(root))
+        yield FoundStart(kind=Kind.RAY, start=_of_serve(root))
     elif "model_source" in names:
-        yield Found(kind=Kind.RAY, start=_of_data(root))
+        yield FoundStart(kind=Kind.RAY, start=_of_data(root))
     elif "model" in names and (
         "engine_args" in names or (len(names) > 1 and names <= _PLAN_KEYS)
     ):
-        yield Found(kind=Kind.PLAN_FILE, start=_of_plan_file(root))
+        yield FoundStart(kind=Kind.PLAN_FILE, start=_of_plan_file(root))
     elif _is_configuration(root):
-        yield Found(kind=Kind.CONFIG, start=_of_configuration(root))
+        yield FoundStart(kind=Kind.CONFIG, start=_of_configuration(root))
 
 
 def _is_configuration(root: Node) -> bool:
@@ -209,7 +209,7 @@ def _of_plan_file(root: Node) -> Start:
     )
 
 
-def starts_in_serve(root: Node) -> Iterator[Found]:
+def starts_in_serve(root: Node) -> Iterator[FoundStart]:
     """Yield the engines of a Ray Serve configuration."""
     for application in root.items_of("applications") or (root,):
         places = [application.get("args") or application]
@@ -218,7 +218,7 @@ def starts_in_serve(root: Node) -> Iterator[Found]:
             configs = [*place.items_of("llm_configs"), *map(place.get, parts)]
             for config in configs:
                 if config is not None and config.kind == "mapping":
-                    yield Found(kind=Kind.RAY, start=_of_serve(config))
+                    yield FoundStart(kind=Kind.RAY, start=_of_serve(config))
 
 
 def _of_serve(config: Node) -> Start:
@@ -281,7 +281,7 @@ def _of_ray(  # noqa: PLR0913 - what both configurations have
     )
 
 
-def _of_recipe(root: Node, model: Node) -> Iterator[Found]:
+def _of_recipe(root: Node, model: Node) -> Iterator[FoundStart]:
     """Yield a start for each variant of a recipe, with the features that are on."""
     table = root.get("variants")
     variants = (
@@ -290,7 +290,7 @@ def _of_recipe(root: Node, model: Node) -> Iterator[Found]:
         else [(key.text, node) for key, node in table.pairs]
     )
     for name, variant in variants:
-        yield Found(kind=Kind.RECIPE, start=_variant(root, model, name, variant))
+        yield FoundStart(kind=Kind.RECIPE, start=_variant(root, model, name, variant))
 
 
 def _variant(root: Node, model: Node, name: str, variant: Node | None) -> Start:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from planner.reading.container import Found, starts_of_list
+from planner.reading.container import FoundStart, starts_of_list
 from planner.reading.passage import Passage
 from planner.reading.reading import Kind
 from planner.reading.shell import Word, commands_of
@@ -26,7 +26,7 @@ _LISTED = re.compile(
 _STRING = re.compile(r'(?<!\\)"(?:[^"\\\n]|\\.)*"')
 
 
-def starts_in_image_file(text: str) -> Iterator[Found]:
+def starts_in_image_file(text: str) -> Iterator[FoundStart]:
     """Yield the start that a Dockerfile's last entry point and command make."""
     closed = text.rfind("]") + 1  # behind it, each list would be searched to the end
     listed = {match["what"]: match for match in _LISTED.finditer(text, 0, closed)}
@@ -47,7 +47,7 @@ def starts_in_image_file(text: str) -> Iterator[Found]:
     image = whole.part(*images[-1].span("image"))
     named = Word(passage=image, start=image.places[0], end=image.places[-1])
     for start in starts_of_list(_list(words), 0, text, env, image=named):
-        yield Found(kind=Kind.CONTAINER, start=start)
+        yield FoundStart(kind=Kind.CONTAINER, start=start)
 
 
 def _word(whole: Passage, at: int, written: str) -> Word:

@@ -14,7 +14,7 @@ from planner.engine.gpu import GPU
 from planner.engine.machines import machine_named
 from planner.reading.around import release_in
 from planner.reading.container import (
-    Found,
+    FoundStart,
     gpu_named_in,
     starts_in,
     version_of,
@@ -36,7 +36,7 @@ _Wanted = tuple[str, int]
 """A GPU's name, and how many of them."""
 
 
-def starts_in_job(root: Node, text: str) -> Iterator[Found]:
+def starts_in_job(root: Node, text: str) -> Iterator[FoundStart]:
     """Yield the starts in a task of SkyPilot or a configuration of dstack."""
     resources = root.get("resources")
     run = root.get("run")
@@ -46,7 +46,9 @@ def starts_in_job(root: Node, text: str) -> Iterator[Found]:
         yield from _of_dstack(root, text)
 
 
-def _of_skypilot(root: Node, resources: Node, run: Node, text: str) -> Iterator[Found]:
+def _of_skypilot(
+    root: Node, resources: Node, run: Node, text: str
+) -> Iterator[FoundStart]:
     wanted = list(_skypilot_gpus(resources))
     nodes = root.word("num_nodes")
     num_nodes = int(nodes) if _COUNT.match(nodes) else 1
@@ -57,7 +59,7 @@ def _of_skypilot(root: Node, resources: Node, run: Node, text: str) -> Iterator[
     release = release_in(text)
     for found in starts_in(commands_of(passage_of(run), known), text):
         start = _placed(found.start, wanted, num_nodes)
-        yield Found(
+        yield FoundStart(
             kind=Kind.SKYPILOT,
             start=replace(
                 start,
@@ -125,7 +127,7 @@ def _placed(start: Start, wanted: Sequence[_Wanted], num_nodes: int) -> Start:
     return replace(start, gpu=start.gpu or gpu, gpus=granted or start.gpus, open=open_)
 
 
-def _of_dstack(root: Node, text: str) -> Iterator[Found]:
+def _of_dstack(root: Node, text: str) -> Iterator[FoundStart]:
     wanted = list(_dstack_gpus(root.get("resources", "gpu")))
     known = _env(root.get("env"))
     if wanted and wanted[0][1]:
@@ -136,7 +138,7 @@ def _of_dstack(root: Node, text: str) -> Iterator[Found]:
     for item in root.items_of("commands"):
         for found in starts_in(commands_of(passage_of(item), known), text):
             start = _placed(found.start, [one for one in wanted if one[0]], 1)
-            yield Found(
+            yield FoundStart(
                 kind=Kind.DSTACK,
                 start=replace(
                     start,

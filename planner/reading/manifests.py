@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from planner.errors import PlannerError
 from planner.reading.code import starts_in_code
-from planner.reading.container import Found, starts_in
+from planner.reading.container import FoundStart, starts_in
 from planner.reading.engine_tables import starts_in_serve, starts_in_table
 from planner.reading.jobs import starts_in_job
 from planner.reading.passage import Passage
@@ -57,7 +57,7 @@ _MOST_PODS = 9_999
 _MOUNTED = "/mnt/models"
 
 
-def starts_in_manifest(text: str) -> Iterator[Found]:
+def starts_in_manifest(text: str) -> Iterator[FoundStart]:
     """Yield the starts of vLLM in a manifest or a configuration, in order.
 
     Raises:
@@ -119,7 +119,7 @@ def _opened(site: Site) -> Site:
     )
 
 
-def _starts_in_page(page: Passage, text: str) -> Iterator[Found]:
+def _starts_in_page(page: Passage, text: str) -> Iterator[FoundStart]:
     if not _LIKE.match(page.text) or not _NAMED.search(page.text):
         return
     try:
@@ -162,7 +162,7 @@ def _with_mounted(start: Start, mounted: Sequence[Site]) -> Start:
     return replace(start, sites=sites)
 
 
-def _of_document(root: Node, text: str) -> Iterator[Found]:
+def _of_document(root: Node, text: str) -> Iterator[FoundStart]:
     if root.kind == "sequence":
         for item in root.items:
             yield from _of_document(item, text)
@@ -178,7 +178,7 @@ def _of_document(root: Node, text: str) -> Iterator[Found]:
         yield from list(starts_in_job(root, text)) or starts_in_table(root)
 
 
-def _of_object(root: Node, text: str) -> Iterator[Found]:
+def _of_object(root: Node, text: str) -> Iterator[FoundStart]:
     """Yield the starts in an object of Kubernetes."""
     kind, spec = root.word("kind"), root.get("spec") or root
     if kind == "List":
@@ -196,7 +196,7 @@ def _of_object(root: Node, text: str) -> Iterator[Found]:
         yield from found or _of_pods(root, text)
 
 
-def _of_file(value: Node, text: str) -> Iterator[Found]:
+def _of_file(value: Node, text: str) -> Iterator[FoundStart]:
     """Yield the starts in a file that a ConfigMap holds."""
     if "vllm" not in value.text.lower():
         return
@@ -231,7 +231,7 @@ def _within(start: Start, page: Passage) -> Start:
     )
 
 
-def _of_ray_object(spec: Node, text: str) -> Iterator[Found]:
+def _of_ray_object(spec: Node, text: str) -> Iterator[FoundStart]:
     """Yield the starts in what a RayService or a RayJob runs."""
     gpu, several = gpu_of(spec)
     served = spec.get("serveConfigV2")
@@ -244,14 +244,14 @@ def _of_ray_object(spec: Node, text: str) -> Iterator[Found]:
     entrypoint = spec.get("entrypoint")
     if entrypoint is not None and entrypoint.kind == "scalar":
         for found in starts_in(commands_of(passage_of(entrypoint)), text):
-            yield Found(
+            yield FoundStart(
                 kind=Kind.RAY, start=replace(found.start, gpu=gpu, open=several)
             )
 
 
-def _of_pods(root: Node, text: str) -> Iterator[Found]:
+def _of_pods(root: Node, text: str) -> Iterator[FoundStart]:
     size = whole_number(root.word("spec", "leaderWorkerTemplate", "size"))
-    starts: list[Found] = []
+    starts: list[FoundStart] = []
     for pod in pods_in(root):
         gpu, several = gpu_of(pod.get("nodeSelector"), pod.get("affinity"))
         containers = pod.items_of("containers")

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from planner.engine.environment import KNOWN
 from planner.engine.gpu import GPU
-from planner.reading.container import Found, gpu_named_in, starts_of_list
+from planner.reading.container import FoundStart, gpu_named_in, starts_of_list
 from planner.reading.passage import Passage
 from planner.reading.reading import Kind
 from planner.reading.shell import Word, commands_of
@@ -133,7 +133,7 @@ def _matters(name: str) -> bool:
 
 def starts_in_container(
     container: Node, around: Surroundings, *, kind: Kind = Kind.KUBERNETES
-) -> Iterator[Found]:
+) -> Iterator[FoundStart]:
     """Yield the starts in a container of a pod."""
     env, unknown = variables_of(container)
     reads = kubernetes_reads(
@@ -154,7 +154,7 @@ def starts_in_container(
         image=None if image is None or not image.text else word_of(image, reads),
     )
     for start in starts:
-        yield Found(kind=kind, start=_placed(start, container, around, unknown))
+        yield FoundStart(kind=kind, start=_placed(start, container, around, unknown))
 
 
 def _placed(
@@ -234,7 +234,7 @@ def pods_in(node: Node, depth: int = 0) -> Iterator[Node]:
                 yield from pods_in(item, depth + 1)
 
 
-def starts_in_compose(root: Node, text: str) -> Iterator[Found]:
+def starts_in_compose(root: Node, text: str) -> Iterator[FoundStart]:
     """Yield the starts in the services of a Compose file."""
     services = root.get("services")
     for key, service in () if services is None else services.pairs:
@@ -242,7 +242,7 @@ def starts_in_compose(root: Node, text: str) -> Iterator[Found]:
             yield from _service(key.text, service, text)
 
 
-def _service(name: str, service: Node, text: str) -> Iterator[Found]:
+def _service(name: str, service: Node, text: str) -> Iterator[FoundStart]:
     env = _compose_variables(service.get("environment"))
     lists = [
         one
@@ -264,7 +264,7 @@ def _service(name: str, service: Node, text: str) -> Iterator[Found]:
         else word_of(image, compose_reads),
     ):
         found = replace(start, gpus=_compose_gpus(service) or start.gpus, shown=name)
-        yield Found(kind=Kind.COMPOSE, start=found)
+        yield FoundStart(kind=Kind.COMPOSE, start=found)
 
 
 def _command(node: Node | None, text: str) -> WordList | None:

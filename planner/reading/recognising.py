@@ -13,7 +13,7 @@ from planner.given import named_in_errors
 from planner.reading.around import job_variables, told_around, why_not_planned
 from planner.reading.asking import questions_in
 from planner.reading.code import starts_in_code
-from planner.reading.container import Found, starts_in
+from planner.reading.container import FoundStart, starts_in
 from planner.reading.image_file import starts_in_image_file
 from planner.reading.logs import is_log, reading_of_log
 from planner.reading.manifests import starts_in_manifest
@@ -124,7 +124,7 @@ def _with_device(reading: Reading) -> Reading:
     return without_gpu(reading, why_not_planned(reading.given))
 
 
-def _chosen(found: Sequence[Found], start: int, given: str) -> Reading:
+def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     """Return the reading of one of the starts that were found."""
     chosen = found[start - 1]
     is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND
@@ -167,9 +167,9 @@ def _is_of_a_start(log: LogReading | None) -> bool:
     return log is not None and (bool(log.figures) or log.error is not None)
 
 
-def _first(text: str) -> Sequence[Found]:
+def _first(text: str) -> Sequence[FoundStart]:
     """Return the starts in the first form that has any."""
-    readers: tuple[Callable[[str], Iterator[Found]], ...] = (
+    readers: tuple[Callable[[str], Iterator[FoundStart]], ...] = (
         starts_in_code,
         starts_in_manifest,
         starts_in_image_file,
@@ -182,7 +182,7 @@ def _first(text: str) -> Sequence[Found]:
     return ()
 
 
-def _starts_in_shell(text: str) -> Iterator[Found]:
+def _starts_in_shell(text: str) -> Iterator[FoundStart]:
     yield from starts_in(commands_of(Passage.whole(text), job_variables(text)), text)
 
 

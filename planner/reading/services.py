@@ -20,7 +20,7 @@ from planner.reading.command import (
     flag_words,
     start_of,
 )
-from planner.reading.container import Found, version_of
+from planner.reading.container import FoundStart, version_of
 from planner.reading.engine_tables import entries, entry, model_site
 from planner.reading.passage import Edit
 from planner.reading.pods import (
@@ -137,7 +137,7 @@ def _add_args(container: Node, name: str, value: object) -> list[Edit]:
     return add_words(container, "args", flag_words(name, value))
 
 
-def starts_in_predictor(root: Node) -> Iterator[Found]:
+def starts_in_predictor(root: Node) -> Iterator[FoundStart]:
     """Yield the start of a KServe InferenceService."""
     predictor = root.get("spec", "predictor")
     model = root.get("spec", "predictor", "model")
@@ -172,7 +172,7 @@ def starts_in_predictor(root: Node) -> Iterator[Found]:
         notes=(*given.start.notes, *own, "The serving runtime chooses vLLM's release."),
         open=(*unknown, *several),
     )
-    yield Found(kind=Kind.KUBERNETES, start=start)
+    yield FoundStart(kind=Kind.KUBERNETES, start=start)
 
 
 def _elsewhere(address: str) -> str:
@@ -186,7 +186,7 @@ def _parallel(table: Node | None) -> Iterator[Site]:
             yield entry(table, _PARALLEL[key.text], key, node, node.value)
 
 
-def starts_in_llm_service(root: Node, text: str) -> Iterator[Found]:
+def starts_in_llm_service(root: Node, text: str) -> Iterator[FoundStart]:
     """Yield the starts of a KServe LLMInferenceService: decode, and prefill."""
     spec = root.get("spec")
     name = root.word("metadata", "name")
@@ -195,7 +195,7 @@ def starts_in_llm_service(root: Node, text: str) -> Iterator[Found]:
         if part is None or spec is None:
             continue
         for start in _llm_starts(root, part, text):
-            yield Found(kind=Kind.KUBERNETES, start=replace(start, shown=shown))
+            yield FoundStart(kind=Kind.KUBERNETES, start=replace(start, shown=shown))
 
 
 def _llm_starts(root: Node, part: Node, text: str) -> Iterator[Start]:
@@ -251,14 +251,14 @@ def chart_of_llm_d(root: Node) -> Node | None:
     return None
 
 
-def starts_in_llm_d(chart: Node, text: str) -> Iterator[Found]:
+def starts_in_llm_d(chart: Node, text: str) -> Iterator[FoundStart]:
     """Yield the starts of llm-d's pods for decode and prefill."""
     for part in ("decode", "prefill"):
         if (pods := chart.get(part)) is not None:
             yield from _of_llm_d(chart, pods, part, text)
 
 
-def _of_llm_d(chart: Node, pods: Node, part: str, text: str) -> Iterator[Found]:
+def _of_llm_d(chart: Node, pods: Node, part: str, text: str) -> Iterator[FoundStart]:
     if pods.word("create").lower() == "false":
         return
     gpu, several = gpu_of(pods.get("acceleratorTypes"), pods.get("extraConfig"))
@@ -275,7 +275,7 @@ def _of_llm_d(chart: Node, pods: Node, part: str, text: str) -> Iterator[Found]:
                 shown=part,
                 open=(*unknown, *given.unknown, *several),
             )
-            yield Found(kind=Kind.HELM, start=start)
+            yield FoundStart(kind=Kind.HELM, start=start)
         else:
             around = Surroundings(text=text, gpu=gpu, open=several, shown=part)
             yield from starts_in_container(container, around, kind=Kind.HELM)
@@ -303,10 +303,10 @@ def _artifact(chart: Node) -> tuple[list[Site], list[str]]:
     return [], [_elsewhere("" if uri is None else uri[1].text)]
 
 
-def starts_in_stack(root: Node) -> Iterator[Found]:
+def starts_in_stack(root: Node) -> Iterator[FoundStart]:
     """Yield the starts in the values of vLLM's production stack."""
     for spec in root.items_of("servingEngineSpec", "modelSpec"):
-        yield Found(kind=Kind.HELM, start=_of_stack(spec))
+        yield FoundStart(kind=Kind.HELM, start=_of_stack(spec))
 
 
 def _of_stack(spec: Node) -> Start:

@@ -17,7 +17,7 @@ from planner.solve.arguments import (
     whole_number,
 )
 from planner.solve.nearest import nearest, nearest_of_any_length
-from planner.solve.search import Found, longest, most_at_once
+from planner.solve.search import Boundary, longest, most_at_once
 from planner.solve.solution import Solution
 from planner.units import counted
 
@@ -145,7 +145,7 @@ def longest_context(
     return _context_solution(found, sentence)
 
 
-def _requests_solution(found: Found, sentence: str) -> Solution:
+def _requests_solution(found: Boundary, sentence: str) -> Solution:
     at_edge, beyond = found.at(found.value), found.beyond
     why = f"{counted(found.value, 'requests').capitalize()}: {holds(at_edge)}. "
     if beyond is None:
@@ -164,7 +164,7 @@ def _requests_solution(found: Found, sentence: str) -> Solution:
     )
 
 
-def _context_solution(found: Found, sentence: str) -> Solution:
+def _context_solution(found: Boundary, sentence: str) -> Solution:
     at_edge, beyond = found.at(found.value), found.beyond
     why = f"At max_model_len={found.value:,}: {holds(at_edge)}. "
     if beyond is None:

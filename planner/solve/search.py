@@ -117,7 +117,7 @@ def _serving_beyond(serves: Callable[[int], bool], edge: int, most: int) -> int 
 
 
 @frozen
-class Found:
+class Boundary:
     """The boundary between numbers that serve and numbers that do not."""
 
     value: int
@@ -140,7 +140,7 @@ class Found:
 
 def longest(
     inputs: Inputs, requests: int, *, follows: bool = True, output_tokens: int = 0
-) -> Found:
+) -> Boundary:
     """Find the greatest length at which `requests` are served at once.
 
     Args:
@@ -169,10 +169,10 @@ def longest(
         most,
         _guessed_length(at(max(min(limit, most), least))),
     )
-    return Found(value=value, least=least, most=most, at=at)
+    return Boundary(value=value, least=least, most=most, at=at)
 
 
-def most_at_once(inputs: Inputs, load: Load) -> Found:
+def most_at_once(inputs: Inputs, load: Load) -> Boundary:
     """Find how many requests of the load's length are served at once."""
 
     @cache
@@ -185,7 +185,7 @@ def most_at_once(inputs: Inputs, load: Load) -> Found:
     first = at(1).requests_held
     guess = first if first is None else at(min(max(first, 1), most)).requests_held
     value = largest(lambda number: at(number).is_served, 1, most, guess or 1)
-    return Found(value=value, least=1, most=most, at=at)
+    return Boundary(value=value, least=1, most=most, at=at)
 
 
 def with_length(output_tokens: int, tokens: int, requests: int) -> Load:

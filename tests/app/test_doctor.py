@@ -15,7 +15,7 @@ from planner.app import cli
 from planner.app.doctor import (
     NAMES,
     Finding,
-    State,
+    Health,
     checks,
     examine,
     machine,
@@ -36,8 +36,8 @@ def quiet_hub(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_this_python_and_the_app_work() -> None:
     """The tests run in both."""
-    assert machine.python().state is State.WORKS
-    assert machine.app().state is State.WORKS
+    assert machine.python().state is Health.WORKS
+    assert machine.app().state is Health.WORKS
     assert "voila" in machine.app().says
 
 
@@ -45,7 +45,7 @@ def test_an_old_python_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """3.10 is no 3.11."""
     monkeypatch.setattr(sys, "version_info", (3, 10, 0))
 
-    assert machine.python().state is State.MISSING
+    assert machine.python().state is Health.MISSING
     assert "3.11" in machine.python().remedy
 
 
@@ -56,7 +56,7 @@ def test_a_missing_package_is_named_with_what_brings_it(
     monkeypatch.setattr(machine, "_APP", ("voila", "no-such-package"))
     found = machine.app()
 
-    assert found.state is State.MISSING
+    assert found.state is Health.MISSING
     assert found.says == "not installed: no-such-package"
     assert found.remedy == "pip install 'vllm-memory-planner[app]'"
 
@@ -69,7 +69,7 @@ def test_without_jupyterlab_the_app_works(monkeypatch: pytest.MonkeyPatch) -> No
     )
     found = machine.app()
 
-    assert found.state is State.LIMITED
+    assert found.state is Health.LIMITED
     assert found.says.startswith("voila")
     assert found.remedy == "pip install 'vllm-memory-planner[lab]'"
 
@@ -82,7 +82,7 @@ def test_a_machine_without_a_browser_serves_others(
     monkeypatch.setattr(machine.platform, "system", lambda: "Linux")
     found = machine.browser()
 
-    assert found.state is State.LIMITED
+    assert found.state is Health.LIMITED
     assert "ssh -L" in found.remedy
 
 
@@ -91,7 +91,7 @@ def test_a_vllm_of_a_planned_release_works() -> None:
     """The stand-in answers as a Python with vLLM's package does."""
     found = machine.vllm()
 
-    assert found.state is State.WORKS
+    assert found.state is Health.WORKS
     assert found.says.startswith("vLLM 0.3")
 
 
@@ -106,7 +106,7 @@ def test_a_vllm_of_another_release_is_limited(
     monkeypatch.setattr(machine.installation, "find", lambda: there)
     found = machine.vllm()
 
-    assert found.state is State.LIMITED
+    assert found.state is Health.LIMITED
     assert found.remedy.startswith("pip install vllm==")
 
 
@@ -118,17 +118,17 @@ def test_no_vllm_says_how_to_install_one(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(machine.installation, "find", none)
 
-    assert machine.vllm().state is State.MISSING
+    assert machine.vllm().state is Health.MISSING
     assert machine.vllm().remedy.endswith("Install it: pip.")
 
 
 def test_ray_is_there_or_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pipelines are planned without it."""
-    assert machine.ray().state is State.WORKS
+    assert machine.ray().state is Health.WORKS
 
     monkeypatch.setattr(machine, "_version", lambda _name: None)
 
-    assert machine.ray().state is State.LIMITED
+    assert machine.ray().state is Health.LIMITED
     assert "[ray]" in machine.ray().remedy
 
 
@@ -139,7 +139,7 @@ def test_an_attached_gpu_is_listed_with_its_driver(
     monkeypatch.setitem(sys.modules, "pynvml", FakeDriver([Board()]).module())
     found = machine.gpu()
 
-    assert found.state is State.WORKS
+    assert found.state is Health.WORKS
     assert "H100" in found.says
     assert "driver 580.95.05" in found.says
 
@@ -150,7 +150,7 @@ def test_a_gpu_of_no_known_memory_is_limited(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "pynvml", FakeDriver([odd]).module())
     found = machine.gpu()
 
-    assert found.state is State.LIMITED
+    assert found.state is Health.LIMITED
     assert "Something New" in found.says
     assert found.remedy
 
@@ -159,13 +159,13 @@ def test_little_free_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less than 1 GiB."""
     monkeypatch.setattr(machine, "_LESSON_BYTES", 1 << 60)
 
-    assert machine.memory().state is State.LIMITED
+    assert machine.memory().state is Health.LIMITED
 
 
 def test_room_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """7 GiB are too little for vLLM's CPU build, 9 GiB are enough."""
     monkeypatch.setenv("PLANNER_DATA_DIR", str(tmp_path / "not" / "yet"))
-    for free, state in ((7 * GIB, State.LIMITED), (9 * GIB, State.WORKS)):
+    for free, state in ((7 * GIB, Health.LIMITED), (9 * GIB, Health.WORKS)):
         monkeypatch.setattr(
             shutil, "disk_usage", lambda _path, free=free: Usage(0, 0, free)
         )
@@ -179,7 +179,7 @@ def test_a_folder_that_cannot_be_written(
     monkeypatch.setenv("PLANNER_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(machine.os, "access", lambda _path, _mode: False)
 
-    assert machine.disk().state is State.LIMITED
+    assert machine.disk().state is Health.LIMITED
     assert "PLANNER_DATA_DIR" in machine.disk().remedy
 
 
@@ -194,7 +194,7 @@ def test_the_hub_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         found = machine.hub()
     close_session()
 
-    assert found.state is State.WORKS
+    assert found.state is Health.WORKS
     assert found.says.startswith(running.url)
 
 
@@ -205,7 +205,7 @@ def test_a_hub_that_is_silent_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     found = machine.hub()
 
-    assert found.state is State.LIMITED
+    assert found.state is Health.LIMITED
     assert "HF_ENDPOINT" in found.remedy
 
 

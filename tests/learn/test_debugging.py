@@ -10,7 +10,7 @@ import planner
 from planner.errors import PlannerError
 from planner.learn import debug_this_start
 from planner.learn.debugging import CAUSES, count
-from planner.learn.parts import State
+from planner.learn.parts import AnswerState
 from planner.reading.explaining import Explanation
 
 NUMBERS = range(1, count() + 1)
@@ -86,8 +86,8 @@ def test_the_right_letters_are_right_and_the_others_are_not(number: int) -> None
     """Each wrong one has a reply; an untouched exercise was not attempted."""
     start = debug_this_start(number)
 
-    assert start.check(**_right(number)).state is State.RIGHT
-    assert start.check().state is State.NOT_ATTEMPTED
+    assert start.check(**_right(number)).state is AnswerState.RIGHT
+    assert start.check().state is AnswerState.NOT_ATTEMPTED
     assert f"Stuck? learn.debug_this_start({number}).explain()" in str(
         start.check(**_right(number) | {"remedy": "z"})
     )
@@ -95,7 +95,7 @@ def test_the_right_letters_are_right_and_the_others_are_not(number: int) -> None
         wrong = [letter for letter in part.options if letter != part.expected]
         remarks = [part.judge(letter).remark for letter in wrong]
         assert all(remarks)
-        assert {State.NOT_YET} == {part.judge(letter).state for letter in wrong}
+        assert {AnswerState.NOT_YET} == {part.judge(letter).state for letter in wrong}
 
 
 def test_the_right_answers_are_not_always_the_same_letter() -> None:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from planner.errors import PlannerError
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.parts import Choice, Condition, Made, Mistake, Number, Size, State
+from planner.learn.parts import (
+    AnswerState,
+    Choice,
+    Condition,
+    Made,
+    Mistake,
+    Number,
+    Size,
+)
 from planner.learn.prediction import predict
 from planner.learn.progress import forget, keep, kept
 from planner.learn.quantity import number_reading
@@ -72,23 +80,23 @@ def test_a_size_is_right_in_any_unit_and_says_which_was_meant(answer, remark) ->
     """15 GiB = 15,360 MiB = 16.1 GB; a reading lies within 2 % of it."""
     judgement = WEIGHTS.judge(answer)
 
-    assert judgement.state is State.RIGHT
+    assert judgement.state is AnswerState.RIGHT
     assert judgement.remark == remark
 
 
 @pytest.mark.parametrize("answer", [..., None, "", "___", " ... "])
 def test_an_untouched_answer_is_not_attempted(answer) -> None:
     """Run All over a fresh notebook calls nothing wrong."""
-    assert WEIGHTS.judge(answer).state is State.NOT_ATTEMPTED
-    assert GPUS.judge(answer).state is State.NOT_ATTEMPTED
-    assert DTYPE.judge(answer).state is State.NOT_ATTEMPTED
+    assert WEIGHTS.judge(answer).state is AnswerState.NOT_ATTEMPTED
+    assert GPUS.judge(answer).state is AnswerState.NOT_ATTEMPTED
+    assert DTYPE.judge(answer).state is AnswerState.NOT_ATTEMPTED
 
 
 def test_a_plausible_mistake_is_told_without_the_answer() -> None:
     """8 x 15 GiB: bits for bytes."""
     judgement = WEIGHTS.judge("120 GiB")
 
-    assert judgement.state is State.NOT_YET
+    assert judgement.state is AnswerState.NOT_YET
     assert judgement.remark == "Bits are not bytes."
 
 
@@ -117,8 +125,8 @@ def test_a_difference_is_right_with_either_sign() -> None:
     """A table may write it as -0.91 GiB; a size has no sign."""
     off = Size(name="off", expected=lambda: GIB, is_difference=True)
 
-    assert off.judge("-1 GiB").state is off.judge("1 GiB").state is State.RIGHT
-    assert WEIGHTS.judge("-15 GiB").state is State.NOT_YET
+    assert off.judge("-1 GiB").state is off.judge("1 GiB").state is AnswerState.RIGHT
+    assert WEIGHTS.judge("-15 GiB").state is AnswerState.NOT_YET
 
 
 @pytest.mark.parametrize(
@@ -136,21 +144,21 @@ def test_what_is_no_size_says_how_to_write_one(answer) -> None:
     """The remark names the units."""
     judgement = WEIGHTS.judge(answer)
 
-    assert judgement.state is State.NOT_YET
+    assert judgement.state is AnswerState.NOT_YET
     assert "GiB" in judgement.remark
 
 
 def test_a_count_is_exact() -> None:
     """2 is two; 2.01 is not."""
-    assert GPUS.judge("2 GPUs").state is State.RIGHT
-    assert GPUS.judge(2.01).state is State.NOT_YET
+    assert GPUS.judge("2 GPUs").state is AnswerState.RIGHT
+    assert GPUS.judge(2.01).state is AnswerState.NOT_YET
     assert "not understood" in GPUS.judge("two").remark
 
 
 @pytest.mark.parametrize("answer", ["b", "B", " (b) ", "b."])
 def test_a_choice_is_told_by_its_letter(answer) -> None:
     """Capitals, brackets and blanks do not matter."""
-    assert DTYPE.judge(answer).state is State.RIGHT
+    assert DTYPE.judge(answer).state is AnswerState.RIGHT
 
 
 def test_a_wrong_choice_and_one_that_is_none() -> None:
@@ -172,7 +180,7 @@ def test_what_a_learner_makes_is_right_however_it_meets_the_conditions() -> None
         how="Write one in brackets.",
     )
 
-    assert made.judge(["a", "b"]).state is State.RIGHT
+    assert made.judge(["a", "b"]).state is AnswerState.RIGHT
     assert made.judge(["b"]).remark == (
         "The list has to hold two things and begin with a."
     )
@@ -183,11 +191,11 @@ def test_an_exercise_says_which_part_is_off() -> None:
     """Two parts right, one off; the right figure is not shown."""
     outcome = an_exercise().check(15, gpus=3, dtype="b")
 
-    assert outcome.state is State.NOT_YET
+    assert outcome.state is AnswerState.NOT_YET
     assert [one.state for one in outcome.judgements.values()] == [
-        State.RIGHT,
-        State.NOT_YET,
-        State.RIGHT,
+        AnswerState.RIGHT,
+        AnswerState.NOT_YET,
+        AnswerState.RIGHT,
     ]
     assert "gpus: not yet" in str(outcome)
     assert "2" not in str(outcome).split("gpus")[1].split("\n")[0]
@@ -197,7 +205,7 @@ def test_an_exercise_untouched_says_what_to_do() -> None:
     """Not attempted, and spoken by a screen reader."""
     outcome = an_exercise().check(..., ..., ...)
 
-    assert outcome.state is State.NOT_ATTEMPTED
+    assert outcome.state is AnswerState.NOT_ATTEMPTED
     assert "Replace the ..." in str(outcome)
     assert "role='status'" in outcome._repr_html_()
 
@@ -226,7 +234,7 @@ def test_progress_outlives_the_kernel_and_never_falls() -> None:
     exercise.check(15, 2, "b")
     exercise.check(..., ..., ...)
 
-    assert kept().exercises == {"9.1": State.RIGHT}
+    assert kept().exercises == {"9.1": AnswerState.RIGHT}
 
     forget()
     assert kept().exercises == {}
@@ -239,8 +247,8 @@ def test_a_broken_file_begins_anew(own_data: Path, text: str) -> None:
 
     assert kept().exercises == {}
 
-    keep("1.1", State.NOT_YET)
-    assert kept().exercises == {"1.1": State.NOT_YET}
+    keep("1.1", AnswerState.NOT_YET)
+    assert kept().exercises == {"1.1": AnswerState.NOT_YET}
 
 
 def test_a_folder_that_cannot_be_written_keeps_nobody_waiting(
@@ -250,7 +258,7 @@ def test_a_folder_that_cannot_be_written_keeps_nobody_waiting(
     (own_data / "file").write_text("")
     monkeypatch.setenv("PLANNER_DATA_DIR", str(own_data / "file" / "below"))
 
-    assert an_exercise().check(15, 2, "b").state is State.RIGHT
+    assert an_exercise().check(15, 2, "b").state is AnswerState.RIGHT
     assert kept().exercises == {}
 
 
@@ -294,8 +302,8 @@ def test_every_size_written_in_bytes_is_right(size_bytes: int) -> None:
     """The exact figure is right, as a number and as text."""
     part = Size(name="size", expected=lambda: size_bytes, tolerance=0.0)
 
-    assert part.judge(size_bytes).state is State.RIGHT
-    assert part.judge(f"{size_bytes:,} bytes").state is State.RIGHT
+    assert part.judge(size_bytes).state is AnswerState.RIGHT
+    assert part.judge(f"{size_bytes:,} bytes").state is AnswerState.RIGHT
 
 
 @given(st.integers(GIB, 10**13), st.floats(1.03, 1.05))
@@ -303,4 +311,4 @@ def test_a_size_beyond_the_tolerance_is_not_right(size_bytes: int, off: float) -
     """3 to 5 % off is no other unit either: GB and GiB lie 7.4 % apart."""
     part = Size(name="size", expected=lambda: size_bytes)
 
-    assert part.judge(f"{round(size_bytes * off)} bytes").state is State.NOT_YET
+    assert part.judge(f"{round(size_bytes * off)} bytes").state is AnswerState.NOT_YET

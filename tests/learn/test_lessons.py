@@ -18,7 +18,7 @@ from planner.learn.account import recorded
 from planner.learn.catalogue import LESSONS, lesson_name
 from planner.learn.exercise import Exercise
 from planner.learn.lessons import at_night, capacity_plan
-from planner.learn.parts import Choice, Made, Number, Part, Size, State
+from planner.learn.parts import AnswerState, Choice, Made, Number, Part, Size
 from planner.planning.result import Plan
 from planner.units import GIB, format_gib
 from tests import lesson_prose
@@ -79,7 +79,7 @@ def test_the_right_answers_are_right(exercise: Exercise) -> None:
     """What the planner computes is accepted, part for part."""
     outcome = exercise.check(*[_right(part) for part in exercise.parts])
 
-    assert State.RIGHT is outcome.state
+    assert AnswerState.RIGHT is outcome.state
 
 
 @every_exercise
@@ -90,9 +90,9 @@ def test_every_listed_mistake_is_told_apart(exercise: Exercise) -> None:
         for answer, says in wrong_answers(part).items():
             outcome = exercise.check(**{**right, part.name: answer})
             off = [name for name, one in outcome.judgements.items()
-                   if one.state is not State.RIGHT]  # fmt: skip
+                   if one.state is not AnswerState.RIGHT]  # fmt: skip
 
-            assert State.NOT_YET is outcome.state, (part.name, answer)
+            assert AnswerState.NOT_YET is outcome.state, (part.name, answer)
             assert [part.name] == off, (part.name, answer)
             assert says == outcome.judgements[part.name].remark, (part.name, answer)
             assert says in str(outcome)
@@ -120,7 +120,7 @@ def test_a_size_may_have_any_unit_and_hears_which_was_meant(exercise: Exercise) 
             for answer, remark in _written(part.expected()).items():
                 judgement = part.judge(answer)
                 is_refused = part.needs_its_unit and remark.startswith("You wrote")
-                state = State.NOT_YET if is_refused else State.RIGHT
+                state = AnswerState.NOT_YET if is_refused else AnswerState.RIGHT
 
                 assert state is judgement.state, (part.name, answer)
                 assert judgement.remark.startswith(remark), (part.name, answer)
@@ -130,8 +130,10 @@ def test_a_size_may_have_any_unit_and_hears_which_was_meant(exercise: Exercise) 
 @every_exercise
 def test_an_exercise_untouched_is_not_attempted(exercise: Exercise) -> None:
     """Dots for every part, or nothing at all."""
-    assert State.NOT_ATTEMPTED is exercise.check().state
-    assert State.NOT_ATTEMPTED is exercise.check(*[...] * len(exercise.parts)).state
+    assert AnswerState.NOT_ATTEMPTED is exercise.check().state
+    assert (
+        AnswerState.NOT_ATTEMPTED is exercise.check(*[...] * len(exercise.parts)).state
+    )
 
 
 @every_exercise
@@ -173,7 +175,7 @@ def test_a_plan_that_lacks_something_is_told_what() -> None:
                 for answer in _plans_that_are_not_it(part):
                     judgement = part.judge(answer)
 
-                    assert State.NOT_YET is judgement.state, exercise.name
+                    assert AnswerState.NOT_YET is judgement.state, exercise.name
                     assert judgement.remark, exercise.name
 
 

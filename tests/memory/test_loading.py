@@ -5,7 +5,7 @@ import pytest
 import planner
 from planner.errors import PlannerError
 from planner.memory.account import Basis
-from planner.memory.host.loading import Loading, Reading, checkpoint_size
+from planner.memory.host.loading import FileAccess, Loading, checkpoint_size
 from planner.units import GIB
 from tests import plans
 from tests.configs import LLAMA_8B, architecture
@@ -13,7 +13,7 @@ from tests.configs import LLAMA_8B, architecture
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 
 
-def loading(reading: Reading = Reading.EVERY_WORKER, **more: object) -> Loading:
+def loading(reading: FileAccess = FileAccess.EVERY_WORKER, **more: object) -> Loading:
     """40 GiB of files for 4 workers with 10 GiB each."""
     facts = {
         "load_format": "auto",
@@ -39,7 +39,7 @@ def test_every_worker_opens_every_file_and_the_disk_reads_each_once() -> None:
 
 @pytest.mark.parametrize(
     ("reading", "expected"),
-    [(Reading.DIVIDED, 40), (Reading.OWN_PART, 40), (Reading.NOTHING, 0)],
+    [(FileAccess.DIVIDED, 40), (FileAccess.OWN_PART, 40), (FileAccess.NOTHING, 0)],
 )
 def test_other_formats_divide_the_work(reading, expected) -> None:
     """Files between the workers, 4 x 10 GiB of their own, or nothing."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from planner.errors import TooOften
 from planner.models.sources import allowance
-from planner.models.sources.allowance import Bucket, Question, take
+from planner.models.sources.allowance import Bucket, HubRequest, take
 from planner.surroundings import PUBLISHED, RUNTIME
 
 FILE = "hub-allowance"
@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     allowance.forget()
 
 
-def taken(question: Question = Question.MODEL, tries: int = 50) -> int:
+def taken(question: HubRequest = HubRequest.MODEL, tries: int = 50) -> int:
     """How many questions are allowed at once, each from a new visitor."""
     for number in range(tries):
         with allowance._mutex:
@@ -49,7 +49,7 @@ def test_all_visitors_together_have_one_allowance() -> None:
     assert taken() == 6
     allowance._session.clear()
     with pytest.raises(TooOften) as refused:
-        take(Question.MODEL)
+        take(HubRequest.MODEL)
 
     assert str(refused.value) == (
         "This page may query the Hub at most 6 times a minute; wait 10 seconds, or "
@@ -60,15 +60,15 @@ def test_all_visitors_together_have_one_allowance() -> None:
 def test_one_visitor_gets_half_of_it() -> None:
     """So that the others have the rest."""
     for _ in range(3):
-        take(Question.MODEL)
+        take(HubRequest.MODEL)
     with pytest.raises(TooOften, match=r"One visitor .* at most 3 times a minute"):
-        take(Question.MODEL)
+        take(HubRequest.MODEL)
 
 
 def test_searches_are_counted_apart() -> None:
     """Twice as many, and none of them costs a model."""
-    assert taken(Question.SEARCH) == 12
-    assert taken(Question.MODEL) == 6
+    assert taken(HubRequest.SEARCH) == 12
+    assert taken(HubRequest.MODEL) == 6
 
 
 def test_other_processes_count_in_the_same_file() -> None:
@@ -88,7 +88,7 @@ def test_other_processes_count_in_the_same_file() -> None:
 
 def test_a_killed_holder_of_the_lock_stops_nobody(folder) -> None:
     """While it lives the others are told to wait; its end frees the lock."""
-    take(Question.MODEL)
+    take(HubRequest.MODEL)
     code = (
         "import fcntl, sys, time; f = open(sys.argv[1], 'r+');"
         "fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)"
@@ -99,11 +99,11 @@ def test_a_killed_holder_of_the_lock_stops_nobody(folder) -> None:
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"held\n"
     with pytest.raises(TooOften, match="Too many visitors"):
-        take(Question.MODEL)
+        take(HubRequest.MODEL)
     holder.kill()
     holder.wait()
     holder.stdout.close()
-    take(Question.MODEL)
+    take(HubRequest.MODEL)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_zero_asks_for_nothing(monkeypatch) -> None:
     """And says so."""
     monkeypatch.setenv(allowance.PER_MINUTE, "0")
     with pytest.raises(TooOften, match="does not query the Hub"):
-        take(Question.MODEL)
+        take(HubRequest.MODEL)
 
 
 @given(

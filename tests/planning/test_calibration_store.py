@@ -429,7 +429,7 @@ def test_an_id_may_be_shortened_while_it_is_clear():
 def test_a_beginning_of_two_ids_is_refused(monkeypatch):
     """Both are named."""
     record = _record()
-    twice = reading.Reading(records=(record, record))
+    twice = reading.FolderRecords(records=(record, record))
     monkeypatch.setattr(store, "everything", lambda: twice)
     with pytest.raises(PlannerError, match="begins more than one id"):
         store.named(record.id[:4])

@@ -11,7 +11,7 @@ from typing import Any
 
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
 from planner.planning.calibrations import is_off, records_folder, store
-from planner.planning.calibrations.reading import Reading
+from planner.planning.calibrations.reading import FolderRecords
 from planner.planning.calibrations.record import MeasuredRank, Record, to_dict
 from planner.units import format_gib
 
@@ -69,7 +69,7 @@ def _list(options: dict[str, Any]) -> int:
     return FITS if found.records else DOES_NOT_FIT
 
 
-def _warn(found: Reading) -> None:
+def _warn(found: FolderRecords) -> None:
     """Report on standard error which records were set aside or are not used."""
     messages = [*found.messages]
     if found.newer:

@@ -4,6 +4,6 @@
 """
 
 from planner.app.doctor.checks import NAMES, Report, examine
-from planner.app.doctor.machine import Finding, State
+from planner.app.doctor.machine import Finding, Health
 
-__all__ = ["NAMES", "Finding", "Report", "State", "examine"]
+__all__ = ["NAMES", "Finding", "Health", "Report", "examine"]

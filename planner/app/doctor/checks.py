@@ -8,14 +8,14 @@ from textwrap import fill
 from typing import Any
 
 from planner.app.doctor import machine
-from planner.app.doctor.machine import Finding, State
+from planner.app.doctor.machine import Finding, Health
 from planner.errors import PlannerError
 from planner.show.html import Html, tag
 from planner.show.page import whole
 from planner.show.pieces import row, table
 from planner.values import frozen
 
-_SYMBOL = {State.WORKS: "✔", State.LIMITED: "!", State.MISSING: "✘"}
+_SYMBOL = {Health.WORKS: "✔", Health.LIMITED: "!", Health.MISSING: "✘"}
 _COLUMNS = ("Part", "State", "Found", "What to do")
 _WIDTH = 88
 _NAME_WIDTH = 8
@@ -52,7 +52,7 @@ class Report:
                 f"{', '.join(NAMES)}."
             )
         found = {one.name: one.state for one in self.findings}
-        return all(found.get(name) is State.WORKS for name in names)
+        return all(found.get(name) is Health.WORKS for name in names)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the findings as plain values."""
@@ -121,7 +121,7 @@ def _looked_at(name: str) -> Finding:
     except Exception as error:  # noqa: BLE001 - one broken check must not hide the others
         return Finding(
             name=name,
-            state=State.LIMITED,
+            state=Health.LIMITED,
             says=f"could not be checked: {type(error).__name__}: {error}",
             remedy="Report this sentence and the kind of machine.",
         )

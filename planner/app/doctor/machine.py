@@ -42,7 +42,7 @@ _BROWSERS = (
 )
 
 
-class State(StrEnum):
+class Health(StrEnum):
     """Whether a part of the planner works on this machine."""
 
     WORKS = "works"
@@ -56,7 +56,7 @@ class Finding:
 
     name: str
     """The part that was checked, as `--need` takes it."""
-    state: State
+    state: Health
     says: str
     """What was found, with version or size."""
     does: str = ""
@@ -71,11 +71,11 @@ def python() -> Finding:
     says = f"Python {found} on {platform.system()} {platform.machine()}"
     if sys.version_info >= _NEEDED_PYTHON:
         return Finding(
-            name="python", state=State.WORKS, says=says, does="Plans are computed."
+            name="python", state=Health.WORKS, says=says, does="Plans are computed."
         )
     return Finding(
         name="python",
-        state=State.MISSING,
+        state=Health.MISSING,
         says=says,
         remedy="Install Python 3.11 or newer.",
     )
@@ -88,7 +88,7 @@ def app() -> Finding:
     if missing:
         return Finding(
             name="app",
-            state=State.MISSING,
+            state=Health.MISSING,
             says=f"not installed: {', '.join(missing)}",
             does="The command line works; the app and the lessons do not.",
             remedy="pip install 'vllm-memory-planner[app]'",
@@ -98,14 +98,14 @@ def app() -> Finding:
     if lab is None:
         return Finding(
             name="app",
-            state=State.LIMITED,
+            state=Health.LIMITED,
             says=f"{says}; jupyterlab is not installed",
             does="The app opens; the lessons open in a Jupyter that is elsewhere.",
             remedy="pip install 'vllm-memory-planner[lab]'",
         )
     return Finding(
         name="app",
-        state=State.WORKS,
+        state=Health.WORKS,
         says=f"jupyterlab {lab}, {says}",
         does="The explorer, the app and the lessons open.",
     )
@@ -118,13 +118,13 @@ def browser() -> Finding:
     if found or platform.system() == "Windows":
         return Finding(
             name="browser",
-            state=State.WORKS,
+            state=Health.WORKS,
             says=found or "the system's",
             does="Pages open here.",
         )
     return Finding(
         name="browser",
-        state=State.LIMITED,
+        state=Health.LIMITED,
         says="none found",
         does="The app runs, and pages open elsewhere.",
         remedy=(
@@ -143,11 +143,11 @@ def memory() -> Finding:
     says += f"; {os.cpu_count()} processors"
     if free is None or free >= _LESSON_BYTES:
         return Finding(
-            name="memory", state=State.WORKS, says=says, does="Enough for the app."
+            name="memory", state=Health.WORKS, says=says, does="Enough for the app."
         )
     return Finding(
         name="memory",
-        state=State.LIMITED,
+        state=Health.LIMITED,
         says=says,
         does="Notebooks may be slow or end.",
         remedy=f"Close programs until {format_gib(_LESSON_BYTES)} are free.",
@@ -160,7 +160,7 @@ def disk() -> Finding:
     if folder is None:
         return Finding(
             name="disk",
-            state=State.LIMITED,
+            state=Health.LIMITED,
             says="this user has no home folder",
             does="Measurements and progress are not kept.",
             remedy="Set PLANNER_DATA_DIR to a folder that you may write to.",
@@ -170,7 +170,7 @@ def disk() -> Finding:
     if not os.access(there, os.W_OK):
         return Finding(
             name="disk",
-            state=State.LIMITED,
+            state=Health.LIMITED,
             says=f"{folder} cannot be written",
             does="Measurements and progress are not kept.",
             remedy="Set PLANNER_DATA_DIR to a folder that you may write to.",
@@ -178,13 +178,13 @@ def disk() -> Finding:
     if shutil.disk_usage(there).free < _INSTALL_BYTES:
         return Finding(
             name="disk",
-            state=State.LIMITED,
+            state=Health.LIMITED,
             says=says,
             does="Too little to install vLLM.",
             remedy=f"Make room: {format_gib(_INSTALL_BYTES)} for its CPU build.",
         )
     return Finding(
-        name="disk", state=State.WORKS, says=says, does="What is measured is kept."
+        name="disk", state=Health.WORKS, says=says, does="What is measured is kept."
     )
 
 
@@ -193,7 +193,7 @@ def hub() -> Finding:
     if find_spec("huggingface_hub") is None:
         return Finding(
             name="hub",
-            state=State.LIMITED,
+            state=Health.LIMITED,
             says="huggingface_hub is not installed",
             does=_WITHOUT_HUB,
             remedy="pip install 'vllm-memory-planner[notebook]'",
@@ -203,7 +203,7 @@ def hub() -> Finding:
     if constants.HF_HUB_OFFLINE:
         return Finding(
             name="hub",
-            state=State.LIMITED,
+            state=Health.LIMITED,
             says="offline by HF_HUB_OFFLINE",
             does=f"{_WITHOUT_HUB} So do models in the Hub's cache on this disk.",
             remedy="Unset HF_HUB_OFFLINE to ask the Hub.",
@@ -218,7 +218,7 @@ def gpu() -> Finding:
     if not found.gpus:
         return Finding(
             name="gpu",
-            state=State.LIMITED,
+            state=Health.LIMITED,
             says=found.reason.rstrip("."),
             does="Plans for any GPU are computed; vLLM starts on the processor.",
             remedy="To confirm a plan on its GPU, run the planner on such a machine.",
@@ -229,14 +229,14 @@ def gpu() -> Finding:
     if unknown or found.notes:
         return Finding(
             name="gpu",
-            state=State.LIMITED,
+            state=Health.LIMITED,
             says=f"{driver}{lines}",
             does=" ".join((*(f"{name} cannot be read." for name in unknown),)),
             remedy=" ".join(found.notes) or "Give its memory: planner.GPU(...).",
         )
     return Finding(
         name="gpu",
-        state=State.WORKS,
+        state=Health.WORKS,
         says=f"{driver}{lines}",
         does="Plans for it are confirmed by a start.",
     )
@@ -249,7 +249,7 @@ def vllm() -> Finding:
     except PlannerError as error:
         return Finding(
             name="vllm",
-            state=State.MISSING,
+            state=Health.MISSING,
             says="not installed",
             does="Plans work; they cannot be confirmed by a start here.",
             remedy=str(error),
@@ -257,11 +257,11 @@ def vllm() -> Finding:
     says = installation.sentence(found).rstrip(".")
     if _is_planned(found.version):
         return Finding(
-            name="vllm", state=State.WORKS, says=says, does="Plans can be confirmed."
+            name="vllm", state=Health.WORKS, says=says, does="Plans can be confirmed."
         )
     return Finding(
         name="vllm",
-        state=State.LIMITED,
+        state=Health.LIMITED,
         says=says,
         does=f"The planner knows {OLDEST} to {NEWEST}, not this one.",
         remedy=f"pip install {found.package}=={NEWEST}",
@@ -274,13 +274,13 @@ def ray() -> Finding:
     if found:
         return Finding(
             name="ray",
-            state=State.WORKS,
+            state=Health.WORKS,
             says=f"Ray {found}",
             does="A live cluster can be read and used.",
         )
     return Finding(
         name="ray",
-        state=State.LIMITED,
+        state=Health.LIMITED,
         says="not installed",
         does="Pipelines are planned; a live cluster cannot be read.",
         remedy="pip install 'vllm-memory-planner[ray]'",
@@ -306,7 +306,7 @@ def _answer_of_hub(endpoint: str, token: str) -> Finding:
     except PlannerError:
         return Finding(
             name="hub",
-            state=State.LIMITED,
+            state=Health.LIMITED,
             says=f"{endpoint} does not answer",
             does=f"{_WITHOUT_HUB} So do models in the Hub's cache on this disk.",
             remedy="Check the network; HF_ENDPOINT names a mirror.",
@@ -314,7 +314,7 @@ def _answer_of_hub(endpoint: str, token: str) -> Finding:
     gated = "" if token == "with" else " Gated models need one: hf auth login."
     return Finding(
         name="hub",
-        state=State.WORKS,
+        state=Health.WORKS,
         says=f"{endpoint} answers, {token} a token",
         does=f"Every model on it can be planned.{gated}",
     )

@@ -21,7 +21,7 @@ _MOST_STARTS = 12
 
 
 @frozen
-class Found:
+class ReadText:
     """What the thread read."""
 
     reading: Reading
@@ -32,20 +32,20 @@ class Found:
     """Why there is no explanation of a log or an error."""
 
 
-def found_in(text: str, start: int, asked: Mapping[str, Any]) -> Found:
+def found_in(text: str, start: int, asked: Mapping[str, Any]) -> ReadText:
     """Read a text; runs in a thread."""
     from planner.reading import read  # noqa: PLC0415 - slow
 
     reading = read(text, start=start)
     starts = _labels(text, reading)
     if reading.log is None:
-        return Found(reading=reading, starts=starts)
+        return ReadText(reading=reading, starts=starts)
     gpu = asked.get("gpu") if reading.gpu is None else None
     try:
         explanation = reading.explain(gpu, **_missing(reading, asked))
     except PlannerError as error:
-        return Found(reading=reading, starts=starts, refusal=str(error))
-    return Found(reading=reading, starts=starts, explanation=explanation)
+        return ReadText(reading=reading, starts=starts, refusal=str(error))
+    return ReadText(reading=reading, starts=starts, explanation=explanation)
 
 
 def _missing(reading: Reading, asked: Mapping[str, Any]) -> dict[str, Any]:

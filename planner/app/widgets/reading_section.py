@@ -35,7 +35,7 @@ from planner.app.widgets.paste_box import (
 )
 from planner.app.widgets.pasted import (
     WHICH,
-    Found,
+    ReadText,
     found_in,
     still_open,
     tells_of_a_start,
@@ -102,7 +102,7 @@ class ReadingSection(w.VBox):
         self._questions = w.VBox([])
         self._host = host
         self._reader = Reader()
-        self._found: Found | None = None
+        self._found: ReadText | None = None
         self._text = ""
         self._start = 1
         self._before: Any = None
@@ -185,7 +185,7 @@ class ReadingSection(w.VBox):
         self.box.is_busy = True
 
         def done(found: object) -> None:
-            assert isinstance(found, Found)
+            assert isinstance(found, ReadText)
             self.box.is_busy = False
             self._guarded(lambda: self._take(found, is_again=is_again))
 
@@ -273,7 +273,7 @@ class ReadingSection(w.VBox):
         """Return what neither the text nor the user named, to be chosen."""
         return dict.fromkeys(self._open.keys() - self._host.named)
 
-    def _take(self, found: Found, *, is_again: bool) -> None:
+    def _take(self, found: ReadText, *, is_again: bool) -> None:
         reading = found.reading
         name = reading.model or ""
         if str(reading.kind) == "model" and name != self._text.strip():
@@ -377,7 +377,7 @@ class ReadingSection(w.VBox):
 
     # The text, given back
 
-    def _html(self, found: Found) -> Html:
+    def _html(self, found: ReadText) -> Html:
         starts = [
             button(f"start {number}", label, is_pressed=number == self._start)
             for number, label in enumerate(found.starts, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.explanation import Question
+from planner.learn.explanation import OpenQuestion
 from planner.learn.parts import Choice, Condition, Made, Mistake, Number
 from planner.planning.load import Load
 from planner.planning.result import Plan
@@ -214,7 +214,7 @@ def _said() -> str:
     )
 
 
-QUESTION = Question(
+QUESTION = OpenQuestion(
     asked="Two of the four replicas found no cards. Why did the job run, and what "
     "would you write instead?",
     expert=_said,

@@ -8,7 +8,7 @@ from planner.learn.account import rank_of, token_bytes
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.explanation import Question
+from planner.learn.explanation import OpenQuestion
 from planner.learn.parts import (
     Condition,
     Mistake,
@@ -284,7 +284,7 @@ def _of_offers() -> str:
     )
 
 
-QUESTION = Question(
+QUESTION = OpenQuestion(
     asked="One card is cheapest by the hour, another by the answer. Which does the "
     "library choose, and why?",
     expert=_of_offers,

@@ -9,7 +9,7 @@ from planner.learn.account import line_of, rank_of, recorded, why
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.explanation import Question
+from planner.learn.explanation import OpenQuestion
 from planner.learn.parts import (
     Choice,
     Condition,
@@ -356,7 +356,7 @@ def _what_stays_exact() -> str:
     )
 
 
-QUESTION = Question(
+QUESTION = OpenQuestion(
     asked="The plan and the start differ. Which figures of a plan would you rely on to "
     "the byte, which not, and why?",
     expert=_what_stays_exact,

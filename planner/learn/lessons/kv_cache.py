@@ -7,7 +7,7 @@ from planner.learn.account import rank_of, token_bytes, why
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.explanation import Question
+from planner.learn.explanation import OpenQuestion
 from planner.learn.parts import (
     Choice,
     Mistake,
@@ -276,7 +276,7 @@ def _why_it_starts() -> str:
     )
 
 
-QUESTION = Question(
+QUESTION = OpenQuestion(
     asked="All requests together could need about eighty times what the cache "
     "holds. Why does vLLM start, and what happens when they all come?",
     expert=_why_it_starts,

@@ -6,7 +6,7 @@ from planner.learn.account import line_of, message_of, rank_of, why
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.explanation import Question
+from planner.learn.explanation import OpenQuestion
 from planner.learn.parts import (
     Choice,
     Mistake,
@@ -272,7 +272,7 @@ def _why_full() -> str:
     )
 
 
-QUESTION = Question(
+QUESTION = OpenQuestion(
     asked="nvidia-smi shows a full card, and no request has arrived. Why is that not "
     "a leak?",
     expert=_why_full,

@@ -8,7 +8,7 @@ from planner.learn.account import line_of, part_bytes, rank_of, why
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.explanation import Question
+from planner.learn.explanation import OpenQuestion
 from planner.learn.parts import (
     Choice,
     Mistake,
@@ -269,7 +269,7 @@ def _what_fp8_halves() -> str:
     )
 
 
-QUESTION = Question(
+QUESTION = OpenQuestion(
     asked='Your colleague says: "FP8 halves the model." What do you answer?',
     expert=_what_fp8_halves,
     points=(

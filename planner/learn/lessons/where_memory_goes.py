@@ -6,7 +6,7 @@ from planner.learn.account import line_of, rank_of, why
 from planner.learn.catalogue import checkpoint
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
-from planner.learn.explanation import Question
+from planner.learn.explanation import OpenQuestion
 from planner.learn.parts import (
     Choice,
     Mistake,
@@ -258,7 +258,7 @@ def _why_no_line_grows() -> str:
     )
 
 
-QUESTION = Question(
+QUESTION = OpenQuestion(
     asked="A long request needs more memory than a short one. Why does a longer "
     "max_model_len change no line of the account?",
     expert=_why_no_line_grows,

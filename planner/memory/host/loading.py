@@ -32,7 +32,7 @@ _UNCACHED = ("runai_streamer", "runai_streamer_sharded")
 _SAFETENSORS = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4}
 
 
-class Reading(StrEnum):
+class FileAccess(StrEnum):
     """Which worker reads which part of a checkpoint."""
 
     EVERY_WORKER = "every worker reads every file"
@@ -44,13 +44,13 @@ class Reading(StrEnum):
 _FORMATS = {
     **dict.fromkeys(
         ("auto", "hf", "safetensors", "mistral", "pt", "npcache", "runai_streamer"),
-        Reading.EVERY_WORKER,
+        FileAccess.EVERY_WORKER,
     ),
-    "fastsafetensors": Reading.DIVIDED,
+    "fastsafetensors": FileAccess.DIVIDED,
     **dict.fromkeys(
-        ("sharded_state", "runai_streamer_sharded", "tensorizer"), Reading.OWN_PART
+        ("sharded_state", "runai_streamer_sharded", "tensorizer"), FileAccess.OWN_PART
     ),
-    "dummy": Reading.NOTHING,
+    "dummy": FileAccess.NOTHING,
 }
 
 
@@ -59,7 +59,7 @@ class Loading:
     """The loading of a checkpoint on the machine that loads most of it."""
 
     load_format: str
-    reading: Reading
+    reading: FileAccess
     checkpoint_bytes: int
     checkpoint_basis: Basis
     checkpoint_why: str
@@ -76,11 +76,11 @@ class Loading:
     @property
     def read_bytes(self) -> int:
         """The most that the machine's workers read from the file system."""
-        if self.reading is Reading.EVERY_WORKER:
+        if self.reading is FileAccess.EVERY_WORKER:
             return self.workers * self.checkpoint_bytes
-        if self.reading is Reading.DIVIDED:
+        if self.reading is FileAccess.DIVIDED:
             return self.checkpoint_bytes
-        if self.reading is Reading.OWN_PART:
+        if self.reading is FileAccess.OWN_PART:
             return self.workers * self.weights_bytes
         return 0
 
@@ -90,14 +90,14 @@ class Loading:
         if self.load_format in _UNCACHED:
             return 0
         distinct = min(self.read_bytes, self.checkpoint_bytes)
-        if self.reading is Reading.OWN_PART:
+        if self.reading is FileAccess.OWN_PART:
             distinct = self.read_bytes
         return distinct if self.room_bytes is None else min(distinct, self._room)
 
     @property
     def disk_bytes(self) -> int:
         """What is read from disk: each byte once where the page cache holds it."""
-        is_shared = self.reading is Reading.EVERY_WORKER
+        is_shared = self.reading is FileAccess.EVERY_WORKER
         if not is_shared or self.load_format in _UNCACHED:
             return self.read_bytes
         return self.checkpoint_bytes if self._is_cached else self.read_bytes
@@ -111,12 +111,12 @@ class Loading:
     @property
     def reading_why(self) -> str:
         """The arithmetic of the bytes read."""
-        if self.reading is Reading.NOTHING:
+        if self.reading is FileAccess.NOTHING:
             return f"load_format={self.load_format}: weights are random numbers"
-        if self.reading is Reading.OWN_PART:
+        if self.reading is FileAccess.OWN_PART:
             each = f"{self.workers} x {format_gib(self.weights_bytes)}"
             return f"load_format={self.load_format}: {self.reading}, {each}"
-        if self.reading is Reading.DIVIDED or self.load_format in _UNCACHED:
+        if self.reading is FileAccess.DIVIDED or self.load_format in _UNCACHED:
             return (
                 f"load_format={self.load_format}: {self.reading}, "
                 f"{format_gib(self.disk_bytes)} in total"
@@ -175,7 +175,7 @@ class Loading:
 
     @property
     def _to_gpu_bytes(self) -> int:
-        return 0 if self.reading is Reading.NOTHING else self.weights_bytes
+        return 0 if self.reading is FileAccess.NOTHING else self.weights_bytes
 
 
 def _speed(bytes_per_second: int) -> str:
@@ -194,7 +194,7 @@ def _speed_of(name: str, given: object) -> int | None:
     return max(int(given * 10**9), 1)
 
 
-def reading_of(load_format: str) -> Reading | None:
+def reading_of(load_format: str) -> FileAccess | None:
     """Return how a format is read; None where it is not modelled.
 
     Raises:
@@ -244,7 +244,7 @@ def _safetensors_bytes(dtype: str) -> int:
 
 def loading_of(  # noqa: PLR0913 - what it depends on
     model: ModelArchitecture,
-    reading: Reading,
+    reading: FileAccess,
     load_format: str,
     *,
     workers: int,

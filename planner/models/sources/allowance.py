@@ -42,7 +42,7 @@ _ALONE_SHARE = 10
 _FROM_THE_LIST = "pick a model from the list"
 
 
-class Question(Enum):
+class HubRequest(Enum):
     """What is requested of the Hub; the value is the place of its count in the file."""
 
     MODEL = 0
@@ -51,7 +51,7 @@ class Question(Enum):
     @property
     def share(self) -> int:
         """How many of these are allowed for one model of the allowance."""
-        return 1 if self is Question.MODEL else 2
+        return 1 if self is HubRequest.MODEL else 2
 
 
 @frozen
@@ -89,11 +89,11 @@ def per_minute() -> int:
 
 
 _mutex = threading.Lock()
-_session: dict[Question, Bucket] = {}
-_alone: dict[Question, Bucket] = {}
+_session: dict[HubRequest, Bucket] = {}
+_alone: dict[HubRequest, Bucket] = {}
 
 
-def take(question: Question) -> None:
+def take(question: HubRequest) -> None:
     """Count one request to the Hub.
 
     Raises:
@@ -123,7 +123,7 @@ def forget() -> None:
         _alone.clear()
 
 
-def _take_of_all(question: Question, allowed: int) -> None:
+def _take_of_all(question: HubRequest, allowed: int) -> None:
     folder = runtime_folder()
     try:
         # Without a folder this path cannot be opened, which is an OSError too.
@@ -137,7 +137,7 @@ def _take_of_all(question: Question, allowed: int) -> None:
         _alone[question] = Bucket(tokens=kept.tokens - 1, at=now)
 
 
-def _take_in_file(path: Path, question: Question, allowed: int) -> None:
+def _take_in_file(path: Path, question: HubRequest, allowed: int) -> None:
     place = question.value * _STATE.size
     with _locked(path) as file:
         now = time.monotonic()

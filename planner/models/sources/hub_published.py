@@ -31,7 +31,7 @@ from planner.models.sources import (
     hub_store,
     safetensors,
 )
-from planner.models.sources.allowance import Question, take
+from planner.models.sources.allowance import HubRequest, take
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.folder import (
     CONFIG,
@@ -177,7 +177,7 @@ def _refreshed(repo_id: str, revision: str | None, kept: Kept | None) -> Kept:
     """Read the model from the Hub; return the kept one where that is not possible."""
     try:
         api = hub_bounds.api()
-        take(Question.MODEL)
+        take(HubRequest.MODEL)
         query = HubQuery(
             repo_id=repo_id, revision=revision, endpoint=api.endpoint, has_token=False
         )

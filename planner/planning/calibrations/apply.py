@@ -51,7 +51,7 @@ _OTHER_WEIGHTS = (
 
 
 @frozen
-class Found:
+class FoundRecords:
     """Stored measurements that apply to a plan."""
 
     record: Record | None = None
@@ -88,23 +88,23 @@ class Found:
         return notes
 
 
-def find(gpu: GPU, start: Start) -> Found:
+def find(gpu: GPU, start: Start) -> FoundRecords:
     """Return the measurements of the same start on the same GPU, or of its kin."""
     if not may_have_records():
-        return Found()
+        return FoundRecords()
     from planner.planning.calibrations.store import candidates  # noqa: PLC0415 - few need it
 
     known, notes = candidates(start.release.version, start.model.architecture)
     alike = [record for record in known if record.is_of_kind(gpu)]
     if not alike:
-        return Found(notes=notes)
+        return FoundRecords(notes=notes)
     key = key_of(start)
     same = [record for record in alike if is_same(record.key, key)]
     record = _newest(r for r in same if r.is_of(gpu)) or _newest(
         r for r in same if r.corrects(gpu)
     )
     if record is not None:
-        return Found(record=record, notes=notes)
+        return FoundRecords(record=record, notes=notes)
     kin = _newest(
         record
         for record in alike
@@ -113,7 +113,7 @@ def find(gpu: GPU, start: Start) -> Found:
         and is_kin(record.key, key)
     )
     elsewhere = tuple(_other_total(record, gpu) for record in same[:1])
-    return Found(kin=kin, notes=(*notes, *elsewhere))
+    return FoundRecords(kin=kin, notes=(*notes, *elsewhere))
 
 
 def applied(

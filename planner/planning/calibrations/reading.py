@@ -24,7 +24,7 @@ _MOST_BYTES = 4 << 20
 
 
 @frozen
-class Reading:
+class FolderRecords:
     """The records of a folder."""
 
     records: tuple[Record, ...] = ()
@@ -36,22 +36,22 @@ class Reading:
 
 @dataclass(slots=True)
 class _Gathered:
-    """A `Reading` while it is built."""
+    """A `FolderRecords` while it is built."""
 
     records: list[Record] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     newer: int = 0
 
 
-def read_folder(folder: str) -> Reading:
+def read_folder(folder: str) -> FolderRecords:
     """Read every `*.json` of a folder; a missing folder has no records."""
     found = _Gathered()
     try:
         paths = sorted(_json_files(folder))
     except (FileNotFoundError, NotADirectoryError):
-        return Reading()
+        return FolderRecords()
     except OSError as error:
-        return Reading(
+        return FolderRecords(
             messages=(
                 f"The stored measurements in {folder} cannot be read "
                 f"({error.strerror}), so they are not used.",
@@ -59,7 +59,7 @@ def read_folder(folder: str) -> Reading:
         )
     for path in paths:
         _read_into(found, path)
-    return Reading(
+    return FolderRecords(
         records=tuple(found.records), messages=tuple(found.messages), newer=found.newer
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from planner.errors import PlannerError
 from planner.planning.calibrations import is_off, records_folder
-from planner.planning.calibrations.reading import Reading, json_of, read_folder
+from planner.planning.calibrations.reading import FolderRecords, json_of, read_folder
 from planner.planning.calibrations.record import (
     KIND,
     SCHEMA,
@@ -85,13 +85,13 @@ def candidates(
     return known.by_start.get((vllm_version, architecture), ()), messages
 
 
-def everything() -> Reading:
+def everything() -> FolderRecords:
     """Return all records, newest first, and messages about unreadable files."""
     folder = records_folder()
     if folder is None:
-        return Reading()
+        return FolderRecords()
     reading = read_folder(folder)
-    return Reading(
+    return FolderRecords(
         records=tuple(sorted(reading.records, key=_date, reverse=True)),
         messages=reading.messages,
         newer=reading.newer,
