@@ -135,42 +135,41 @@ def beside_dry_runs(runs: Sequence[DryRow]) -> str:
 def report(
     rows: Sequence[Row], runs: Sequence[DryRow], features: str, kept: str
 ) -> str:
-    """Write the report card: what is not known, then the tables."""
+    """Write the report card: the summary, what is not known, and folded tables."""
     return "\n\n".join(
         [
-            "### What is not known",
-            unknown(rows, runs),
             "### In short",
             short(rows),
             patched(rows),
             beside_dry_runs(runs),
-            "### By release",
-            by_key(rows, runs, minor_of),
+            "### What is not known",
+            unknown(rows, runs),
+            "### The tables",
             "![Errors by release](accuracy/releases.svg)",
-            "### By GPU",
-            by_key(rows, runs, gpu_of_row),
-            "### By family",
-            by_key(rows, runs, family_of),
-            "### By feature",
-            by_key(rows, runs, features_of_row),
-            "### By line",
-            by_line(rows),
-            "### What machines keep before vLLM looks",
-            MACHINES,
-            kept,
-            "### What is fitted",
-            fitted(),
-            "### The range",
             "![Range of each start](accuracy/ranges.svg)",
-            "### The largest errors",
-            worst(rows),
-            "### Adapters, drafts, offloading, encoders",
-            "Every published start with one of them, scored above or not.",
-            features,
+            folded("By release", by_key(rows, runs, minor_of)),
+            folded("By GPU", by_key(rows, runs, gpu_of_row)),
+            folded("By family", by_key(rows, runs, family_of)),
+            folded("By feature", by_key(rows, runs, features_of_row)),
+            folded("By line", by_line(rows)),
+            folded("What machines keep before vLLM looks", MACHINES, kept),
+            folded("What is fitted", fitted()),
+            folded("The largest errors", worst(rows)),
+            folded(
+                "Adapters, drafts, offloading, encoders",
+                "Every published start with one of them, scored above or not.",
+                features,
+            ),
             "Every start, with the address of its log: "
             "[accuracy/starts.csv](accuracy/starts.csv).",
         ]
     )
+
+
+def folded(title: str, *parts: str) -> str:
+    """Return parts that open by a click, on the site and on a code host."""
+    opening = f"<details>\n<summary>{title}</summary>"
+    return "\n\n".join([opening, *parts, "</details>"])
 
 
 def by_line(rows: Sequence[Row]) -> str:
