@@ -37,7 +37,6 @@ LEAST_STARTS = 5
 # Kernels differ by this much at least.
 LEAST_MULTIPLE, MOST_MULTIPLE = 0.8, 1.2
 SMALLEST_MULTIPLE = 0.5
-HOPPER = (9, 0)
 
 
 def main() -> int:

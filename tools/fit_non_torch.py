@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from planner.engine.generations import HOPPER, UNIFIED
 from planner.engine.gpu import GPU
-from planner.engine.layout import UNIFIED
 from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.memory.lines.outside import resident_threads
 from planner.units import GIB
@@ -17,7 +17,6 @@ from tools.starts import Start, gpu_of
 # Less than nothing is left where a start ran something else than its record says: a
 # FlashInfer that had been installed by hand samples with less memory, for one.
 LEAST_LEFT_GIB = -0.2
-HOPPER = (9, 0)
 # From this release on the whole drop in free memory is charged.
 DROPS = (0, 27, 0)
 # Contexts of other drivers differ by this much.

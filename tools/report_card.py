@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from planner.engine.generations import UNIFIED
 from planner.engine.gpu import GPU, catalogue
-from planner.engine.layout import UNIFIED
 from planner.engine.releases import MODELLED
 from planner.memory.lines.calibration import context_of
 from planner.memory.lines.outside import resident_threads

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any
 
 import planner
+from planner.engine.generations import HOPPER
 from planner.engine.gpu import GPU
-from planner.engine.layout import HOPPER
 from planner.engine.releases import OLDEST, number_of
 from planner.engine.releases.shared import COUNTS_DISTRIBUTED_START
 from planner.errors import PlannerError
@@ -82,7 +82,7 @@ class Start:
     @property
     def generation(self) -> str:
         """The key of its pool of CUDA graphs."""
-        return "Hopper and later" if self.capability[0] >= HOPPER else "earlier"
+        return "Hopper and later" if self.capability[0] >= HOPPER.major else "earlier"
 
     @property
     def ranks(self) -> int:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from planner.engine.environment import environment_from
-from planner.engine.layout import UNIFIED
+from planner.engine.generations import UNIFIED
 from planner.engine.releases import number_of, resolve_version
 from planner.errors import PlannerError
 from planner.planning.calibrations import is_off

@@ -6,15 +6,6 @@ from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.errors import Refused
 from planner.values import frozen
 
-HOPPER = 9
-"""Major compute capability of H100, H200, H20 and similar GPUs."""
-DATACENTER_BLACKWELL = 10
-"""Major compute capability of B200, B300 and similar GPUs."""
-WORKSTATION_BLACKWELL = 12
-"""Major compute capability of RTX 50, RTX PRO 6000 Blackwell and similar GPUs."""
-UNIFIED = ((8, 7), (11, 0), (12, 1))
-"""Compute capabilities of Orin, Thor and GB10, which share the processor's memory."""
-
 
 def divide(value: int, by: int) -> int:
     """Divide without remainder, as vLLM requires.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planner.engine.layout import DATACENTER_BLACKWELL, ParallelLayout
+from planner.engine.generations import DATACENTER_BLACKWELL
+from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import KEEPS_EXPERT_WORKSPACE
@@ -91,7 +92,7 @@ class FusedMoE:
         """
         if layout.enable_lora or layout.moe_backend not in _MAY_BE_TRTLLM:
             return False
-        is_blackwell = layout.compute_capability[0] == DATACENTER_BLACKWELL
+        is_blackwell = layout.compute_capability[0] == DATACENTER_BLACKWELL.major
         release = layout.release
         is_padded = release.has(_PADS_PLAIN_EXPERTS)
         known = ("silu", "relu2_no_mul") if is_padded else ("silu",)

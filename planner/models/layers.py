@@ -15,13 +15,8 @@ from enum import StrEnum
 from math import prod
 from typing import Protocol
 
-from planner.engine.layout import (
-    DATACENTER_BLACKWELL,
-    HOPPER,
-    ParallelLayout,
-    divide,
-    pad_vocabulary,
-)
+from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.layout import ParallelLayout, divide, pad_vocabulary
 from planner.errors import Refused
 from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
 from planner.values import frozen
@@ -334,7 +329,7 @@ class Float32Gate:
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return the weight on a rank."""
         major, minor = layout.compute_capability
-        has_kernel = (major, minor) == (HOPPER, 0) or major == DATACENTER_BLACKWELL
+        has_kernel = (major, minor) == HOPPER or major == DATACENTER_BLACKWELL.major
         elements = self.num_experts * self.hidden_size
         return (Tensor(elements, None if has_kernel else "float32"),)
 

@@ -6,8 +6,8 @@ _set_default_max_num_seqs_and_batched_tokens_args.
 
 from __future__ import annotations
 
+from planner.engine.generations import UNIFIED
 from planner.engine.gpu import GPU
-from planner.engine.layout import UNIFIED
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import HEEDS_TOKENS_OF_WHOLE_PROMPTS

@@ -6,8 +6,8 @@ Source of all rules: vLLM 0.33.0 `config/vllm.py` _set_cudagraph_sizes;
 
 from __future__ import annotations
 
+from planner.engine.generations import DATACENTER_BLACKWELL
 from planner.engine.gpu import GPU
-from planner.engine.layout import DATACENTER_BLACKWELL
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
@@ -175,7 +175,7 @@ def _largest(
         return requested, ()
     if model.architecture == _GPT_OSS and compilation.capture_sizes is None:
         return _gpt_oss_capture_size(release), ()
-    is_blackwell = gpu.compute_capability[0] == DATACENTER_BLACKWELL
+    is_blackwell = gpu.compute_capability[0] == DATACENTER_BLACKWELL.major
     is_wide = is_blackwell and release.has(_CAPTURES_MORE_ON_BLACKWELL)
     default = 1024 if is_wide else 512
     length = requests.query_len if release.has(_CAPTURES_BY_QUERY_LENGTH) else 1

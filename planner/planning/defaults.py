@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from planner.engine.dtypes import canonical_dtype
 from planner.engine.environment import Environment
+from planner.engine.generations import AMPERE, DATACENTER_BLACKWELL
 from planner.engine.gpu import GPU
-from planner.engine.layout import DATACENTER_BLACKWELL, ParallelLayout
+from planner.engine.layout import ParallelLayout
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings, moe_backend
@@ -194,7 +195,7 @@ def resolve_dtype(requested: str | None, model: ModelArchitecture, gpu: GPU) -> 
         Refused: where vLLM refuses float16 for the model type.
     """
     supported = ["bfloat16", "float16", "float32"]
-    if not gpu.is_cpu and gpu.compute_capability < (8, 0):
+    if not gpu.is_cpu and gpu.compute_capability < AMPERE:
         supported = ["float16", "float32"]
     if requested is None or requested.lower() == "auto":
         usable = [d for d in supported if d != "float16" or not model.float16_refusal]
@@ -255,7 +256,7 @@ def model_kv_cache_dtype(
         is_fp8 = kv_cache_dtype.startswith("fp8")
         if is_packed or (is_fp8 and release.has(_PACKS_SPARSE_FP8)):
             return "fp8_ds_mla"
-    is_blackwell = gpu.compute_capability[0] == DATACENTER_BLACKWELL
+    is_blackwell = gpu.compute_capability[0] == DATACENTER_BLACKWELL.major
     is_auto_fp8 = is_blackwell and release.has(_KEEPS_GLM_FP8_ON_BLACKWELL)
     if name == "GlmMoeDsaForCausalLM" and kv_cache_dtype == "auto" and is_auto_fp8:
         return "fp8_e4m3"

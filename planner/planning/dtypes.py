@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from planner.engine.generations import DATACENTER_BLACKWELL
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.engine.releases.change import Change
@@ -189,7 +190,6 @@ _GGUF_NEEDS_HALF = Change(
         "get_supported_act_dtypes; vllm-gguf-plugin 0.0.5, which has no such rule"
     ),
 )
-_BLACKWELL = 100
 
 
 def _check_gguf(
@@ -207,7 +207,7 @@ def _check_gguf(
             "Loading GGUF from a remote repo directly is not yet supported: pass the "
             "local path of the GGUF checkpoint."
         )
-    is_refused = capability >= _BLACKWELL and dtype == "bfloat16"
+    is_refused = capability >= DATACENTER_BLACKWELL.number and dtype == "bfloat16"
     if is_refused and release.has(_GGUF_NEEDS_HALF):
         raise Refused(
             "torch.bfloat16 is not supported for quantization method gguf. Supported "

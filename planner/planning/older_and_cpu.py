@@ -11,8 +11,9 @@ Source: vLLM 0.9.2 to 0.10.2 `engine/arg_utils.py` _is_v1_supported_oracle; 0.29
 from __future__ import annotations
 
 from planner.engine.environment import Environment
+from planner.engine.generations import AMPERE, DATACENTER_BLACKWELL, HOPPER
 from planner.engine.gpu import GPU
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER, ParallelLayout
+from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings, attention_backend
@@ -28,7 +29,6 @@ from planner.memory.kv_cache.kv_spec import AttentionSpec
 from planner.models.architecture import ModelArchitecture
 from planner.units import GIB
 
-_AMPERE = 8
 _BLOOM = "BloomForCausalLM"
 _ONLY_V1 = Change(
     since=(0, 11),
@@ -101,7 +101,7 @@ def _served_by_v0(
         return None
     major, minor = gpu.compute_capability
     kinds = (
-        (major < _AMPERE, f"GPUs of compute capability {major}.{minor}"),
+        (major < AMPERE.major, f"GPUs of compute capability {major}.{minor}"),
         (model.state_layers, f"{model.architecture} (it keeps states)"),
         (model.is_encoder_decoder, model.architecture),
         (model.architecture == _BLOOM, _BLOOM),
@@ -111,11 +111,11 @@ def _served_by_v0(
 
 def _keeps_fp8(model: ModelArchitecture, gpu: GPU, release: Release) -> bool:
     """Whether V1's kernels support an FP8 cache: at first only those of Hopper."""
-    if gpu.compute_capability == (DATACENTER_BLACKWELL, 0):
+    if gpu.compute_capability == DATACENTER_BLACKWELL:
         return release.has(_KEEPS_FP8_ON_BLACKWELL)
     if model.has_latent_attention and release.has(_KEEPS_LATENT_FP8):
         return True
-    return gpu.compute_capability[0] == HOPPER
+    return gpu.compute_capability[0] == HOPPER.major
 
 
 def check_cpu_build(  # noqa: PLR0913 - what a start is made of

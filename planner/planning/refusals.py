@@ -7,6 +7,7 @@ verify_with_parallel_config.
 
 from __future__ import annotations
 
+from planner.engine.generations import AMPERE
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release, came_later
@@ -26,7 +27,7 @@ def check_device_dtype(dtype: str, gpu: GPU) -> None:
 
     Source: vLLM 0.33.0 `platforms/cuda.py` check_if_supports_dtype.
     """
-    if gpu.is_cpu or dtype != "bfloat16" or gpu.compute_capability >= (8, 0):
+    if gpu.is_cpu or dtype != "bfloat16" or gpu.compute_capability >= AMPERE:
         return
     major, minor = gpu.compute_capability
     raise Refused(

@@ -17,6 +17,7 @@ from typing import Any
 
 from planner.confirming.log import LogReading, allocation_in, excerpt_of, read_log
 from planner.engine.arguments import ARGUMENTS
+from planner.engine.generations import AMPERE
 from planner.engine.gpu import CPU, GPU, catalogue
 from planner.engine.releases import NEWEST, is_old, number_of
 from planner.engine.server import SERVER_FLAGS
@@ -65,8 +66,6 @@ _SHELL = re.compile(
 """A line of a program that looks for an error, or raises one."""
 _CODE = re.compile(r"^[ \t]*(?:import|from|def|class|with|for)\s|\w\(", re.MULTILINE)
 _MANIFEST = re.compile(r"^(?:apiVersion|kind|services):", re.MULTILINE)
-_AMPERE = (8, 0)
-"""The first compute capability with bfloat16."""
 _SAME_SIZE = 0.2 * GIB, 0.005
 """How far totals of one kind of GPU are apart, in bytes or as a share: drivers differ.
 
@@ -341,7 +340,7 @@ def _of_size(
         for gpu in catalogue()
         if not gpu.mig_profile
         and abs(gpu.total_memory_bytes - total) <= apart
-        and (gpu.compute_capability >= _AMPERE or not is_bfloat16)
+        and (gpu.compute_capability >= AMPERE or not is_bfloat16)
     ]
     found.sort(
         key=lambda gpu: (

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.engine.layout import HOPPER, ParallelLayout
+from planner.engine.generations import HOPPER
+from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
@@ -305,7 +306,7 @@ def _repacked(model: ModelArchitecture, layout: ParallelLayout | None) -> str | 
     why = f"with weights quantised by {model.quantization}"
     if layout is None or not layout.release.has(_KEEPS_OBJECTS):
         return why
-    if layout.compute_capability[0] != HOPPER:
+    if layout.compute_capability[0] != HOPPER.major:
         return f"{why} on this GPU, whose kernels repack them after loading,"
     methods = {
         getattr(module, "method", None)

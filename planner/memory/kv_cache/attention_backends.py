@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.generations import ADA, AMPERE, DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases.change import Change
 from planner.errors import Refused
 from planner.memory.kv_cache import flash_attention, layout
@@ -95,7 +95,7 @@ class FlashAttention(AttentionBackend):
         is_v4 = flash_attention.version(context, heads) == V4
         is_512 = heads.size == flash_attention.HEAD_512
         release = context.layout.release
-        has_pages = release.has(_FP8_PAGES) and context.major == HOPPER
+        has_pages = release.has(_FP8_PAGES) and context.major == HOPPER.major
         if is_v4 and is_512 and has_pages and has_fp8:
             return _FP8_PAGE
         is_256 = flash_attention.uses_head_256_kernel(context, heads)
@@ -121,7 +121,7 @@ class FlashAttention(AttentionBackend):
 
     def supports_compute_capability(self, capability: tuple[int, int]) -> bool:
         """Whether it runs on GPUs of that compute capability."""
-        return capability >= (8, 0)
+        return capability >= AMPERE
 
     def combination_reason(
         self, config: AttentionSelectorConfig, context: CacheContext
@@ -134,9 +134,9 @@ class FlashAttention(AttentionBackend):
             block_size=config.block_size,
         )
         is_v4 = flash_attention.version(context, heads) == V4
-        if config.has_sink and context.gpu.compute_capability < (9, 0):
+        if config.has_sink and context.gpu.compute_capability < HOPPER:
             return "sink not supported on compute capability < 9.0"
-        if config.use_mm_prefix and has_packed and context.major == HOPPER:
+        if config.use_mm_prefix and has_packed and context.major == HOPPER.major:
             return "SM90 FP8 KV with mm_prefix requires Triton"
         if has_packed and not self._reads(config, context, heads):
             return (
@@ -211,7 +211,7 @@ class FlashInfer(AttentionBackend):
         """Return its block sizes: also large ones for grouped heads on Blackwell."""
         heads, kv_heads = context.num_heads_per_rank, context.num_kv_heads_per_rank
         is_grouped = heads // kv_heads > 1 and heads % kv_heads == 0
-        if context.major == DATACENTER_BLACKWELL and is_grouped:
+        if context.major == DATACENTER_BLACKWELL.major and is_grouped:
             return (*_HALF_SIZES, *_LARGE_SIZES)
         return _HALF_SIZES
 
@@ -223,18 +223,21 @@ class FlashInfer(AttentionBackend):
         has_others = release.has(_NVFP4_ELSEWHERE)
         if has_others and context.major in _NVFP4_WITHOUT_OWN_KERNEL:
             return dtype == "nvfp4"
-        return context.major == DATACENTER_BLACKWELL and dtype in self.kv_cache_dtypes
+        return (
+            context.major == DATACENTER_BLACKWELL.major
+            and dtype in self.kv_cache_dtypes
+        )
 
     def supports_sink(self, context: CacheContext) -> bool:
         """Whether NVIDIA's own kernels support the GPU."""
         return (
-            context.gpu.compute_capability == (9, 0)
+            context.gpu.compute_capability == HOPPER
             or context.major in _HAS_NVIDIA_KERNELS
         )
 
     def supports_compute_capability(self, capability: tuple[int, int]) -> bool:
         """Whether it runs on GPUs of that compute capability."""
-        return (8, 0) <= capability <= (12, 1)
+        return AMPERE <= capability <= (12, 1)
 
     def combination_reason(
         self, config: AttentionSelectorConfig, context: CacheContext
@@ -262,7 +265,7 @@ class FlashInfer(AttentionBackend):
 
     def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:
         """Return the layouts that NVIDIA's kernels support on Blackwell."""
-        if context.major != DATACENTER_BLACKWELL:
+        if context.major != DATACENTER_BLACKWELL.major:
             return None
         return (KVCacheLayout.LBHNC, KVCacheLayout.BLHNC)
 
@@ -317,14 +320,14 @@ class TritonAttention(AttentionBackend):
         where = f"{gpu.device_name} (compute capability {major}.{minor})"
         if not context.layout.release.has(_TRITON_CHECKS_GPU):
             return
-        if dtype.startswith("fp8") and gpu.compute_capability < (8, 9):
-            other = "float16" if gpu.compute_capability < (8, 0) else "bfloat16"
+        if dtype.startswith("fp8") and gpu.compute_capability < ADA:
+            other = "float16" if gpu.compute_capability < AMPERE else "bfloat16"
             raise Refused(
                 f"FP8 KV cache is not supported by the Triton attention backend on "
                 f"{where}; native FP8 (fp8e4nv) requires SM89+. Re-run with "
                 f"--kv-cache-dtype {other}."
             )
-        if dtype == "bfloat16" and gpu.compute_capability < (8, 0):
+        if dtype == "bfloat16" and gpu.compute_capability < AMPERE:
             raise Refused(
                 f"bfloat16 KV cache is not supported on {where}; bfloat16 requires "
                 "SM80+. Re-run with --kv-cache-dtype float16."

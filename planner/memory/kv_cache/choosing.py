@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.gpu import GPU
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache import cpu_attention
 from planner.memory.kv_cache.attention_backends import (
@@ -59,10 +59,10 @@ def priorities(
     config: AttentionSelectorConfig, context: CacheContext
 ) -> tuple[AttentionBackend, ...]:
     """Return the backends of attention other than MLA, in vLLM's order."""
-    if context.major == DATACENTER_BLACKWELL:
+    if context.major == DATACENTER_BLACKWELL.major:
         first = (TritonFlashInfer(),) if config.use_mm_prefix else ()
         return (*first, FlashInfer(), FlashAttention(), *_REST)
-    composite = context.major == HOPPER and config.use_mm_prefix
+    composite = context.major == HOPPER.major and config.use_mm_prefix
     before = (TritonFlashAttention(),) if composite else ()
     return (*before, FlashAttention(), FlashInfer(), *_REST)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases.change import Change
 from planner.memory.kv_cache import flash_attention
 from planner.memory.kv_cache.attention_backends import (
@@ -44,7 +44,7 @@ class _FlashOnHopper(FlashAttention):
 
     def supports_compute_capability(self, capability: tuple[int, int]) -> bool:
         """Whether the GPU is a Hopper."""
-        return capability[0] == HOPPER
+        return capability[0] == HOPPER.major
 
     def combination_reason(
         self, config: AttentionSelectorConfig, context: CacheContext
@@ -166,4 +166,4 @@ class TritonFlashInfer(_Composite):
     change = _CONSIDERS_TRITON_FLASHINFER
     causal = FlashInfer()
     block_sizes = (64,)
-    major = DATACENTER_BLACKWELL
+    major = DATACENTER_BLACKWELL.major

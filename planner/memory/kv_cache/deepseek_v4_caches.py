@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from planner.engine.layout import WORKSTATION_BLACKWELL
+from planner.engine.generations import WORKSTATION_BLACKWELL
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
@@ -149,7 +149,7 @@ def _is_packed(context: CacheContext) -> bool:
             "FLASHINFER_MLA_SPARSE_DSV4 for DeepSeek V4 FlashInfer sparse MLA."
         )
     if requested == _FLASHINFER:
-        return context.major == WORKSTATION_BLACKWELL
+        return context.major == WORKSTATION_BLACKWELL.major
     if requested and requested not in ("FLASHMLA_SPARSE", "FLASHMLA_SPARSE_DSV4"):
         raise UnknownArchitecture(
             f"attention_backend={context.requested_backend!r} is not modelled for "
@@ -169,7 +169,7 @@ def _check_heads(context: CacheContext) -> None:
     """
     heads = context.num_heads_per_rank
     requests_flashinfer = (context.requested_backend or "").upper() == _FLASHINFER
-    if context.major == WORKSTATION_BLACKWELL or requests_flashinfer:
+    if context.major == WORKSTATION_BLACKWELL.major or requests_flashinfer:
         if heads > max(FLASHINFER_HEADS):
             raise Refused(
                 f"DeepseekV4 FlashInfer MLA Sparse does not support {heads} heads "

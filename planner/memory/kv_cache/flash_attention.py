@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.generations import AMPERE, DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases.change import Change
 from planner.memory.kv_cache.cache_context import CacheContext
 from planner.values import frozen
@@ -62,14 +62,14 @@ def version(context: CacheContext, heads: Heads = NO_HEADS) -> int | None:
 
     Source: vLLM 0.33.0 `v1/attention/backends/fa_utils.py` get_flash_attn_version.
     """
-    if context.gpu.compute_capability < (8, 0):
+    if context.gpu.compute_capability < AMPERE:
         return None
     if context.kv_cache_dtype.startswith("turboquant_"):
         return V2  # vLLM always uses it beside TurboQuant
     requested = context.flash_attention_version
-    if context.major == HOPPER:
+    if context.major == HOPPER.major:
         return requested or _on_hopper(heads)
-    if context.major != DATACENTER_BLACKWELL and requested != V4:
+    if context.major != DATACENTER_BLACKWELL.major and requested != V4:
         return V2
     if uses_head_256_kernel(context, heads):
         is_served = heads.may_use_head_256 and not _leaves_head_256(context, heads)
@@ -90,7 +90,7 @@ def for_mixed_head_sizes(context: CacheContext) -> CacheContext:
         backend = context.requested_backend or "TRITON_ATTN"
         return replace(context, requested_backend=backend)
     is_flash = context.requested_backend in (None, "FLASH_ATTN")
-    chooses = context.major == HOPPER and context.kv_cache_dtype.startswith("fp8")
+    chooses = context.major == HOPPER.major and context.kv_cache_dtype.startswith("fp8")
     if not is_flash or chooses:
         return context
     return replace(context, flash_attention_version=V4)
@@ -103,9 +103,9 @@ def reads_fp8(context: CacheContext, heads: Heads = NO_HEADS) -> bool:
     flash_attn_supports_kv_cache_dtype.
     """
     found = version(context, heads)
-    if context.major == HOPPER:
+    if context.major == HOPPER.major:
         return found == V3 or (found == V4 and heads.size in (None, HEAD_512))
-    return context.major == DATACENTER_BLACKWELL and found == V4
+    return context.major == DATACENTER_BLACKWELL.major and found == V4
 
 
 def _on_hopper(heads: Heads) -> int:

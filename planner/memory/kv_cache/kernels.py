@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from planner.engine.generations import HOPPER
 from planner.engine.gpu import GPU
-from planner.engine.layout import HOPPER, ParallelLayout
+from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import PACKS_PAGES
@@ -155,7 +156,7 @@ def runner_mode(compilation: Compilation, kernels: Kernels, gpu: GPU) -> GraphMo
         return compilation.graph_mode
     names = {held.backend.name for held in kernels.layers.caches if held.backend}
     has_states = any(spec.is_state for _, spec in kernels.specs)
-    is_flash_3 = gpu.compute_capability[0] >= HOPPER
+    is_flash_3 = gpu.compute_capability[0] >= HOPPER.major
     capturing = (*_CAPTURE_MIXED_BATCHES, *(_FLASH_BACKENDS if is_flash_3 else ()))
     if names and names <= set(capturing) and not has_states:
         return GraphMode.FULL

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import product
 from math import lcm
 
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
@@ -229,9 +229,9 @@ def _latent_block_size(release: Release, major: int, qk_nope_head_dim: int) -> i
     Source: vLLM 0.17.1, 0.14.1 and 0.10.0 `platforms/cuda.py`
     check_and_update_config.
     """
-    if major == HOPPER:
+    if major == HOPPER.major:
         return 64
-    if major != DATACENTER_BLACKWELL or not release.has(CONSIDERS_CUTLASS):
+    if major != DATACENTER_BLACKWELL.major or not release.has(CONSIDERS_CUTLASS):
         return 16
     is_considered = release.has(CONSIDERS_FLASHINFER)
     return 64 if is_considered and qk_nope_head_dim == _FLASHINFER_NOPE else 128

@@ -14,7 +14,11 @@ from dataclasses import replace
 from math import lcm
 
 from planner.engine.dtypes import element_bytes
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER, WORKSTATION_BLACKWELL
+from planner.engine.generations import (
+    DATACENTER_BLACKWELL,
+    HOPPER,
+    WORKSTATION_BLACKWELL,
+)
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
@@ -240,16 +244,20 @@ def _has_flash_kda(layer: KimiDeltaAttentionState, context: CacheContext) -> boo
         and layer.head_dim == _CHECKPOINT_HEAD
         and context.dtype == "bfloat16"
         and recurrent in ("auto", "bfloat16", "float32")
-        and context.major in (HOPPER, DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL)
+        and context.major
+        in (HOPPER.major, DATACENTER_BLACKWELL.major, WORKSTATION_BLACKWELL.major)
     )
 
 
 def _has_flashinfer_prefill(layer: GatedDeltaNetState, context: CacheContext) -> bool:
     if context.gdn_prefill_backend not in (None, "auto", "flashinfer"):
         return False
-    if context.gpu.compute_capability == (HOPPER, 0):
+    if context.gpu.compute_capability == HOPPER:
         return True
-    is_blackwell = context.major in (DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL)
+    is_blackwell = context.major in (
+        DATACENTER_BLACKWELL.major,
+        WORKSTATION_BLACKWELL.major,
+    )
     return is_blackwell and layer.head_k_dim == _CHECKPOINT_HEAD
 
 
@@ -349,7 +357,9 @@ def _fixed_alignment(backend: AttentionBackend, context: CacheContext) -> int:
     release = context.layout.release
     if backend.is_mla:
         return _latent_hybrid_step(release)
-    is_wide = context.head_size == _WIDE_HEAD and context.major == DATACENTER_BLACKWELL
+    is_wide = (
+        context.head_size == _WIDE_HEAD and context.major == DATACENTER_BLACKWELL.major
+    )
     return 32 if is_wide and release.has(_ALIGNS_WIDE_HEADS) else 16
 
 

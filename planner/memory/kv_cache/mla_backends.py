@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.generations import ADA, AMPERE, DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases.change import Change
 from planner.errors import Refused
 from planner.memory.kv_cache.backend import (
@@ -73,7 +73,7 @@ class FlashAttentionMLA(LatentBackend):
     name = "FLASH_ATTN_MLA"
     kv_cache_dtypes = PLAIN
     block_sizes = (MultipleOf(base=16),)
-    majors = (HOPPER,)
+    majors = (HOPPER.major,)
 
     def combination_reason(
         self,
@@ -81,7 +81,7 @@ class FlashAttentionMLA(LatentBackend):
         context: CacheContext,
     ) -> str | None:
         """Return why it refuses: FlashAttention 3 runs only on Hopper."""
-        if context.major == HOPPER:
+        if context.major == HOPPER.major:
             return None
         return "FlashAttention MLA not supported on this device"
 
@@ -95,7 +95,7 @@ class FlashMLA(LatentBackend):
 
     name = "FLASHMLA"
     block_sizes = (64,)
-    majors = (HOPPER, DATACENTER_BLACKWELL)
+    majors = (HOPPER.major, DATACENTER_BLACKWELL.major)
 
     def combination_reason(
         self, config: AttentionSelectorConfig, context: CacheContext
@@ -105,7 +105,7 @@ class FlashMLA(LatentBackend):
             return (
                 "FlashMLA Sparse is only supported on Hopper and Blackwell DC devices."
             )
-        if not config.use_sparse and context.major != HOPPER:
+        if not config.use_sparse and context.major != HOPPER.major:
             return "FlashMLA Dense is only supported on Hopper devices."
         return None
 
@@ -119,7 +119,7 @@ class FlashInferMLA(LatentBackend):
     name = "FLASHINFER_MLA"
     change = CONSIDERS_FLASHINFER
     block_sizes = (32, 64)
-    majors = (DATACENTER_BLACKWELL,)
+    majors = (DATACENTER_BLACKWELL.major,)
 
     def combination_reason(
         self,
@@ -145,7 +145,7 @@ class CutlassMLA(LatentBackend):
     name = "CUTLASS_MLA"
     change = CONSIDERS_CUTLASS
     block_sizes = (128,)
-    majors = (DATACENTER_BLACKWELL,)
+    majors = (DATACENTER_BLACKWELL.major,)
 
 
 class TokenspeedMLA(LatentBackend):
@@ -158,7 +158,7 @@ class TokenspeedMLA(LatentBackend):
     change = _CONSIDERS_TOKENSPEED
     kv_cache_dtypes = E4M3
     block_sizes = (32, 64)
-    majors = (DATACENTER_BLACKWELL,)
+    majors = (DATACENTER_BLACKWELL.major,)
 
     def combination_reason(
         self,
@@ -202,14 +202,14 @@ class TritonMLA(LatentBackend):
         where = f"{gpu.device_name} (compute capability {major}.{minor})"
         if not context.layout.release.has(_TRITON_CHECKS_GPU):
             return
-        if dtype.startswith("fp8") and gpu.compute_capability < (8, 9):
-            other = "float16" if gpu.compute_capability < (8, 0) else "bfloat16"
+        if dtype.startswith("fp8") and gpu.compute_capability < ADA:
+            other = "float16" if gpu.compute_capability < AMPERE else "bfloat16"
             raise Refused(
                 f"FP8 KV cache is not supported by the Triton MLA backend on {where}; "
                 "native FP8 (fp8e4nv) requires SM89+. Re-run with --kv-cache-dtype "
                 f"{other}."
             )
-        if dtype == "bfloat16" and gpu.compute_capability < (8, 0):
+        if dtype == "bfloat16" and gpu.compute_capability < AMPERE:
             raise Refused(
                 "bfloat16 KV cache is not supported by the Triton MLA backend on "
                 f"{where}; bfloat16 requires SM80+. Re-run with --kv-cache-dtype "

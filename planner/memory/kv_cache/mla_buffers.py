@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.engine.layout import (
-    DATACENTER_BLACKWELL,
-    WORKSTATION_BLACKWELL,
-    ParallelLayout,
-)
+from planner.engine.generations import DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL
+from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.layer_caches import BackedCache
@@ -143,10 +140,10 @@ def _imported(context: CacheContext) -> tuple[str, ...]:
         return (context.requested_backend.upper(),)
     if not release.has(_IMPORTS_ALL_MLA_CANDIDATES):
         # B200 always used blocks of 128 tokens, and therefore CUTLASS_MLA.
-        return (CutlassMLA.name,) if capability == (DATACENTER_BLACKWELL, 0) else ()
-    if context.major == DATACENTER_BLACKWELL:
+        return (CutlassMLA.name,) if capability == DATACENTER_BLACKWELL else ()
+    if context.major == DATACENTER_BLACKWELL.major:
         return (FlashInferMLA.name, CutlassMLA.name)
-    if context.major == WORKSTATION_BLACKWELL and release.has(_SHORT_MLA_LIST):
+    if context.major == WORKSTATION_BLACKWELL.major and release.has(_SHORT_MLA_LIST):
         return ()
     return (FlashInferMLA.name,)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.engine.layout import DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL, divide
+from planner.engine.generations import DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL
+from planner.engine.layout import divide
 from planner.errors import Refused
 from planner.memory.kv_cache.backend import (
     AttentionBackend,
@@ -88,9 +89,9 @@ def priorities(
 
     Source: vLLM 0.33.0 `platforms/cuda.py` _get_backend_priorities.
     """
-    if context.major == DATACENTER_BLACKWELL:
+    if context.major == DATACENTER_BLACKWELL.major:
         return (*_DENSE_BLACKWELL, *_sparse_blackwell(config, num_heads))
-    if context.major == WORKSTATION_BLACKWELL:
+    if context.major == WORKSTATION_BLACKWELL.major:
         return (TritonMLA(), FlashInferMLASparseSM120())
     sparse = (FlashAttentionMLASparse(), FlashMLASparse())
     if config.head_size == 512:  # noqa: PLR2004 - no rotated part beside 512

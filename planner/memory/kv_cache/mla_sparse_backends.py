@@ -8,7 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER, WORKSTATION_BLACKWELL
+from planner.engine.generations import (
+    DATACENTER_BLACKWELL,
+    HOPPER,
+    WORKSTATION_BLACKWELL,
+)
 from planner.engine.releases.change import Change
 from planner.memory.kv_cache.backend import (
     PLAIN,
@@ -93,7 +97,7 @@ class FlashAttentionMLASparse(SparseBackend):
     change = CONSIDERS_SPARSE_FLASH_ATTENTION
     kv_cache_dtypes = PLAIN
     head_sizes = ()
-    majors = (HOPPER,)
+    majors = (HOPPER.major,)
 
     def combination_reason(
         self, config: AttentionSelectorConfig, context: CacheContext
@@ -103,7 +107,7 @@ class FlashAttentionMLASparse(SparseBackend):
             return (
                 "FlashAttention MLA Sparse currently supports only FP16/BF16 KV cache"
             )
-        if context.major != HOPPER:
+        if context.major != HOPPER.major:
             return "FlashAttention MLA not supported on this device"
         if context.layout.decode_context_parallel_size > 1:
             return "FlashAttention MLA Sparse does not support DCP for now"
@@ -122,7 +126,7 @@ class FlashMLASparse(SparseBackend):
     dtypes = ("bfloat16",)
     kv_cache_dtypes = ("auto", "bfloat16", "fp8_ds_mla", "fp8", "nvfp4_ds_mla")
     head_sizes = (576, 512)
-    majors = (HOPPER, DATACENTER_BLACKWELL)
+    majors = (HOPPER.major, DATACENTER_BLACKWELL.major)
     has_dcp = True
 
     def kernel_block_sizes(
@@ -130,13 +134,13 @@ class FlashMLASparse(SparseBackend):
     ) -> tuple[int | MultipleOf, ...]:
         """Return the block sizes that its kernels support."""
         is_packed = isinstance(spec, AttentionSpec) and spec.kv_quant_mode != "none"
-        if is_packed and context.major == DATACENTER_BLACKWELL:
+        if is_packed and context.major == DATACENTER_BLACKWELL.major:
             return (64,)
         return self.block_sizes
 
     def aligned(self, spec: AttentionSpec, context: CacheContext) -> AttentionSpec:
         """Return the spec as its kernels read it on that GPU."""
-        if spec.kv_quant_mode != "none" and context.major != DATACENTER_BLACKWELL:
+        if spec.kv_quant_mode != "none" and context.major != DATACENTER_BLACKWELL.major:
             return replace(spec, block_stride_alignment=MultipleOf(base=64))
         return aligned_to_rows(spec)
 
@@ -150,7 +154,7 @@ class FlashMLASparse(SparseBackend):
             if reason is not None:
                 return reason
         if dtype == "nvfp4_ds_mla" and gpu.compute_capability[0] != (
-            DATACENTER_BLACKWELL
+            DATACENTER_BLACKWELL.major
         ):
             return (
                 f"FLASHMLA_SPARSE only supports the {dtype} kv-cache dtype on SM100 "
@@ -159,7 +163,7 @@ class FlashMLASparse(SparseBackend):
         return None
 
     def _without_rope(self, dtype: str, context: CacheContext) -> str | None:
-        if dtype in (*PLAIN, "fp8_ds_mla") and context.major == HOPPER:
+        if dtype in (*PLAIN, "fp8_ds_mla") and context.major == HOPPER.major:
             if context.latent is None or context.latent.qk_rope_head_dim == 0:
                 return None
             return (
@@ -186,7 +190,7 @@ class FlashInferMLASparse(SparseBackend):
     head_sizes: ClassVar[tuple[int, ...]] = (512, 576)
     block_sizes = (MultipleOf(base=32),)
     rows = 32
-    majors = (DATACENTER_BLACKWELL,)
+    majors = (DATACENTER_BLACKWELL.major,)
     has_dcp = True
 
     def combination_reason(
@@ -280,7 +284,7 @@ class FlashInferMLASparseSM90(SparseBackend):
     dtypes = ("bfloat16",)
     kv_cache_dtypes = ("auto", "bfloat16", *E4M3)
     head_sizes = (512, 576)
-    majors = (HOPPER,)
+    majors = (HOPPER.major,)
 
     def combination_reason(
         self, config: AttentionSelectorConfig, context: CacheContext
@@ -309,7 +313,7 @@ class FlashInferMLASparseSM120(SparseBackend):
     kv_cache_dtypes = ("auto", *E4M3, "fp8_ds_mla")
     head_sizes = (512, 576)
     rows = 64
-    majors = (WORKSTATION_BLACKWELL,)
+    majors = (WORKSTATION_BLACKWELL.major,)
     required_topk: ClassVar[int] = 2048
 
     def combination_reason(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from planner.engine.layout import DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL
+from planner.engine.generations import DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache.backend import (
     PLAIN,
@@ -95,7 +95,7 @@ def sparse_backend(
     """
     dtype = context.kv_cache_dtype
     if dtype == "nvfp4":
-        is_msa = context.major == DATACENTER_BLACKWELL
+        is_msa = context.major == DATACENTER_BLACKWELL.major
         if not is_msa or layer.topk_blocks not in _MSA_BLOCKS:
             raise Refused(
                 "MiniMax M3 sparse attention supports an NVFP4 KV cache only with the "
@@ -168,7 +168,7 @@ class Glm5NextIndexer(AttentionBackend):
 
         Source: vLLM 0.33.0 `utils/deep_gemm.py` get_paged_mqa_page_sizes.
         """
-        pages = (64,) if context.major == WORKSTATION_BLACKWELL else (32, 64)
+        pages = (64,) if context.major == WORKSTATION_BLACKWELL.major else (32, 64)
         return tuple(self.tokens_per_state * page for page in pages)
 
 

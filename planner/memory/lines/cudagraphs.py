@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from planner.engine.layout import HOPPER
+from planner.engine.generations import HOPPER
 from planner.engine.releases.change import Change
 from planner.memory.account import Basis, Line
 from planner.memory.compilation import GraphMode
@@ -196,7 +196,11 @@ def _num_layers(run: ProfileRun) -> int:
 
 
 def _generation(run: ProfileRun) -> str:
-    return "Hopper and later" if run.gpu.compute_capability[0] >= HOPPER else "earlier"
+    return (
+        "Hopper and later"
+        if run.gpu.compute_capability[0] >= HOPPER.major
+        else "earlier"
+    )
 
 
 def _why(run: ProfileRun, fit: GraphFit) -> str:

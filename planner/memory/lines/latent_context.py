@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
+from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases.change import Change
 from planner.memory.account import NOTHING, Sized, larger
 from planner.memory.kv_cache.mla_sparse_backends import (
@@ -326,7 +326,7 @@ def _flashmla(run: ProfileRun, layer: MLALayer, kv_cache_dtype: str) -> Sized:
     """Return the buffers of sparse FlashMLA on Hopper: queries, context, outputs."""
     release, is_fp8 = run.release, kv_cache_dtype.startswith("fp8")
     is_served = is_fp8 or not release.has(CONSIDERS_SPARSE_FLASH_ATTENTION)
-    is_hopper = run.gpu.compute_capability[0] == HOPPER
+    is_hopper = run.gpu.compute_capability[0] == HOPPER.major
     if layer.index_topk is None or not is_hopper or not is_served:
         return NOTHING
     if not release.has(_KEEPS_INDEXER_WORKSPACE):
@@ -355,7 +355,7 @@ def _flashmla(run: ProfileRun, layer: MLALayer, kv_cache_dtype: str) -> Sized:
 def _ragged_prefill(run: ProfileRun, layer: MLALayer) -> Sized:
     """Return FlashInfer's prefill workspace on B200, for the head sizes it serves."""
     heads = (layer.qk_nope_head_dim, layer.qk_rope_head_dim, layer.v_head_dim)
-    is_b200 = run.gpu.compute_capability[0] == DATACENTER_BLACKWELL
+    is_b200 = run.gpu.compute_capability[0] == DATACENTER_BLACKWELL.major
     is_preferred = run.release.has(_PREFERS_TRTLLM_RAGGED)
     if not (is_b200 and heads == _RAGGED_HEADS and is_preferred):
         return NOTHING
@@ -367,7 +367,10 @@ def _ragged_prefill(run: ProfileRun, layer: MLALayer) -> Sized:
 
 def _triton_logits(run: ProfileRun, layer: MLALayer) -> Sized:
     """Return the logits of Triton's decode kernel, on GPUs without a better kernel."""
-    has_better = run.gpu.compute_capability[0] in (HOPPER, DATACENTER_BLACKWELL)
+    has_better = run.gpu.compute_capability[0] in (
+        HOPPER.major,
+        DATACENTER_BLACKWELL.major,
+    )
     is_kept = run.release.has(_KEEPS_TRITON_MLA_LOGITS)
     if has_better or not is_kept or layer.index_topk is not None:
         return NOTHING

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isqrt
 
+from planner.engine.generations import B300, DATACENTER_BLACKWELL, HOPPER, UNIFIED
 from planner.engine.gpu import GPU
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER, UNIFIED
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import COUNTS_DISTRIBUTED_START, SUBTRACTS_CONSUMED
 from planner.memory.account import Basis, Line
@@ -179,7 +179,7 @@ def _modules_name(run: ProfileRun) -> str:
 
     Source: vLLM 0.26.0 and 0.27.0 `utils/mem_utils.py` memory_profiling.
     """
-    if run.gpu.compute_capability[0] == HOPPER:
+    if run.gpu.compute_capability[0] == HOPPER.major:
         return "modules, hopper"
     if run.release.has(SUBTRACTS_CONSUMED):
         return "modules, other, 0.27 and later"
@@ -197,7 +197,7 @@ def _captures(run: ProfileRun) -> bool:
 
 def has_switch(gpu: GPU) -> bool:
     """Return whether servers of this GPU join it to the others by NVSwitch."""
-    return gpu.compute_capability[0] in (HOPPER, DATACENTER_BLACKWELL)
+    return gpu.compute_capability[0] in (HOPPER.major, DATACENTER_BLACKWELL.major)
 
 
 def is_unified(gpu: GPU) -> bool:
@@ -280,11 +280,11 @@ def _fused_limit_bytes(run: ProfileRun) -> int:
         or not _may_pipeline(run)
     ):
         return 0
-    if run.gpu.compute_capability == (9, 0):
+    if run.gpu.compute_capability == HOPPER:
         table = _FUSED_HOPPER_MIB
-    elif run.gpu.compute_capability == (10, 0):
+    elif run.gpu.compute_capability == DATACENTER_BLACKWELL:
         table = _FUSED_BLACKWELL_MIB
-    elif run.gpu.compute_capability == (10, 3) and release.has(_FUSES_ON_B300):
+    elif run.gpu.compute_capability == B300 and release.has(_FUSES_ON_B300):
         is_newer = release.has(_TUNES_ALL_REDUCE)
         table = _FUSED_BLACKWELL_ULTRA_MIB
         table = _FUSED_BLACKWELL_ULTRA_029_MIB if is_newer else table

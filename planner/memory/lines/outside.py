@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.gpu import GPU
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases.shared import COUNTS_DISTRIBUTED_START, SUBTRACTS_CONSUMED
 from planner.memory.account import Basis, Line, ranged_line
 from planner.memory.kv_cache.kv_groups import LayerGroup
@@ -189,9 +189,11 @@ def _attention(run: ProfileRun) -> Line:
     `v1/attention/backends/flashinfer.py`.
     """
     size = 0
-    if run.gpu.compute_capability[0] == DATACENTER_BLACKWELL:
+    if run.gpu.compute_capability[0] == DATACENTER_BLACKWELL.major:
         size = run.flashinfer_buffer_bytes
     # Prefill of long prompts needs scratch memory that no profile run measures.
-    high = size + (256 * MIB if run.gpu.compute_capability[0] >= HOPPER else 64 * MIB)
+    high = size + (
+        256 * MIB if run.gpu.compute_capability[0] >= HOPPER.major else 64 * MIB
+    )
     why = f"FlashInfer workspace {format_size(size)}; prefill scratch is not measured"
     return ranged_line("attention workspaces", (size, size, high), Basis.ASSUMED, why)

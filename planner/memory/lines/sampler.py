@@ -8,7 +8,11 @@ in vLLM's code add up to its logged figures to within a few MiB.
 
 from __future__ import annotations
 
-from planner.engine.layout import DATACENTER_BLACKWELL, HOPPER, WORKSTATION_BLACKWELL
+from planner.engine.generations import (
+    DATACENTER_BLACKWELL,
+    HOPPER,
+    WORKSTATION_BLACKWELL,
+)
 from planner.engine.releases.change import Change
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.units import MIB, format_size
@@ -258,10 +262,10 @@ def blas_workspace_bytes(run: ProfileRun) -> int:
     capability = run.gpu.compute_capability
     if run.release.has(_LARGE_BLAS_WORKSPACE_BY_FAMILY):
         is_large = capability[0] in (
-            HOPPER,
-            DATACENTER_BLACKWELL,
-            WORKSTATION_BLACKWELL,
+            HOPPER.major,
+            DATACENTER_BLACKWELL.major,
+            WORKSTATION_BLACKWELL.major,
         )
     else:
-        is_large = capability == (HOPPER, 0)
+        is_large = capability == HOPPER
     return 32 * MIB if is_large else 8 * MIB + MIB // 8

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import ceil
 
+from planner.engine.generations import HOPPER
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
@@ -112,7 +113,6 @@ _GATES = ("gate_proj", "up_proj")
 _BEHIND_POOLING = {"merged_linear": 4}
 """Layers that process so many patches as one, with an input as wide as one patch."""
 _QUERIES = ("q_proj", "wq")
-_HOPPER = (9, 0)
 _TILES = ((64, 192, 192), (96, 192, 144), (128, 128, 176), (192, 128, 112))
 """FlashAttention 3's tiles: up to which head size, rows of queries and of keys."""
 _ALMOST_FULL = 0.8
@@ -294,7 +294,7 @@ def key_splits(attention: Attention | None, layout: ParallelLayout) -> int:
     Source: vllm-flash-attn of vLLM 0.33.0, `hopper/heuristics.h` num_splits_heuristic,
     `hopper/flash_api.cpp` get_num_splits, `hopper/tile_size.h` tile_size_fwd_sm90.
     """
-    if attention is None or layout.compute_capability != _HOPPER:
+    if attention is None or layout.compute_capability != HOPPER:
         return 1
     tile = next((t for t in _TILES if attention.head_size <= t[0]), None)
     if tile is None:

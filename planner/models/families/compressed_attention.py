@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from planner.engine.layout import WORKSTATION_BLACKWELL, ParallelLayout, divide
+from planner.engine.generations import WORKSTATION_BLACKWELL
+from planner.engine.layout import ParallelLayout, divide
 from planner.models.caches import (
     FLASHINFER_HEADS,
     FLASHMLA_HEADS,
@@ -99,7 +100,7 @@ def _padded_heads(heads: int, layout: ParallelLayout) -> int:
     Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/flashmla.py` and
     `flashinfer_sparse.py` get_padded_num_q_heads.
     """
-    is_workstation = layout.compute_capability[0] == WORKSTATION_BLACKWELL
+    is_workstation = layout.compute_capability[0] == WORKSTATION_BLACKWELL.major
     offered = FLASHINFER_HEADS if is_workstation else FLASHMLA_HEADS
     return min((size for size in offered if heads <= size), default=heads)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from planner.engine.layout import (
+from planner.engine.generations import (
     DATACENTER_BLACKWELL,
     HOPPER,
     WORKSTATION_BLACKWELL,
-    ParallelLayout,
-    divide,
 )
+from planner.engine.layout import ParallelLayout, divide
 from planner.models.layers import Part
 from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
 from planner.values import frozen
@@ -81,7 +80,7 @@ class FusedDecodeCopies:
             and self.kernel == _FUSED_KERNEL
             and layout.dtype == "bfloat16"
             and layout.compute_capability[0]
-            in (HOPPER, DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL)
+            in (HOPPER.major, DATACENTER_BLACKWELL.major, WORKSTATION_BLACKWELL.major)
         )
         if not is_fused:
             return ()

@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from planner.engine.generations import ADA, HOPPER, TURING, Capability
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.errors import Refused
 from planner.models.quantization import fp8_kernels
 from planner.models.quantization.fp8 import check_block_shape
 from planner.models.quantization.packed_ints import Kernel, choose, repacked
-from planner.models.quantization.padding import (
-    SM75,
-    SM89,
-    SM90,
-    Packing,
-    humming_tensors,
-    round_up,
-)
+from planner.models.quantization.padding import Packing, humming_tensors, round_up
 from planner.models.tensors import LinearOnRank, Tensor
 from planner.values import frozen
 
@@ -46,7 +40,7 @@ _NAMES_SPLIT_GROUPS = Change(
 )
 
 
-def check_capability(layout: ParallelLayout, least: int) -> None:
+def check_capability(layout: ParallelLayout, least: Capability) -> None:
     """Refuse a GPU that is too old for a scheme.
 
     Raises:
@@ -54,10 +48,10 @@ def check_capability(layout: ParallelLayout, least: int) -> None:
 
     Source: vLLM 0.33.0 CompressedTensorsConfig._check_scheme_supported.
     """
-    if layout.capability < least:
+    if layout.compute_capability < least:
         raise Refused(
             "Quantization scheme is not supported for the current GPU. Min "
-            f"capability: {least}. Current capability: {layout.capability}."
+            f"capability: {least.number}. Current capability: {layout.capability}."
         )
 
 
@@ -111,7 +105,7 @@ class PackedLinear:
         Raises:
             Refused: in vLLM's words, where the ranks cut through a group.
         """
-        check_capability(layout, SM75)
+        check_capability(layout, TURING)
         names_group = layout.release.has(_NAMES_SPLIT_GROUPS)
         if self.packing.group_size != -1 and names_group:
             check_groups(on_rank, self.packing.group_size, self.layer)
@@ -147,11 +141,11 @@ class Fp8Linear:
         Raises:
             Refused: in vLLM's words, where the ranks cut through a block.
         """
-        check_capability(layout, SM75)
+        check_capability(layout, TURING)
         is_block = self.strategy == "block"
         if is_block:
             check_block_shape(on_rank, layout)
-        if self.is_weight_only or layout.capability < SM89:
+        if self.is_weight_only or layout.compute_capability < ADA:
             return _unpacked_fp8(on_rank, layout, is_block=is_block)
         if is_block:
             return fp8_kernels.block_tensors(
@@ -205,7 +199,7 @@ class Int8Linear:
         self, on_rank: LinearOnRank, layout: ParallelLayout
     ) -> tuple[Tensor, ...]:
         """Return weight and scales on a rank."""
-        check_capability(layout, SM75)
+        check_capability(layout, TURING)
         rows = on_rank.output_size_per_partition
         is_fused = len(on_rank.output_partition_sizes) > 1
         scales = rows if self.is_channel or is_fused else 1
@@ -237,7 +231,7 @@ class W4A8Fp8Linear:
         Raises:
             Refused: in vLLM's words, on another GPU or for groups cut through.
         """
-        if layout.capability != SM90:
+        if layout.compute_capability != HOPPER:
             raise Refused("No compressed-tensors compatible scheme was found for W4A8.")
         check_groups(on_rank, _FP8_GROUP)
         packing = Packing(num_bits=4, group_size=_FP8_GROUP)

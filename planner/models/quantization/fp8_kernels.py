@@ -6,24 +6,19 @@ kernels of `kernels/linear/scaled_mm/`.
 
 from __future__ import annotations
 
-from planner.engine.layout import (
+from planner.engine.generations import (
+    ADA,
     DATACENTER_BLACKWELL,
+    HOPPER,
     WORKSTATION_BLACKWELL,
-    ParallelLayout,
 )
+from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import (
     KNOWS_BLACKWELL_FAMILY,
     LAYS_SCALES_OUT_FOR_DEEP_GEMM,
 )
-from planner.models.quantization.padding import (
-    SM89,
-    SM90,
-    SM100,
-    ceil_div,
-    padded_nk,
-    round_up,
-)
+from planner.models.quantization.padding import ceil_div, padded_nk, round_up
 from planner.models.tensors import LinearOnRank, Tensor
 from planner.units import MIB
 
@@ -71,7 +66,7 @@ def runs_marlin(layout: ParallelLayout) -> bool:
 
     GPUs without FP8 arithmetic unpack them for 16-bit arithmetic.
     """
-    return layout.capability < SM89
+    return layout.compute_capability < ADA
 
 
 def scaled_tensors(
@@ -92,7 +87,9 @@ def scaled_tensors(
         return marlin_tensors(on_rank, group_size=-1)
     input_scale = (Tensor(1, "float32"),) if has_input_scale else ()
     takes_any_shape = (
-        layout.capability >= SM100 and num_scales == 1 and is_act_per_tensor
+        layout.compute_capability >= DATACENTER_BLACKWELL
+        and num_scales == 1
+        and is_act_per_tensor
     )
     if not takes_any_shape and layout.release.has(_PADS_FOR_CUTLASS):
         # CUTLASS needs multiples of 16 in both dimensions.
@@ -122,9 +119,9 @@ def quantises_block_inputs(layout: ParallelLayout) -> bool:
 
     Source: vLLM 0.33.0 `model_executor/kernels/linear/__init__.py`.
     """
-    if layout.capability < SM90 and layout.release.has(_MARLIN_TAKES_ADA):
+    if layout.compute_capability < HOPPER and layout.release.has(_MARLIN_TAKES_ADA):
         return False
-    return layout.capability >= SM89
+    return layout.compute_capability >= ADA
 
 
 def block_tensors(
@@ -147,7 +144,7 @@ def block_tensors(
         return (weight, by_block)
     has_workspace = layout.release.has(_ALLOCATES_DEEP_GEMM_WORKSPACE)
     workspace = (DEEP_GEMM_WORKSPACE,) if has_workspace else ()
-    if layout.capability < SM100:
+    if layout.compute_capability < DATACENTER_BLACKWELL:
         return (weight, by_block, *workspace)
     # A scale of one byte for each row and block, four to an integer.
     groups = ceil_div(ceil_div(columns, BLOCK), 4)
@@ -179,11 +176,11 @@ def has_deep_gemm(layout: ParallelLayout) -> bool:
     if not layout.uses_deep_gemm:
         return False
     release, major = layout.release, layout.compute_capability[0]
-    if major == WORKSTATION_BLACKWELL:
+    if major == WORKSTATION_BLACKWELL.major:
         return release.has(_RUNS_DEEP_GEMM_ON_RTX)
-    if major == DATACENTER_BLACKWELL and release.has(KNOWS_BLACKWELL_FAMILY):
+    if major == DATACENTER_BLACKWELL.major and release.has(KNOWS_BLACKWELL_FAMILY):
         return True
-    return layout.capability in (SM90, SM100)
+    return layout.compute_capability in (HOPPER, DATACENTER_BLACKWELL)
 
 
 def runs_deep_gemm(on_rank: LinearOnRank, layout: ParallelLayout) -> bool:

@@ -13,7 +13,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.engine.layout import WORKSTATION_BLACKWELL, ParallelLayout
+from planner.engine.generations import (
+    B300,
+    DATACENTER_BLACKWELL,
+    HOPPER,
+    WORKSTATION_BLACKWELL,
+)
+from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import KEEPS_RAW_NVFP4_SCALES, PREFERS_HUMMING
 from planner.errors import Refused
@@ -21,8 +27,6 @@ from planner.models.quantization import fp8_kernels
 from planner.models.quantization.fp8 import Fp8TensorLinear
 from planner.models.quantization.fp8_kernels import FP8
 from planner.models.quantization.padding import (
-    SM90,
-    SM100,
     Packing,
     humming_tensors,
     padded_nk,
@@ -35,7 +39,7 @@ _NV_GROUP, _MX_GROUP = 16, 32
 _MX_SCALE = "float8_e8m0fnu"
 _SMALLEST = 128
 """Rows and columns from which on FlashInfer's MXFP8 kernels take a layer."""
-_CUTEDSL_W4A16 = (100, 103)
+_CUTEDSL_W4A16 = (DATACENTER_BLACKWELL, B300)
 """Capabilities of the kernel for 16 bit activations."""
 _PADS_NVFP4 = Change(
     since=(0, 16),
@@ -66,7 +70,7 @@ class NvFp4Linear:
             if not layout.release.has(_PADS_NVFP4):
                 alignment = 1
             return (*_tiled(on_rank, alignment), *scalars)
-        if layout.capability == SM90 and layout.release.has(PREFERS_HUMMING):
+        if layout.compute_capability == HOPPER and layout.release.has(PREFERS_HUMMING):
             packing = Packing(num_bits=4, group_size=_NV_GROUP, scale_dtype=FP8)
             kept = (scalar,) * (2 if self.has_input_scale else 1)
             return (*humming_tensors(packing, on_rank, layout), *kept)
@@ -75,8 +79,8 @@ class NvFp4Linear:
     def _runs_natively(self, layout: ParallelLayout) -> bool:
         """Whether one of Blackwell's FP4 kernels computes it."""
         if self.has_input_scale:
-            return layout.capability >= SM100
-        return layout.capability in _CUTEDSL_W4A16
+            return layout.compute_capability >= DATACENTER_BLACKWELL
+        return layout.compute_capability in _CUTEDSL_W4A16
 
 
 def _tiled(on_rank: LinearOnRank, alignment: int) -> tuple[Tensor, ...]:
@@ -120,12 +124,12 @@ class Mxfp4Linear:
         self, on_rank: LinearOnRank, layout: ParallelLayout
     ) -> tuple[Tensor, ...]:
         """Return weight and scales on a rank."""
-        if layout.capability >= SM100:
+        if layout.compute_capability >= DATACENTER_BLACKWELL:
             rows = on_rank.output_size_per_partition
             columns = on_rank.input_size_per_partition
             scales = round_up(rows, 128) * round_up(columns // _MX_GROUP, 4)
             return (Tensor(rows * columns // 2, "uint8"), Tensor(scales, "uint8"))
-        if layout.capability == SM90 and layout.release.has(PREFERS_HUMMING):
+        if layout.compute_capability == HOPPER and layout.release.has(PREFERS_HUMMING):
             packing = Packing(num_bits=4, group_size=_MX_GROUP, scale_dtype=_MX_SCALE)
             return humming_tensors(packing, on_rank, layout)
         return _marlin(on_rank, "int32", _MX_GROUP, _MX_SCALE)
@@ -151,7 +155,7 @@ class Mxfp8Linear:
             )
         if _suits_flashinfer(on_rank, layout):
             return _swizzled(on_rank)
-        if layout.capability == SM90 and layout.release.has(PREFERS_HUMMING):
+        if layout.compute_capability == HOPPER and layout.release.has(PREFERS_HUMMING):
             packing = Packing(num_bits=8, group_size=_MX_GROUP, scale_dtype=_MX_SCALE)
             return humming_tensors(packing, on_rank, layout)
         return _marlin(on_rank, FP8, _MX_GROUP, _MX_SCALE)
@@ -160,9 +164,9 @@ class Mxfp8Linear:
 def _suits_flashinfer(on_rank: LinearOnRank, layout: ParallelLayout) -> bool:
     """Whether FlashInfer's kernels take the shape on this GPU."""
     rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
-    is_workstation = layout.compute_capability[0] == WORKSTATION_BLACKWELL
+    is_workstation = layout.compute_capability[0] == WORKSTATION_BLACKWELL.major
     return (
-        layout.capability >= SM100
+        layout.compute_capability >= DATACENTER_BLACKWELL
         and rows >= _SMALLEST
         and columns >= _SMALLEST
         and not (is_workstation and rows % _MX_GROUP)
@@ -197,7 +201,10 @@ class ModelOptNvFp4Linear:
             )
         held = NvFp4Linear(has_input_scale=self.has_input_scale)
         tensors = held.tensors(on_rank, layout)
-        if layout.release.has(KEEPS_RAW_NVFP4_SCALES) and layout.capability >= SM100:
+        if (
+            layout.release.has(KEEPS_RAW_NVFP4_SCALES)
+            and layout.compute_capability >= DATACENTER_BLACKWELL
+        ):
             groups = on_rank.input_size_per_partition // _NV_GROUP
             raw = Tensor(on_rank.output_size_per_partition * groups, FP8)
             return (*tensors, raw)

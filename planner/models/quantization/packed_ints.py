@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from enum import Enum
 
+from planner.engine.generations import HOPPER
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import PREFERS_HUMMING
 from planner.errors import Refused
 from planner.models.quantization.padding import (
-    SM90,
     WORD_BITS,
     Packing,
     humming_tensors,
@@ -66,7 +66,7 @@ def choose(packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout) -> K
     Raises:
         Refused: in vLLM's words, where a release has none that can.
     """
-    if layout.capability == SM90:
+    if layout.compute_capability == HOPPER:
         if _suits_machete(packing, on_rank):
             return Kernel.MACHETE
         if layout.release.has(PREFERS_HUMMING):
@@ -194,7 +194,11 @@ def in_order(
     zeros = packing.words(rows * groups)
     order = order_of(on_rank)
     is_whole = columns == on_rank.input_size
-    if layout.capability == SM90 and is_whole and _suits_machete(packing, on_rank):
+    if (
+        layout.compute_capability == HOPPER
+        and is_whole
+        and _suits_machete(packing, on_rank)
+    ):
         return (*held, zeros, order, order)
     if fills_marlin(on_rank) and _suits_marlin(packing, on_rank, layout):
         return (*held, order, order)

@@ -17,19 +17,6 @@ from planner.engine.layout import ParallelLayout
 from planner.models.tensors import LinearOnRank, Tensor
 from planner.values import frozen
 
-# Compute capabilities, under NVIDIA's names, from which on kernels differ;
-# `planner.engine.layout` names generations by their major number only.
-SM75 = 75
-"""Turing."""
-SM80 = 80
-"""Ampere of data centres."""
-SM89 = 89
-"""Ada, the first with FP8 arithmetic."""
-SM90 = 90
-"""Hopper."""
-SM100 = 100
-"""Blackwell of data centres."""
-
 WORD_BITS = 32
 
 _HUMMING_COLUMNS, _HUMMING_ROWS = 128, 256

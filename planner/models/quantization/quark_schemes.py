@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from planner.engine.generations import ADA
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
@@ -27,7 +28,7 @@ from planner.models.quantization.experts.mxfp4 import Mxfp4Experts
 from planner.models.quantization.fp8 import Fp8BlockLinear
 from planner.models.quantization.linear_kernels import Mxfp4Linear, Mxfp8Linear
 from planner.models.quantization.packed_ints import repacked
-from planner.models.quantization.padding import SM89, Packing
+from planner.models.quantization.padding import Packing
 from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
 from planner.values import frozen
 
@@ -62,7 +63,7 @@ class QuarkFp8Linear:
         Raises:
             Refused: in vLLM's words, on older GPUs.
         """
-        check_capability(layout, SM89)
+        check_capability(layout, ADA)
         rows = on_rank.output_size_per_partition
         return fp8_kernels.scaled_tensors(
             on_rank,

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from planner.engine.generations import ADA
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.interface import BaseConfig, Context, Place, listed
-from planner.models.quantization.padding import SM89, round_up
+from planner.models.quantization.padding import round_up
 from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
 from planner.values import frozen
 
@@ -70,7 +71,7 @@ class TorchAOFp8Linear:
         Raises:
             Refused: in vLLM's words, for FP8 activations on older GPUs.
         """
-        if self.is_dynamic and layout.capability < SM89:
+        if self.is_dynamic and layout.compute_capability < ADA:
             major, minor = layout.compute_capability
             raise Refused(
                 f"torchao FP8 activation quantization config '{_FP8}' requires GPU "

@@ -5,12 +5,12 @@ Source: vLLM 0.33.0 `layers/fused_moe/oracle/int8.py`, `w4a8.py` and `w4a8_int8.
 
 from __future__ import annotations
 
+from planner.engine.generations import HOPPER
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.shared import KEEPS_AWQ_WORKSPACE, KEEPS_GPTQ_WORKSPACE
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts import serving
 from planner.models.quantization.experts.serving import biases, w13_rows, weights
-from planner.models.quantization.padding import SM90
 from planner.models.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
 from planner.values import frozen
 
@@ -104,7 +104,7 @@ class W4A8Fp8Experts:
             raise Refused(
                 f"intermediate_size_per_partition={columns} must be divisible by 256"
             )
-        if layout.capability != SM90:
+        if layout.compute_capability != HOPPER:
             raise UnknownArchitecture(
                 "quantization_config: experts of INT4 weights and FP8 activations are "
                 "modelled for Hopper GPUs only."

@@ -11,17 +11,19 @@ from collections.abc import Mapping
 from enum import StrEnum
 from math import lcm
 
-from planner.engine.layout import (
+from planner.engine.generations import (
+    ADA,
     DATACENTER_BLACKWELL,
+    HOPPER,
     WORKSTATION_BLACKWELL,
-    ParallelLayout,
 )
+from planner.engine.layout import ParallelLayout
 from planner.engine.releases.shared import (
     LAYS_SCALES_OUT_FOR_DEEP_GEMM,
     PREFERS_FLASHINFER_QUANTISED_EXPERTS,
 )
 from planner.models.quantization.fp8_kernels import has_deep_gemm
-from planner.models.quantization.padding import SM89, SM90, SM100, round_up
+from planner.models.quantization.padding import round_up
 from planner.models.tensors import ExpertsOnRank
 
 _MARLIN_TILE = 64
@@ -69,12 +71,12 @@ def _requested(layout: ParallelLayout, *known: Kernel) -> Kernel | None:
 
 def is_datacenter_blackwell(layout: ParallelLayout) -> bool:
     """Whether the GPUs are B200, B300 or similar."""
-    return layout.compute_capability[0] == DATACENTER_BLACKWELL
+    return layout.compute_capability[0] == DATACENTER_BLACKWELL.major
 
 
 def is_consumer_blackwell(layout: ParallelLayout) -> bool:
     """Whether the GPUs are RTX PRO 6000, RTX 5090 or similar."""
-    return layout.compute_capability[0] == WORKSTATION_BLACKWELL
+    return layout.compute_capability[0] == WORKSTATION_BLACKWELL.major
 
 
 def fp8_tensor_kernel(
@@ -88,7 +90,7 @@ def fp8_tensor_kernel(
         layout,
         *(Kernel.PLAIN, Kernel.MARLIN, Kernel.TRTLLM, Kernel.FLASHINFER_CUTLASS),
     )
-    if layout.capability < SM89 or asked is not None:
+    if layout.compute_capability < ADA or asked is not None:
         return asked or Kernel.MARLIN
     if (
         layout.enable_lora
@@ -103,7 +105,10 @@ def fp8_tensor_kernel(
         and on_rank.global_num_experts <= _MOST_TRTLLM_EXPERTS
     ):
         return Kernel.TRTLLM
-    if layout.capability >= SM90 and on_rank.activation in _CUTLASS_ACTIVATIONS:
+    if (
+        layout.compute_capability >= HOPPER
+        and on_rank.activation in _CUTLASS_ACTIVATIONS
+    ):
         return Kernel.FLASHINFER_CUTLASS
     return Kernel.PLAIN
 
@@ -125,7 +130,7 @@ def fp8_block_kernel(
     `utils/deep_gemm.py` should_auto_disable_deep_gemm.
     """
     asked = _requested(layout, Kernel.PLAIN, Kernel.MARLIN, Kernel.TRTLLM)
-    if layout.capability < SM89 or asked is not None:
+    if layout.compute_capability < ADA or asked is not None:
         return asked or Kernel.MARLIN
     is_b200, is_rtx = is_datacenter_blackwell(layout), is_consumer_blackwell(layout)
     if layout.enable_lora or is_refined or not (is_b200 or is_rtx):
@@ -183,7 +188,11 @@ def nvfp4_kernel(
     asked = _requested(layout, Kernel.MARLIN, Kernel.TRTLLM, Kernel.FLASHINFER_CUTLASS)
     if asked is not None:
         return asked
-    if not has_input_scale or layout.capability < SM100 or layout.enable_lora:
+    if (
+        not has_input_scale
+        or layout.compute_capability < DATACENTER_BLACKWELL
+        or layout.enable_lora
+    ):
         return Kernel.MARLIN
     if (
         is_datacenter_blackwell(layout)

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from planner.engine.layout import WORKSTATION_BLACKWELL, ParallelLayout
+from planner.engine.generations import (
+    DATACENTER_BLACKWELL,
+    HOPPER,
+    WORKSTATION_BLACKWELL,
+)
+from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import KNOWS_BLACKWELL_FAMILY, PADS_MXFP4_LESS
@@ -23,7 +28,7 @@ from planner.models.quantization.experts.serving import (
     w13_rows,
     weights,
 )
-from planner.models.quantization.padding import SM90, SM100, ceil_div, round_up
+from planner.models.quantization.padding import ceil_div, round_up
 from planner.models.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
 from planner.values import frozen
 
@@ -121,7 +126,7 @@ class Mxfp4Experts:
         return (
             self.source == Mxfp4Source.GPT_OSS
             and on_rank.activation == "swigluoai"
-            and SM90 <= layout.capability < SM100
+            and HOPPER <= layout.compute_capability < DATACENTER_BLACKWELL
             and not _is_left_to_marlin(layout)
         )
 
@@ -141,7 +146,7 @@ class Mxfp4Experts:
 
     def _kernel(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ExpertsKernel:
         if self.source == Mxfp4Source.COMPRESSED_TENSORS:
-            is_blackwell = layout.capability >= SM100
+            is_blackwell = layout.compute_capability >= DATACENTER_BLACKWELL
             return ExpertsKernel.CUTLASS_FP4 if is_blackwell else ExpertsKernel.MARLIN
         if is_datacenter_blackwell(layout) and not _is_left_to_marlin(layout):
             if self.source == Mxfp4Source.GPT_OSS or on_rank.activation != "swiglustep":
@@ -167,9 +172,12 @@ def _check_known(layout: ParallelLayout) -> None:
         UnknownArchitecture: naming the method, the GPU and the release.
     """
     release = layout.release
-    is_b300 = is_datacenter_blackwell(layout) and layout.capability != SM100
+    is_b300 = (
+        is_datacenter_blackwell(layout)
+        and layout.compute_capability != DATACENTER_BLACKWELL
+    )
     if (is_b300 and not release.has(KNOWS_BLACKWELL_FAMILY)) or (
-        layout.compute_capability[0] == WORKSTATION_BLACKWELL
+        layout.compute_capability[0] == WORKSTATION_BLACKWELL.major
         and release.has(_RUNS_TRITON_MXFP4_ON_RTX)
     ):
         major, minor = layout.compute_capability

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from planner.engine.generations import HOPPER
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import (
@@ -24,7 +25,7 @@ from planner.engine.releases.shared import (
     PREFERS_HUMMING,
 )
 from planner.models.quantization.experts.kernels import Kernel, marlin_columns
-from planner.models.quantization.padding import SM90, WORD_BITS, round_up
+from planner.models.quantization.padding import WORD_BITS, round_up
 from planner.models.tensors import (
     ExpertsKernel,
     ExpertsOnRank,
@@ -120,7 +121,7 @@ def prefers_humming(layout: ParallelLayout) -> bool:
     """Whether vLLM chooses Humming where it would choose Marlin on other GPUs."""
     if layout.moe_backend in ("marlin", "humming"):
         return layout.moe_backend == "humming"
-    is_hopper = layout.capability == SM90
+    is_hopper = layout.compute_capability == HOPPER
     return is_hopper and layout.release.has(PREFERS_HUMMING) and not layout.enable_lora
 
 
@@ -266,7 +267,7 @@ def by_fp8_block(
         prefers_flashinfer = is_asked
     if (
         kernel is Kernel.PLAIN
-        and layout.capability == SM90
+        and layout.compute_capability == HOPPER
         and prefers_flashinfer
         and not is_refined
         and on_rank.activation == "silu"
