@@ -116,7 +116,8 @@ def asked() -> dict[tuple[str, str], set[str]]:
             if isinstance(owner, ast.ClassDef):
                 for kind, field in _asked_in(owner):
                     of = owner.name if kind in ("Views", "Charts") else ""
-                    fields = {"text", "html"} if field == "mimebundle" else {field}
+                    both = of and field == "mimebundle"
+                    fields = {"text", "html"} if both else {field}
                     found.setdefault((kind, of), set()).update(fields)
     return found
 

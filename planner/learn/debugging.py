@@ -90,7 +90,8 @@ class DebugThisStart(ShownAsText):
         """
         found = read(self.command)
         lines = "\n".join(self.error)
-        return lines if find(found.model) is None else f"{self.command}\n\n{lines}"
+        is_bundled = found.model is not None and find(found.model) is not None
+        return f"{self.command}\n\n{lines}" if is_bundled else lines
 
     def explain(self) -> Any:  # noqa: ANN401 - as `Reading.explain`
         """Return what `planner.read` says of this start."""

@@ -35,7 +35,8 @@ def understood(
     Raises:
         PlannerError: for a text that is no start of vLLM, or names no model.
     """
-    whole, asked = list(words), ()
+    whole = list(words)
+    asked: tuple[str, ...] = ()
     before, path = (whole, None) if "--" in whole else without_file(whole)
     if "--" in whole or path is not None:
         from planner.app.cli.read import expanded  # noqa: PLC0415 - few need it
@@ -102,7 +103,7 @@ def without_server_flags(
         if not values and (path or takes_value(entry)):
             end = _end_of_values(words, at, is_list=entry.is_list and not path)
             values, at = list(words[at:end]), end
-        from planner.export.texts.command import typed  # noqa: PLC0415 - few need it
+        from planner.export.texts.flag_values import typed  # noqa: PLC0415 - few need it
 
         given = typed(entry, values, path=tuple(path))
         split[name] = _put(split.get(name), path, given)
