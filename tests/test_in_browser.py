@@ -13,7 +13,7 @@ import planner
 from benchmarks import lite as benchmark
 from benchmarks.app import figures
 from planner import learn
-from planner.app.widgets import background, run_panel, section
+from planner.app.widgets import background, run_panel, run_section
 from planner.app.widgets.explorer import Explorer
 from planner.app.widgets.run_panel import RunPanel
 from planner.app.widgets.run_section import RunSection
@@ -36,7 +36,7 @@ def in_browser(monkeypatch) -> None:
     """As in a web page, for those who ask."""
     for asking in (
         *(attached, frame, frames, hub_errors, installation, background),
-        *(run_panel, section),
+        *(run_panel, run_section),
     ):
         monkeypatch.setattr(asking, "is_in_browser", lambda: True)
 

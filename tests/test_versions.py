@@ -27,7 +27,7 @@ def test_the_build_reads_the_version_of_the_package() -> None:
     read = tomllib.loads(text("pyproject.toml"))
 
     assert "version" not in read["project"]
-    assert "planner/__init__.py" == read["tool"]["hatch"]["version"]["path"]
+    assert "planner/version.py" == read["tool"]["hatch"]["version"]["path"]
     assert re.fullmatch(r"\d+\.\d+\.\d+", planner.__version__)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from planner.errors import ModelNotFound, PlannerError
 from planner.models.files import ModelFiles
-from planner.models.sources import huggingface
+from planner.models.sources import huggingface, periods
 from planner.models.sources import load as door
 from planner.models.sources.hub_errors import is_repo_id
 from planner.models.sources.load import load
@@ -86,8 +86,8 @@ def test_an_answer_of_the_hub_grows_old(
 ):
     """An app that runs for days sees new commits."""
     load("nobody/tiny")
-    later = door.time.monotonic() + 601
-    monkeypatch.setattr(door.time, "monotonic", lambda: later)
+    later = periods.time.monotonic() + 601
+    monkeypatch.setattr(periods.time, "monotonic", lambda: later)
     load("nobody/tiny")
     assert len(hub_calls) == 2
 
