@@ -157,7 +157,7 @@ def test_an_unexpected_error_is_logged_without_the_text(
     explorer, monkeypatch, caplog
 ) -> None:
     """Neither its message nor its traceback, which may quote it."""
-    monkeypatch.setattr("planner.export.texts.read", lambda *_, **__: int("sk-secret"))
+    monkeypatch.setattr("planner.reading.read", lambda *_, **__: int("sk-secret"))
     caplog.set_level(logging.DEBUG)
     section = paste(explorer, DOCKER)
 
