@@ -20,7 +20,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / "planner").rglob("*.py"))
 MAX_LINES = 400
-MAX_ROOMS = 12
+MAX_ROOMS = 13
 # Slow to import, or a way to the network and to processes.
 HEAVY = {
     *("IPython", "huggingface_hub", "ipywidgets", "numpy", "pandas", "plotly"),
@@ -66,7 +66,7 @@ def test_every_file_can_be_read_in_one_sitting() -> None:
     assert {} == {path: many for path, many in lines.items() if many > MAX_LINES}
 
 
-def test_the_package_is_twelve_rooms() -> None:
+def test_the_package_is_thirteen_rooms() -> None:
     """A newcomer sees every room at one glance."""
     inside = [path for path in (ROOT / "planner").iterdir() if path.name[0] != "_"]
     rooms = [path.name for path in inside if path.is_dir()]

@@ -82,10 +82,14 @@ def resolve_version(requested: str | Release) -> tuple[Release, tuple[str, ...]]
     """
     if isinstance(requested, Release):
         return requested, ()
-    return _resolved(str(requested))
+    return _of_text(requested) if isinstance(requested, str) else _resolved(requested)
 
 
 @lru_cache(maxsize=256)
+def _of_text(requested: str) -> tuple[Release, tuple[str, ...]]:
+    return _resolved(requested)
+
+
 def _resolved(requested: str) -> tuple[Release, tuple[str, ...]]:
     number, newest = number_of(requested), number_of(NEWEST)
     if number < number_of(OLDEST):
