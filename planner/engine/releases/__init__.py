@@ -82,7 +82,8 @@ def resolve_version(requested: str | Release) -> tuple[Release, tuple[str, ...]]
     """
     if isinstance(requested, Release):
         return requested, ()
-    return _of_text(requested) if isinstance(requested, str) else _resolved(requested)
+    is_text = type(requested) is str  # what else users give is refused
+    return _of_text(requested) if is_text else _resolved(requested)
 
 
 @lru_cache(maxsize=256)
