@@ -81,7 +81,8 @@ class Facts:
         """Return the config's names of what is asked by usual ones."""
         if not self._names:
             return names
-        return tuple(own for name in names for own in self._names.get(name, (name,)))
+        own = (one for name in names for one in self._names.get(name, (name,)))
+        return tuple(dict.fromkeys(own))
 
     def value(self, *names: str) -> Any:  # noqa: ANN401 - the untyped border
         """Return the first value that is given, or None.

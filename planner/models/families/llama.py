@@ -118,8 +118,7 @@ def _body(facts: Facts, label: Label, style: Style, shape: AttentionShape) -> Bo
         kept = style.cache(facts, kept)
     kinds: dict[tuple[int | None, bool], LayerKind] = {}
 
-    def layer(index: int) -> LayerKind:
-        window = windows[index]
+    def layer(index: int, window: int | None) -> LayerKind:
         is_sparse = style.experts is not None and style.is_sparse(facts, index)
         if (window, is_sparse) not in kinds:
             cache: CacheLayer = (
@@ -129,7 +128,7 @@ def _body(facts: Facts, label: Label, style: Style, shape: AttentionShape) -> Bo
             kinds[window, is_sparse] = LayerKind(caches=(cache,), modules=modules)
         return kinds[window, is_sparse]
 
-    return Body.of(map(layer, range(num_layers)))
+    return Body.of(layer(index, window) for index, window in enumerate(windows))
 
 
 def _layer_modules(

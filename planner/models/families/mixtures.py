@@ -5,6 +5,7 @@ Source: vLLM 0.33.0 `models/`, the module of each class.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from planner.models.families.assembly import Placement
@@ -16,7 +17,7 @@ from planner.models.families.decoders import (
     with_granite_sinks,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.styles import Experts, Style, unless_off
+from planner.models.families.styles import Experts, Style
 from planner.models.families.windows import typed_windows
 from planner.models.layers import ColumnParallelLinear, Module, Part, RowParallelLinear
 
@@ -55,8 +56,11 @@ _QWEN_EXPERTS = Experts(
 )
 
 
-def _within_dbrx(facts: Facts, part: str) -> Facts:
-    return Facts(facts.mapping(part), "dbrx")
+def _dbrx(part: str, name: str, default: int | None = None) -> Callable[[Facts], int]:
+    """Return what reads a whole number of a part of DBRX's config."""
+    return lambda facts: Facts(facts.mapping(part), "dbrx").integer(
+        name, default=default
+    )
 
 
 def _granite_shared_mlp(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
@@ -106,35 +110,6 @@ def _ernie_sparse(facts: Facts, layer: int) -> bool:
     return start <= layer <= end and (layer + 1) % step == 0
 
 
-def _bailing_heads(facts: Facts, shape: AttentionShape) -> AttentionShape:
-    """Return attention whose norms have a bias each, unless they are RMS norms."""
-    if shape.qk_norm_sizes and not facts.flag("use_rmsnorm"):
-        return replace(shape, qk_norm_sizes=(shape.head_size,) * 4)
-    return shape
-
-
-def _bailing_shared(facts: Facts) -> int:
-    width = facts.integer("moe_intermediate_size")
-    own = facts.optional_integer("moe_shared_expert_intermediate_size") or width
-    return own * facts.integer("num_shared_experts")
-
-
-def _bailing_router(facts: Facts) -> str | None:
-    names = {None: None, "fp32": "float32"}
-    return names.get(facts.value("router_dtype"), "bfloat16")
-
-
-def _partial_rotary(facts: Facts, head_size: int) -> int:
-    return int(head_size * facts.number("partial_rotary_factor", default=1.0))
-
-
-def _param2_shared(facts: Facts) -> int:
-    count = facts.integer("num_shared_experts", default=1)
-    own = facts.optional_integer("moe_shared_expert_intermediate_size")
-    width = facts.integer("moe_intermediate_size") * count if own is None else own
-    return width if count else 0
-
-
 def shared_by_count(facts: Facts) -> int:
     """Return the width of so many shared experts as the config has to say."""
     width = facts.integer("moe_intermediate_size")
@@ -147,8 +122,8 @@ def _cohere2_dense_width(facts: Facts) -> int:
 
 
 def _cohere2_windows(facts: Facts, num_layers: int) -> list[int | None]:
-    windows = typed_windows(facts, num_layers)
-    return [None if window is None else window + 1 for window in windows]
+    window = facts.integer("sliding_window") + 1
+    return [window if own else None for own in typed_windows(facts, num_layers)]
 
 
 def _patterned_windows(facts: Facts, num_layers: int, every: str) -> list[int | None]:
@@ -181,24 +156,6 @@ def _exaone_windows(facts: Facts, num_layers: int) -> list[int | None]:
     return _patterned_windows(facts, num_layers, "sliding_window_pattern")
 
 
-_BAILING = Style(
-    qkv_bias=("use_bias", "use_qkv_bias"),
-    output_bias="use_bias",
-    mlp_bias="use_bias",
-    qk_norm="use_qk_norm",
-    heads=_bailing_heads,
-    rotary_dim=lambda facts, size: (
-        facts.optional_integer("rotary_dim") or _partial_rotary(facts, size)
-    ),
-    is_sparse=after_first,
-    experts=Experts(
-        shared=_bailing_shared,
-        shared_bias="use_bias",
-        router_dtype=_bailing_router,
-        has_correction_bias="moe_router_enable_expert_bias",
-        is_renormalized="norm_topk_prob",
-    ),
-)
 _EXAONE = replace(
     BIASED,
     qkv_bias=("attention_bias", "bias"),
@@ -261,20 +218,12 @@ ROWS = {
         fields={
             "hidden_size": ("d_model", "hidden_size"),
             "num_attention_heads": ("n_heads", "num_attention_heads"),
-            "num_key_value_heads": lambda facts: _within_dbrx(
-                facts, "attn_config"
-            ).integer("kv_n_heads", default=1),
+            "num_key_value_heads": _dbrx("attn_config", "kv_n_heads", 1),
             "num_hidden_layers": ("n_layers", "num_hidden_layers"),
             "max_position_embeddings": ("max_seq_len", "max_position_embeddings"),
-            "num_experts": lambda facts: _within_dbrx(facts, "ffn_config").integer(
-                "moe_num_experts"
-            ),
-            "num_experts_per_tok": lambda facts: _within_dbrx(
-                facts, "ffn_config"
-            ).integer("moe_top_k"),
-            "moe_intermediate_size": lambda facts: _within_dbrx(
-                facts, "ffn_config"
-            ).integer("ffn_hidden_size"),
+            "num_experts": _dbrx("ffn_config", "moe_num_experts"),
+            "num_experts_per_tok": _dbrx("ffn_config", "moe_top_k"),
+            "moe_intermediate_size": _dbrx("ffn_config", "ffn_hidden_size"),
         },
         experts=Experts(),
         placement=_EVERYWHERE,
@@ -321,32 +270,6 @@ ROWS = {
             router_dtype="float32",
             has_correction_bias=True,
             is_renormalized=False,
-        ),
-    ),
-    **dict.fromkeys(
-        (
-            "BailingMoeForCausalLM",
-            "BailingMoeV2ForCausalLM",
-            "SarvamMoEForCausalLM",
-        ),
-        _BAILING,
-    ),
-    "Param2MoEForCausalLM": Style(
-        fields={
-            "first_k_dense_replace": lambda facts: facts.integer(
-                "first_k_dense_replace", default=1
-            )
-        },
-        qkv_bias="use_qkv_bias",
-        output_bias="use_bias",
-        qk_norm="use_qk_norm",
-        rotary_dim=_partial_rotary,
-        is_sparse=after_first,
-        experts=Experts(
-            shared=_param2_shared,
-            router_dtype="float32",
-            has_correction_bias=unless_off("moe_router_enable_expert_bias"),
-            is_renormalized=unless_off("norm_topk_prob"),
         ),
     ),
     "HYV3ForCausalLM": Style(

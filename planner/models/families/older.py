@@ -27,9 +27,10 @@ from planner.models.families.decoder import (
     kv_of,
     norms,
 )
-from planner.models.families.decoders import GPT2, LLAMA, inner_width
+from planner.models.families.decoders import LLAMA
 from planner.models.families.facts import Facts
 from planner.models.families.glm4v import read_glm4v
+from planner.models.families.gpt2 import GPT2, inner_width
 from planner.models.families.layered import Frame, decoder, typed_ropes
 from planner.models.families.mixtures import ROWS as MIXTURES
 from planner.models.families.registry import BUILT_OTHERWISE

@@ -32,7 +32,7 @@ def is_set(facts: Facts, flag: Flag) -> bool:
     return flag(facts)
 
 
-def unless_off(name: str) -> Flag:
+def unless_off(name: str) -> Callable[[Facts], bool]:
     """Return a flag that a config field can only turn off."""
     return lambda facts: facts.flag(name, default=True)
 

@@ -16,10 +16,11 @@ from planner.models.families import llama
 from planner.models.families.assembly import Label
 from planner.models.families.conversion import converted
 from planner.models.families.decoder import AttentionShape, attention_scales
-from planner.models.families.decoders import BIASED, GPT2
+from planner.models.families.decoders import BIASED
 from planner.models.families.decoders import ROWS as DECODERS
 from planner.models.families.deepseek_v2 import LATENT, read_latent
 from planner.models.families.facts import Facts
+from planner.models.families.gpt2 import GPT2
 from planner.models.families.layered import FULL
 from planner.models.families.rope import for_layer_type, inverse_frequencies
 from planner.models.families.styles import Experts, Style, unless_off
@@ -89,9 +90,7 @@ _DENSE = {
     ),
     "GPTNeoXForCausalLM": replace(
         PLAIN,
-        fields={
-            "attention_bias": lambda facts: facts.flag("attention_bias", default=True)
-        },
+        fields={"attention_bias": unless_off("attention_bias")},
         qkv_bias="attention_bias",
         output_bias="attention_bias",
         mlp_bias=True,

@@ -1,25 +1,19 @@
-"""Granite 4 and Falcon-H1: Mamba 2 with attention, in some layers or in every layer."""
+"""Granite 4: Mamba 2 and attention by layer, with experts or without."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer
 from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
 from planner.models.families.decoder import (
     ExpertsShape,
     attention,
-    attention_layer,
-    attention_modules,
     attention_shape,
     experts,
-    gated_mlp,
     kv_of,
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.mamba_mixers import MixerProjection, mamba2
+from planner.models.families.mamba_mixers import mamba2
 from planner.models.families.rope import rope_cache
 from planner.models.layers import ColumnParallelLinear, Module, Part, RowParallelLinear
 from planner.models.states import Mamba2State
@@ -81,7 +75,7 @@ def _layer(facts: Facts, kind: str) -> LayerKind:
         bias = facts.flag("attention_bias")
         shape = attention_shape(facts, qkv_bias=bias, output_bias=bias)
         return LayerKind(caches=(kv_of(shape),), modules=(*attention(shape), *rest))
-    state = _state(facts, facts.integer("mamba_expand") * hidden_size)
+    state = mamba_state(facts, facts.integer("mamba_expand") * hidden_size)
     mixer = mamba2(
         state,
         hidden_size,
@@ -92,7 +86,8 @@ def _layer(facts: Facts, kind: str) -> LayerKind:
     return LayerKind(caches=(state,), modules=(*mixer, *rest))
 
 
-def _state(facts: Facts, intermediate_size: int) -> Mamba2State:
+def mamba_state(facts: Facts, intermediate_size: int) -> Mamba2State:
+    """Return the state of a Mamba 2 layer of this width."""
     num_heads = facts.integer("mamba_n_heads")
     return Mamba2State(
         intermediate_size=intermediate_size,
@@ -148,75 +143,6 @@ def _shared_mlp(facts: Facts) -> tuple[Module, ...]:
     )
 
 
-def read_falcon_h1(facts: Facts, label: Label) -> ModelArchitecture:
-    """Read Falcon-H1; each layer keeps keys, values and a state.
-
-    Source: vLLM 0.33.0 `models/falcon_h1.py` FalconH1ForCausalLM.
-    """
-    hidden_size = facts.integer("hidden_size")
-    attention, state = _falcon_attention(facts), _falcon_state(facts)
-    kind = LayerKind(
-        caches=(attention, state),
-        modules=(
-            *attention_modules(hidden_size, attention, prefix=""),
-            *_falcon_mamba(facts, state),
-            *gated_mlp(
-                hidden_size, facts.integer("intermediate_size"), name="feed_forward"
-            ),
-            norms(hidden_size),
-        ),
-    )
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
-        is_head_quantizable=False,
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        every_stage=rope_cache(
-            facts,
-            head_size=attention.head_size,
-            max_position=facts.integer("max_position_embeddings"),
-            dim=facts.optional_integer("attn_rotary_emb") or attention.head_size,
-        ),
-    )
-    body = Body.alike(kind, facts.integer("num_hidden_layers"))
-    return assemble(facts, label, skeleton, body)
-
-
-def _falcon_state(facts: Facts) -> Mamba2State:
-    size = facts.optional_integer("mamba_d_ssm")
-    if size is None:
-        size = facts.integer("mamba_expand") * facts.integer("hidden_size")
-    return _state(facts, size)
-
-
-def _falcon_mamba(facts: Facts, state: Mamba2State) -> tuple[Module, ...]:
-    mixer = mamba2(
-        state,
-        facts.integer("hidden_size"),
-        name="mamba.mamba",
-        has_conv_bias=facts.flag("mamba_conv_bias"),
-        has_bias=facts.flag("mamba_proj_bias"),
-        has_norm=facts.flag("mamba_rms_norm"),
-    )
-    multipliers = MixerProjection(
-        name="mamba.mup_vector",
-        part=Part.BUFFERS,
-        input_size=1,
-        state=state,
-        has_gate_and_heads=True,
-        is_quantizable=False,
-    )
-    return (*mixer, multipliers)
-
-
-def _falcon_attention(facts: Facts) -> AttentionLayer:
-    layer = attention_layer(facts)
-    given = facts.optional_integer("head_dim")
-    return replace(layer, head_size=given) if given else layer
-
-
 READERS = {
     "GraniteMoeHybridForCausalLM": read_granite_hybrid,
-    "FalconH1ForCausalLM": read_falcon_h1,
 }
