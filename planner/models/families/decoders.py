@@ -1,6 +1,7 @@
 """Decoders with an MLP in each layer that differ from Llama by facts only.
 
-Source: vLLM 0.33.0 `models/`, the module of each class.
+Source: vLLM 0.33.0 `models/`, the module of each class, such as `hyperclovax.py`,
+`plamo3.py`, `rnj1.py`, `step1.py` and `telechat2.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""DeepSeek-V2, V3, V3.2 and what is built on them: latent attention and experts."""
+"""DeepSeek-V2, V3, V3.2 and what is built on them: latent attention and experts.
+
+Source: vLLM 0.33.0 `models/deepseek_v2.py` DeepseekAttention; `models/AXK1.py`,
+`glm4_moe_lite.py`, `glm4_moe.py` Glm4MoE, `sarvam.py` SarvamMLAForCausalLM.
+"""
 
 from __future__ import annotations
 

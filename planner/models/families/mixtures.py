@@ -1,6 +1,8 @@
 """Mixtures of experts that differ from Llama and Mixtral by facts only.
 
-Source: vLLM 0.33.0 `models/`, the module of each class.
+Source: vLLM 0.33.0 `models/afmoe.py`, `cohere2_moe.py`, `dbrx.py`, `ernie45_moe.py`,
+`exaone_moe.py`, `glm4_moe.py`, `granitemoe.py`, `granitemoeshared.py`, `hy_v3.py`,
+`minimax_m2.py`, `mixtral.py`, `olmoe.py`, `phimoe.py`, `qwen2_moe.py`, `qwen3_moe.py`.
 """
 
 from __future__ import annotations

@@ -58,7 +58,10 @@ _LATENT = replace(LATENT, experts=_EXPERTS, norm_count=_norm_count)
 
 
 def read_pangu_moe(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return openPangu Ultra MoE. Source: its OpenPanguMLAAttention."""
+    """Return openPangu Ultra MoE.
+
+    Source: vLLM 0.33.0 `models/openpangu.py` OpenPanguMLAAttention.
+    """
     if facts.value("kv_lora_rank") is None:
         return read_pangu_sinks(facts, label)
     return read_latent(facts, label, style=_LATENT)

@@ -2,15 +2,13 @@
 
 To add an architecture:
 
-- vLLM builds it as Llama, or as another decoder listed here: add its name to that style
-  in `_DECODERS`.
-- It differs from Llama in a bias, a norm or a window: describe the difference as a
-  `Style` in `styles.py`, then list the style with the name in `_DECODERS`.
-- Its layers are of another kind: write a module in this package that ends with a table
-  `READERS`, then list the module with its names in `names.FAMILIES`.
+- It differs from Llama by facts only: give it a row in the table `ROWS` of `decoders`,
+  `mixtures` (with experts) or `transformers` (left to Transformers).
+- Its layers are of another kind: write a module in this package, called as vLLM calls
+  its own, that ends with a table `READERS`.
 
-A module with a reader is imported when a model of its family is read: most plans need
-one of them.
+Then write `planner/data/architectures.txt` (`python -m tools.architectures`), by which
+a plan imports the one module that it needs.
 """
 
 from __future__ import annotations
