@@ -43,6 +43,13 @@ def _param2_shared(facts: Facts) -> int:
     return width if count else 0
 
 
+BAILING_EXPERTS = Experts(
+    shared=_bailing_shared,
+    shared_bias="use_bias",
+    router_dtype=_bailing_router,
+    has_correction_bias="moe_router_enable_expert_bias",
+    is_renormalized="norm_topk_prob",
+)
 _BAILING = Style(
     qkv_bias=("use_bias", "use_qkv_bias"),
     output_bias="use_bias",
@@ -53,13 +60,7 @@ _BAILING = Style(
         facts.optional_integer("rotary_dim") or _partial_rotary(facts, size)
     ),
     is_sparse=after_first,
-    experts=Experts(
-        shared=_bailing_shared,
-        shared_bias="use_bias",
-        router_dtype=_bailing_router,
-        has_correction_bias="moe_router_enable_expert_bias",
-        is_renormalized="norm_topk_prob",
-    ),
+    experts=BAILING_EXPERTS,
 )
 ROWS = {
     **dict.fromkeys(

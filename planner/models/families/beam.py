@@ -1,26 +1,21 @@
-"""Beam: experts, windows, sinks and gates."""
+"""Beam and Flint: experts, windows, and gates or sinks of their own.
+
+Source: vLLM 0.33.0 `models/beam/nvidia/model.py`; its BeamConfig;
+`models/flint/model.py`; its FlintConfig.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label
-from planner.models.families.decoder import (
-    AttentionShape,
-    ExpertsShape,
-    attention_scales,
-    attention_shape,
-    experts,
-    gated_mlp,
-    kv_of,
-    norms,
-)
+from planner.models.caches import AttentionLayer
+from planner.models.families.assembly import Placement
+from planner.models.families.decoder import AttentionShape, attention_scales
 from planner.models.families.facts import Facts
-from planner.models.families.layered import SLIDING, Frame, decoder
+from planner.models.families.layered import SLIDING
 from planner.models.families.rope import RotaryCache, rope_cache
+from planner.models.families.styles import Experts, Style
 from planner.models.layers import (
     Module,
     Part,
@@ -30,7 +25,7 @@ from planner.models.layers import (
     Sharded,
 )
 
-_BEAM_DEFAULTS: Mapping[str, Any] = {
+_BEAM_DEFAULTS: Mapping[str, object] = {
     "vocab_size": 151936,
     "hidden_size": 2048,
     "intermediate_size": 6144,
@@ -46,53 +41,25 @@ _BEAM_DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def read_beam(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Beam: a gate on the attention with a bias per head, norms on both sides.
-
-    Source: vLLM 0.33.0 `models/beam/nvidia/model.py`; its BeamConfig.
-
-    Raises:
-        UnknownArchitecture: for a tied head, which vLLM does not build either.
-    """
-    facts = Facts(facts.config, facts.model_type, _BEAM_DEFAULTS)
-    if facts.flag("tie_word_embeddings"):
-        raise facts.unsupported("tie_word_embeddings", "vLLM refuses a tied head.")
-    shape = attention_shape(facts)
-    num_layers = facts.integer("num_hidden_layers")
-    types = facts.value("layer_types") or [SLIDING] * num_layers
-    mlps = facts.value("mlp_layer_types") or ["sparse"] * num_layers
-    common = (*_beam_attention(shape), norms(shape.hidden_size, count=4))
-    sparse = experts(
-        ExpertsShape(
-            hidden_size=shape.hidden_size,
-            num_experts=facts.integer("num_experts"),
-            top_k=facts.integer("num_experts_per_tok"),
-            intermediate_size=facts.integer("moe_intermediate_size"),
-            router_dtype="float32",
-            has_correction_bias=True,
-            is_renormalized=facts.flag("norm_topk_prob"),
-        )
-    )
-    dense = gated_mlp(shape.hidden_size, facts.integer("intermediate_size"))
-    window = facts.integer("sliding_window")
-    layers = (
-        LayerKind(
-            caches=(
-                replace(
-                    kv_of(shape), sliding_window=window if kind == SLIDING else None
-                ),
-            ),
-            modules=(*common, *(dense if mlp == "dense" else sparse)),
-        )
-        for kind, mlp in zip(types, mlps, strict=True)
-    )
-    rope = float32_table(_rotated(facts), shape) if SLIDING in types else ()
-    return decoder(
-        facts, label, Frame(hidden_size=shape.hidden_size, rope=rope), layers
-    )
+_FLINT_DEFAULTS: Mapping[str, object] = {
+    "vocab_size": 150144,
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "num_hidden_layers": 49,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "max_position_embeddings": 262144,
+    "sliding_window": 513,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 1024,
+    "num_experts_per_tok": 6,
+    "num_experts": 256,
+    "norm_topk_prob": True,
+}
 
 
-def _beam_attention(shape: AttentionShape) -> tuple[Module, ...]:
+def _beam_attention(_facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/beam/nvidia/attention.py` BeamAttention."""
     return (
         QKVParallelLinear(
@@ -124,6 +91,23 @@ def _beam_attention(shape: AttentionShape) -> tuple[Module, ...]:
     )
 
 
+def _beam_windows(facts: Facts, num_layers: int) -> list[int | None]:
+    types = facts.value("layer_types") or [SLIDING] * num_layers
+    window = facts.integer("sliding_window")
+    return [window if kind == SLIDING else None for kind in types]
+
+
+def _beam_sparse(facts: Facts, layer: int) -> bool:
+    types = facts.value("mlp_layer_types")
+    return not types or types[layer] != "dense"
+
+
+def _beam_rope(facts: Facts, shape: AttentionShape) -> tuple[RotaryCache, ...]:
+    if SLIDING not in (facts.value("layer_types") or [SLIDING]):
+        return ()
+    return _float32_table(_rotated(facts), shape)
+
+
 def _rotated(facts: Facts) -> Facts:
     """Return the config with the one set of rotary parameters that some layers have."""
     given = facts.mapping("rope_parameters")
@@ -133,7 +117,7 @@ def _rotated(facts: Facts) -> Facts:
     return Facts({**facts.config, "rope_parameters": own}, facts.model_type)
 
 
-def float32_table(facts: Facts, shape: AttentionShape) -> tuple[RotaryCache, ...]:
+def _float32_table(facts: Facts, shape: AttentionShape) -> tuple[RotaryCache, ...]:
     """Return the table of cosines, float32 whatever the model's dtype."""
     tables = rope_cache(
         facts,
@@ -143,6 +127,67 @@ def float32_table(facts: Facts, shape: AttentionShape) -> tuple[RotaryCache, ...
     return tuple(replace(table, dtype="float32") for table in tables)
 
 
-READERS = {
-    "BeamForCausalLM": read_beam,
+def _flint_windows(facts: Facts, num_layers: int) -> list[int | None]:
+    is_used = facts.flag("use_sliding_window", default=True)
+    window = facts.optional_integer("sliding_window") if is_used else None
+    types = facts.value("layer_types") or [""] * num_layers
+    return [window if kind == SLIDING else None for kind in types]
+
+
+def _flint_rope(facts: Facts, shape: AttentionShape) -> tuple[RotaryCache, ...]:
+    unrotated = set(facts.value("no_rope_layer_indices") or ())
+    if len(unrotated) >= facts.integer("num_hidden_layers"):
+        return ()
+    return _float32_table(facts, shape)
+
+
+def _softmax_offsets(_facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
+    offsets = Sharded(
+        name="self_attn.softmax_offset",
+        part=Part.ATTENTION,
+        shapes=((shape.num_heads,),),
+        dtype="float32",
+    )
+    return (offsets,)
+
+
+def _with_sinks(_facts: Facts, cache: AttentionLayer) -> AttentionLayer:
+    return replace(cache, has_sinks=True, needs_flashinfer=True)
+
+
+ROWS = {
+    "BeamForCausalLM": Style(
+        defaults=_BEAM_DEFAULTS,
+        attention=_beam_attention,
+        norm_count=4,
+        windows=_beam_windows,
+        rope=_beam_rope,
+        is_sparse=_beam_sparse,
+        experts=Experts(
+            router_dtype="float32",
+            has_correction_bias=True,
+            is_renormalized="norm_topk_prob",
+        ),
+    ),
+    # Its plain MLPs are listed.
+    "FlintForCausalLM": Style(
+        defaults=_FLINT_DEFAULTS,
+        fields={"tie_word_embeddings": False},
+        qkv_bias="attention_bias",
+        qk_norm=True,
+        own=_softmax_offsets,
+        cache=_with_sinks,
+        windows=_flint_windows,
+        rope=_flint_rope,
+        is_sparse=lambda facts, layer: (
+            layer not in (facts.value("mlp_only_layers") or ())
+        ),
+        experts=Experts(
+            shared=lambda facts: facts.integer("shared_expert_intermediate_size"),
+            shared_name="shared_expert",
+            is_renormalized="norm_topk_prob",
+        ),
+        placement=Placement.EVERYWHERE,
+    ),
 }
+"""By architecture."""

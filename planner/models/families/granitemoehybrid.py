@@ -5,7 +5,6 @@ from __future__ import annotations
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
 from planner.models.families.decoder import (
-    ExpertsShape,
     attention,
     attention_shape,
     experts,
@@ -14,8 +13,14 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.mamba_mixers import mamba2
+from planner.models.families.mixtures import (
+    GRANITE,
+    GRANITE_EXPERTS,
+    granite_shared_mlp,
+)
 from planner.models.families.rope import rope_cache
-from planner.models.layers import ColumnParallelLinear, Module, Part, RowParallelLinear
+from planner.models.families.styles import experts_shape
+from planner.models.layers import Module
 from planner.models.states import Mamba2State
 
 _LINEAR, _FULL = ("linear_attention", "mamba"), ("full_attention", "attention")
@@ -70,7 +75,11 @@ def _rope(facts: Facts) -> tuple[Module, ...]:
 
 def _layer(facts: Facts, kind: str) -> LayerKind:
     hidden_size = facts.integer("hidden_size")
-    rest = (norms(hidden_size), *_experts(facts), *_shared_mlp(facts))
+    rest = (
+        norms(hidden_size),
+        *_experts(facts),
+        *granite_shared_mlp(facts, hidden_size),
+    )
     if kind in _FULL:
         bias = facts.flag("attention_bias")
         shape = attention_shape(facts, qkv_bias=bias, output_bias=bias)
@@ -107,40 +116,9 @@ def _head_dim(facts: Facts, intermediate_size: int, num_heads: int) -> int:
 
 
 def _experts(facts: Facts) -> tuple[Module, ...]:
-    num_experts = facts.optional_integer("num_local_experts") or 0
-    hidden_size = facts.integer("hidden_size")
-    if not num_experts:
+    if not facts.optional_integer("num_local_experts"):
         return ()
-    shape = ExpertsShape(
-        hidden_size=hidden_size,
-        num_experts=num_experts,
-        top_k=facts.integer("num_experts_per_tok"),
-        intermediate_size=facts.integer("intermediate_size"),
-        name="block_sparse_moe",
-    )
-    return experts(shape)
-
-
-def _shared_mlp(facts: Facts) -> tuple[Module, ...]:
-    size = facts.optional_integer("shared_intermediate_size") or 0
-    hidden_size = facts.integer("hidden_size")
-    part = Part.SHARED_EXPERTS if facts.value("num_local_experts") else Part.MLP
-    if not size:
-        return ()
-    return (
-        ColumnParallelLinear(
-            name="shared_mlp.input_linear",
-            part=part,
-            input_size=hidden_size,
-            output_sizes=(size, size),
-        ),
-        RowParallelLinear(
-            name="shared_mlp.output_linear",
-            part=part,
-            input_size=size,
-            output_size=hidden_size,
-        ),
-    )
+    return experts(experts_shape(GRANITE.as_usual(facts), GRANITE_EXPERTS))
 
 
 READERS = {

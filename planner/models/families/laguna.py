@@ -7,7 +7,6 @@ from dataclasses import replace
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label
 from planner.models.families.decoder import (
-    ExpertsShape,
     attention,
     attention_gate,
     attention_shape,
@@ -27,10 +26,17 @@ from planner.models.families.layered import (
     typed_ropes,
 )
 from planner.models.families.rope import with_rope
+from planner.models.families.styles import Experts, experts_shape
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
     Part,
+)
+
+_EXPERTS = Experts(
+    shared=lambda facts: facts.optional_integer("shared_expert_intermediate_size") or 0,
+    shared_name="shared_expert",
+    has_correction_bias=True,
 )
 
 
@@ -47,7 +53,7 @@ def read_laguna(facts: Facts, label: Label) -> ModelArchitecture:
     sliding, heads = is_sliding(facts), facts.value("num_attention_heads_per_layer")
     has_sinks = facts.flag("swa_attention_sink_enabled")
     window = facts.optional_integer("sliding_window")
-    sparse, dense = _experts(facts), _mlp(facts)
+    sparse, dense = experts(experts_shape(facts, _EXPERTS)), _mlp(facts)
     layers = []
     for index, mlp in enumerate(facts.value("mlp_layer_types")):
         shape = replace(plain, num_heads=heads[index]) if heads else plain
@@ -82,26 +88,6 @@ def _mlp(facts: Facts) -> tuple[Module, ...]:
         for name in ("gate_proj", "up_proj")
     )
     return (gate, up, gated_mlp(size, width)[1])
-
-
-def _experts(facts: Facts) -> tuple[Module, ...]:
-    size = facts.integer("hidden_size")
-    shared = facts.optional_integer("shared_expert_intermediate_size") or 0
-    modules = experts(
-        ExpertsShape(
-            hidden_size=size,
-            num_experts=facts.integer("num_experts"),
-            top_k=facts.integer("num_experts_per_tok"),
-            intermediate_size=facts.integer("moe_intermediate_size"),
-            has_correction_bias=True,
-        )
-    )
-    if not shared:
-        return modules
-    return (
-        *modules,
-        *gated_mlp(size, shared, part=Part.SHARED_EXPERTS, name="mlp.shared_expert"),
-    )
 
 
 READERS = {

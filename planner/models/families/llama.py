@@ -43,6 +43,8 @@ def read(facts: Facts, label: Label, *, style: Style) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/llama.py` and the module of each style;
     `models/transformers/` for those vLLM leaves to Transformers.
     """
+    if style.defaults:
+        facts = Facts(facts.config, facts.model_type, style.defaults)
     usual = style.as_usual(facts)
     shape = _attention(usual, style)
     body = _body(usual, label, style, shape)

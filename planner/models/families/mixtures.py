@@ -65,26 +65,27 @@ def _dbrx(part: str, name: str, default: int | None = None) -> Callable[[Facts],
     )
 
 
-def _granite_shared_mlp(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
-    """Return the shared expert, under the names of Granite's checkpoints.
+def granite_shared_mlp(facts: Facts, size: int) -> tuple[Module, ...]:
+    """Return the MLP beside the experts, under the names of Granite's checkpoints.
 
     Source: vLLM 0.33.0 `models/granitemoeshared.py` GraniteMoeSharedMLP.
     """
     width = facts.optional_integer("shared_intermediate_size") or 0
+    part = Part.SHARED_EXPERTS if facts.value("num_local_experts") else Part.MLP
     if not width:
         return ()
     return (
         ColumnParallelLinear(
             name="shared_mlp.input_linear",
-            part=Part.SHARED_EXPERTS,
-            input_size=shape.hidden_size,
+            part=part,
+            input_size=size,
             output_sizes=(width, width),
         ),
         RowParallelLinear(
             name="shared_mlp.output_linear",
-            part=Part.SHARED_EXPERTS,
+            part=part,
             input_size=width,
-            output_size=shape.hidden_size,
+            output_size=size,
         ),
     )
 
@@ -97,9 +98,10 @@ def _granite_swa_own(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     return (*(shared if width else ()), *granite_sinks(facts, shape))
 
 
-_GRANITE = Style(
+GRANITE_EXPERTS = Experts(name="block_sparse_moe")
+GRANITE = Style(
     fields=_MIXTRAL_NAMES,
-    experts=Experts(name="block_sparse_moe"),
+    experts=GRANITE_EXPERTS,
     placement=_EVERYWHERE,
 )
 
@@ -238,10 +240,12 @@ ROWS = {
         experts=Experts(is_renormalized=False),
         placement=_EVERYWHERE,
     ),
-    "GraniteMoeForCausalLM": _GRANITE,
-    "GraniteMoeSharedForCausalLM": replace(_GRANITE, own=_granite_shared_mlp),
+    "GraniteMoeForCausalLM": GRANITE,
+    "GraniteMoeSharedForCausalLM": replace(
+        GRANITE, own=lambda facts, shape: granite_shared_mlp(facts, shape.hidden_size)
+    ),
     "GraniteMoeSWAForCausalLM": replace(
-        _GRANITE,
+        GRANITE,
         windows=typed_windows,
         cache=with_granite_sinks,
         own=_granite_swa_own,

@@ -19,7 +19,6 @@ from importlib import import_module
 
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change, recorded
-from planner.models.families import llama
 from planner.models.families.assembly import Reader
 from planner.models.families.names import FAMILIES
 
@@ -124,6 +123,7 @@ class Readers(Mapping[str, Reader]):
         family = import_module(f"planner.models.families.{_FAMILY_OF[name]}")
         rows = getattr(family, "ROWS", {})
         if name in rows:
+            llama = import_module("planner.models.families.llama")
             return partial(llama.read, style=rows[name])
         reader: Reader = family.READERS[name]
         return reader

@@ -89,6 +89,8 @@ def experts_shape(facts: Facts, rule: Experts) -> ExpertsShape:
 class Style:
     """How a decoder differs from Llama."""
 
+    defaults: Mapping[str, object] | None = None
+    """Of vLLM's own configuration class."""
     fields: Mapping[str, object] = field(default_factory=dict)
     """What stands for a usual field of the config: the name or names it has here, a
     rule over the config, or a constant."""
