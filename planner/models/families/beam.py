@@ -91,6 +91,13 @@ def _beam_attention(_facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     )
 
 
+def _untied(facts: Facts, shape: AttentionShape) -> AttentionShape:
+    """Refuse a tied head, which vLLM does not build either."""
+    if facts.flag("tie_word_embeddings"):
+        raise facts.unsupported("tie_word_embeddings", "vLLM refuses a tied head.")
+    return shape
+
+
 def _beam_windows(facts: Facts, num_layers: int) -> list[int | None]:
     types = facts.value("layer_types") or [SLIDING] * num_layers
     window = facts.integer("sliding_window")
@@ -158,6 +165,7 @@ def _with_sinks(_facts: Facts, cache: AttentionLayer) -> AttentionLayer:
 ROWS = {
     "BeamForCausalLM": Style(
         defaults=_BEAM_DEFAULTS,
+        heads=_untied,
         attention=_beam_attention,
         norm_count=4,
         windows=_beam_windows,
