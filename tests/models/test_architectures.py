@@ -144,7 +144,7 @@ def test_some_classes_build_everything_on_every_stage() -> None:
 def test_dense_layers_among_experts_are_told_apart() -> None:
     """decoder_sparse_step 2: every second layer holds experts."""
     model = architecture(QWEN3_MOE, decoder_sparse_step=2)
-    assert (1, 0, 1, 0) == model.layers[:4]
+    assert (0, 1, 0, 1) == model.layers[:4]
     assert model.is_moe
 
 

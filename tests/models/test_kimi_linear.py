@@ -13,7 +13,7 @@ from planner.models.families.delta_attention import (
     FusedDecodeCopies,
     PartlyDividedLinear,
 )
-from planner.models.families.kimi_linear import WidenedExperts
+from planner.models.families.kimi_k3 import WidenedExperts
 from planner.models.layers import Part
 from planner.models.states import KimiDeltaAttentionState
 from planner.models.tensors import Tensor

@@ -5,22 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
-from pkgutil import iter_modules
 
 from planner.models import families
 from planner.models.families.names import FAMILIES
 from planner.models.families.registry import readers
 from tests.rows import each_row
+from tools.architectures import modules, names_of
 
-_MODULES = [one.name for one in iter_modules(families.__path__) if not one.ispkg]
 
-
-@each_row("name", _MODULES)
+@each_row("name", modules())
 def test_a_family_is_listed_with_its_names(name: str) -> None:
-    """What a module's table READERS holds is what the registry says of it."""
+    """What a module's tables hold is what the registry says of it."""
     table = getattr(import_module(f"{families.__name__}.{name}"), "READERS", {})
 
-    assert tuple(table) == FAMILIES.get(name, ())
+    assert names_of(name) == FAMILIES.get(name, ())
     assert all(table[one] is readers()[one] for one in table)
 
 
@@ -40,7 +38,7 @@ def test_asking_for_a_decoder_imports_no_other_family() -> None:
         "from planner.models.families.registry import readers\n"
         "assert 'Gemma4ForCausalLM' in readers()\n"
         "readers()['Qwen3ForCausalLM']\n"
-        "print([one for one in sys.modules if one.endswith(('gemma4', '.moe'))])"
+        "print([one for one in sys.modules if one.endswith(('gemma4', '.mixtures'))])"
     )
 
     done = subprocess.run(

@@ -90,6 +90,16 @@ def attention(shape: AttentionShape) -> tuple[Module, ...]:
     )
 
 
+def attention_gate(shape: AttentionShape, columns: int) -> ColumnParallelLinear:
+    """Return the projection whose output scales that of the attention."""
+    return ColumnParallelLinear(
+        name="self_attn.g_proj",
+        part=Part.ATTENTION,
+        input_size=shape.hidden_size,
+        output_sizes=(columns,),
+    )
+
+
 def _qk_norm_per_rank(shape: AttentionShape) -> QKNormPerRank:
     return QKNormPerRank(
         name="self_attn.qk_norm",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextvars import ContextVar
+from copy import copy
 from functools import cache
 from typing import Any
 
@@ -60,12 +61,37 @@ class Facts:
         self.model_type = model_type
         table = _config_defaults()
         self._defaults = {**table.get(model_type, {}), **(defaults or {})}
+        self._names: Mapping[str, tuple[str, ...]] = {}
+
+    def called(
+        self, names: Mapping[str, tuple[str, ...]], given: Mapping[str, object]
+    ) -> Facts:
+        """Return the config as asked by usual names.
+
+        Args:
+            names: the config's own, by the usual one.
+            given: values that stand for what the config says.
+        """
+        same = copy(self)
+        same.config = {**self.config, **given}
+        same._names = names
+        return same
+
+    def _own(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the config's names of what is asked by usual ones."""
+        if not self._names:
+            return names
+        own = (one for name in names for one in self._names.get(name, (name,)))
+        return tuple(dict.fromkeys(own))
 
     def value(self, *names: str) -> Any:  # noqa: ANN401 - the untyped border
         """Return the first value that is given, or None.
 
         A null in the config is an answer: the class default does not replace it.
         """
+        return self._value(self._own(names))
+
+    def _value(self, names: tuple[str, ...]) -> Any:  # noqa: ANN401 - the untyped border
         found = self._find(names)
         _last_field.set(f"{' or '.join(names)} = {_short(found)}")
         return found
@@ -86,7 +112,8 @@ class Facts:
         Raises:
             UnknownArchitecture: when the config lacks it or holds something else.
         """
-        value: Any = self.value(*names)
+        names = self._own(names)
+        value: Any = self._value(names)
         if value is None and default is None:
             raise self._lacking(names)
         if value is None:
@@ -124,7 +151,8 @@ class Facts:
         Raises:
             UnknownArchitecture: when the config lacks it or holds something else.
         """
-        value: Any = self.value(*names)
+        names = self._own(names)
+        value: Any = self._value(names)
         if value is None:
             value = default
         if value is None:
@@ -134,7 +162,7 @@ class Facts:
         if not 0 <= value <= _MOST:
             raise UnknownArchitecture(
                 f"config.json of model type {self.model_type!r}: "
-                f"{self._called(names)} is {_short(self.value(*names))}, a number "
+                f"{self._called(names)} is {_short(self._value(names))}, a number "
                 f"from 0 to {_MOST:,} is needed."
             )
         return float(value)

@@ -1,4 +1,4 @@
-"""Llama and the decoders that differ from it in a bias, a norm or a name."""
+"""Llama and every decoder that differs from it by what a row of a style can say."""
 
 from __future__ import annotations
 
@@ -6,70 +6,68 @@ from dataclasses import replace
 
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import (
-    Body,
-    Label,
-    Skeleton,
-    assemble,
-)
+from planner.models.caches import CacheLayer
+from planner.models.families.assembly import Body, Label, Skeleton, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
     attention_shape,
     encoder_only,
+    experts,
     gated_mlp,
     kv_of,
     norms,
     plain_mlp,
 )
+from planner.models.families.decoders import LLAMA, STYLES
 from planner.models.families.facts import Facts
+from planner.models.families.layered import declared_experts
 from planner.models.families.rope import (
     for_layer_type,
     inverse_frequencies,
     local_rope_cache,
     rope_cache,
 )
-from planner.models.families.styles import LLAMA, STYLES, Style
+from planner.models.families.styles import Style, experts_shape, is_set
 from planner.models.families.windows import layer_windows
 from planner.models.layers import Module, Part, Replicated
 
-__all__ = [
-    "LLAMA",
-    "STYLES",
-    "Style",
-    "is_causal",
-    "read",
-    "read_llama_attention",
-]
+__all__ = ["LLAMA", "STYLES", "Style", "is_causal", "read"]
 
 _NEEDS_HEAD_DIM = ("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl_text", "ministral")
-_XIELU = Replicated(
-    name="mlp.act_fn",
-    part=Part.MLP,
-    shapes=((1,), (1,), (), ()),
-    dtype="bfloat16",
-)
 
 
-def _flag(facts: Facts, value: bool | str) -> bool:
-    return facts.flag(value) if isinstance(value, str) else value
+def read(facts: Facts, label: Label, *, style: Style) -> ModelArchitecture:
+    """Return a decoder of this style.
+
+    Source: vLLM 0.33.0 `models/llama.py` and the module of each style;
+    `models/transformers/` for those vLLM leaves to Transformers.
+    """
+    if style.defaults:
+        facts = Facts(facts.config, facts.model_type, style.defaults)
+    usual = style.as_usual(facts)
+    shape = _attention(usual, style)
+    body = _body(usual, label, style, shape)
+    more = {} if style.experts is None else {"num_experts": declared_experts(facts)}
+    return assemble(facts, label, _skeleton(usual, style, shape), body, **more)
 
 
 def _attention(facts: Facts, style: Style) -> AttentionShape:
-    if facts.model_type == "nemotron" and facts.value("num_key_value_heads") is None:
-        # Its configuration class, unlike Llama's, has no default.
-        raise Refused(
-            "1 validation error for ModelConfig\ntotal_num_kv_heads\n  Input should be "
-            "a valid integer [type=int_type, input_value=None, input_type=NoneType]"
-        )
     if style.is_transformers_backend:
         check_head_dim(facts)
-    return attention_shape(
+    shape = attention_shape(
         facts,
-        qkv_bias=_flag(facts, style.qkv_bias),
-        output_bias=_flag(facts, style.output_bias),
-        has_qk_norm=_flag(facts, style.qk_norm),
+        qkv_bias=is_set(facts, style.qkv_bias),
+        output_bias=is_set(facts, style.output_bias),
+        has_qk_norm=is_set(facts, style.qk_norm),
     )
+    if shape.qk_norm_sizes and style.is_qk_norm_wide:
+        heads = (shape.num_heads, shape.num_kv_heads)
+        wide = tuple(count * shape.head_size for count in heads)
+        shape = replace(shape, qk_norm_sizes=wide)
+    elif shape.qk_norm_sizes and style.is_qk_norm_per_rank:
+        shape = replace(shape, qk_norm_sizes=(), has_qk_norm_per_rank=True)
+    return style.heads(facts, shape) if style.heads else shape
 
 
 def check_head_dim(facts: Facts) -> None:
@@ -103,120 +101,96 @@ def is_causal(facts: Facts, label: Label) -> bool:
     return False
 
 
-def read_llama_attention(facts: Facts) -> AttentionShape:
-    """Return Llama's attention with its three spellings of a bias.
-
-    Source: vLLM 0.33.0 `models/llama.py` LlamaDecoderLayer.
-    """
-    has_bias = facts.flag("attention_bias") or facts.flag("bias")
-    qkv_bias = facts.value("qkv_bias")
-    return attention_shape(
-        facts,
-        qkv_bias=has_bias if qkv_bias is None else bool(qkv_bias),
-        output_bias=has_bias,
-    )
-
-
-def read(facts: Facts, label: Label, *, style: Style) -> ModelArchitecture:
-    """Return a decoder of this family.
-
-    Source: vLLM 0.33.0 `models/llama.py` and the module of each style;
-    `models/transformers/` for those vLLM leaves to Transformers.
-    """
-    shape = read_llama_attention(facts) if style is LLAMA else _attention(facts, style)
-    if style.is_qk_norm_wide:
-        shape = _widen_norms(shape)
-    elif facts.model_type.startswith("cohere") and shape.qk_norm_sizes:
-        shape = replace(shape, qk_norm_sizes=(), has_qk_norm_per_rank=True)
-    body = _body(facts, label, style, shape)
-    return assemble(facts, label, _skeleton(facts, style, shape), body)
-
-
 def _body(facts: Facts, label: Label, style: Style, shape: AttentionShape) -> Body:
-    """Return the layers: one kind for each window that occurs."""
+    """Return the layers: one kind for each window and MLP that occur together."""
     num_layers = facts.integer("num_hidden_layers", "num_layers")
-    windows = layer_windows(
-        facts,
-        num_layers,
-        has_layer_windows=style.has_layer_windows,
-        extra_tokens=style.extra_window_tokens,
-    )
-    modules = _layer_modules(facts, style, shape)
-    distinct = tuple(dict.fromkeys(windows))
-    causal = is_causal(facts, label)
-    kinds = tuple(
-        LayerKind(
-            caches=(replace(kv_of(shape), sliding_window=window),)
-            if causal
-            else (encoder_only(shape),),
-            modules=modules,
+    windows = (
+        style.windows(facts, num_layers)
+        if style.windows
+        else layer_windows(
+            facts,
+            num_layers,
+            has_layer_windows=style.has_layer_windows,
+            extra_tokens=style.extra_window_tokens,
         )
-        for window in distinct
     )
-    return Body(kinds=kinds, layers=tuple(map(distinct.index, windows)))
+    causal = style.experts is not None or is_causal(facts, label)
+    kept = kv_of(shape)
+    if style.cache:
+        kept = style.cache(facts, kept)
+    kinds: dict[tuple[int | None, bool], LayerKind] = {}
 
+    def layer(index: int, window: int | None) -> LayerKind:
+        is_sparse = style.experts is not None and style.is_sparse(facts, index)
+        if (window, is_sparse) not in kinds:
+            cache: CacheLayer = (
+                replace(kept, sliding_window=window) if causal else encoder_only(shape)
+            )
+            modules = _layer_modules(facts, style, shape, is_sparse=is_sparse)
+            kinds[window, is_sparse] = LayerKind(caches=(cache,), modules=modules)
+        return kinds[window, is_sparse]
 
-def _widen_norms(shape: AttentionShape) -> AttentionShape:
-    return replace(
-        shape,
-        qk_norm_sizes=(
-            shape.num_heads * shape.head_size,
-            shape.num_kv_heads * shape.head_size,
-        ),
-    )
+    return Body.of(layer(index, window) for index, window in enumerate(windows))
 
 
 def _layer_modules(
-    facts: Facts, style: Style, shape: AttentionShape
+    facts: Facts, style: Style, shape: AttentionShape, *, is_sparse: bool
 ) -> tuple[Module, ...]:
-    mlp = gated_mlp if style.is_gated else plain_mlp
-    layer = (
-        *attention(shape),
-        *mlp(
+    if is_sparse and style.experts:
+        mlp = experts(experts_shape(facts, style.experts))
+    elif style.mlp:
+        mlp = style.mlp(facts, shape)
+    else:
+        mlp = (gated_mlp if style.is_gated else plain_mlp)(
             shape.hidden_size,
             facts.integer("intermediate_size"),
-            bias=_flag(facts, style.mlp_bias),
-        ),
-    )
-    if style.has_xielu:
-        layer = (*layer, _XIELU)
-    if not style.norm_count:
-        return layer
-    return (
-        *layer,
-        norms(shape.hidden_size, count=style.norm_count, bias=style.norm_bias),
-    )
+            bias=is_set(facts, style.mlp_bias),
+        )
+    own = style.own(facts, shape) if style.own else ()
+    count = style.norm_count(facts) if callable(style.norm_count) else style.norm_count
+    mixer = style.attention(facts, shape) if style.attention else attention(shape)
+    return (*mixer, *mlp, *own, *_norms(style, shape, count))
+
+
+def _norms(style: Style, shape: AttentionShape, count: int) -> tuple[Module, ...]:
+    if not count:
+        return ()
+    return (norms(shape.hidden_size, count=count, bias=style.norm_bias),)
 
 
 def _skeleton(facts: Facts, style: Style, shape: AttentionShape) -> Skeleton:
-    has_norm = bool(style.norm_count)
+    has_norm = style.norm_count and is_set(facts, style.has_final_norm)
+    more = style.extra_embeddings
     return Skeleton(
         hidden_size=shape.hidden_size,
         vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(shape.hidden_size, count=1, bias=style.norm_bias),)
-        if has_norm
-        else (),
+        final_norm=_norms(style, shape, 1 if has_norm else 0),
         embeddings_on=style.placement,
         norm_on=style.placement,
         head_on=style.placement,
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
+        lm_head_bias=style.lm_head_bias,
+        is_head_quantizable=style.is_head_quantizable,
+        extra_embeddings=more(facts, shape) if more else (),
         every_stage=(*_rotary(facts, style, shape), *_normalizer(facts)),
     )
 
 
 def _rotary(facts: Facts, style: Style, shape: AttentionShape) -> tuple[Module, ...]:
+    if style.rope:
+        return style.rope(facts, shape)
     if style.has_local_rope:
         facts = for_layer_type(facts, "full_attention")
     if style.is_transformers_backend:
         frequencies = inverse_frequencies(facts, shape.head_size)
         return frequencies * 2 if style.has_local_rope else frequencies
     max_position = facts.integer("max_position_embeddings", default=8192)
-    if facts.model_type.startswith("cohere"):
-        max_position = facts.optional_integer("model_max_length") or max_position
+    dim = style.rotary_dim
     cache = rope_cache(
         facts,
         head_size=shape.head_size,
         max_position=max_position,
+        dim=dim(facts, shape.head_size) if dim else None,
         mrope_positions_factor=style.mrope_positions_factor,
     )
     if not style.has_local_rope:

@@ -2,15 +2,13 @@
 
 To add an architecture:
 
-- vLLM builds it as Llama, or as another decoder listed here: add its name to that style
-  in `_DECODERS`.
-- It differs from Llama in a bias, a norm or a window: describe the difference as a
-  `Style` in `styles.py`, then list the style with the name in `_DECODERS`.
-- Its layers are of another kind: write a module in this package that ends with a table
-  `READERS`, then list the module with its names in `names.FAMILIES`.
+- It differs from Llama by facts only: give it a row in the table `ROWS` of `decoders`,
+  `mixtures` (with experts) or `transformers` (left to Transformers).
+- Its layers are of another kind: write a module in this package, called as vLLM calls
+  its own, that ends with a table `READERS`.
 
-A module with a reader is imported when a model of its family is read: most plans need
-one of them.
+Then write `planner/data/architectures.txt` (`python -m tools.architectures`), by which
+a plan imports the one module that it needs.
 """
 
 from __future__ import annotations
@@ -21,64 +19,11 @@ from importlib import import_module
 
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change, recorded
-from planner.models.families import llama
 from planner.models.families.assembly import Reader
 from planner.models.families.names import FAMILIES
 
 Before = Change
 """What holds up to a release, from which on a class is built otherwise."""
-
-_DECODERS: dict[str, tuple[str, ...]] = {
-    "Llama": (
-        "LlamaForCausalLM",
-        "LLaMAForCausalLM",
-        "LlamaModel",
-        "MistralModel",
-        "InternLM3ForCausalLM",
-        "IQuestCoderForCausalLM",
-        "TeleChat3ForCausalLM",
-        "MistralForCausalLM",
-        "SolarForCausalLM",
-        "Ministral3ForCausalLM",
-        "GraniteForCausalLM",
-        "Ernie4_5ForCausalLM",
-        "ExaoneForCausalLM",
-        "TeleFLMForCausalLM",
-    ),
-    "Qwen2": ("Qwen2ForCausalLM", "Qwen2Model"),
-    "Qwen3": ("Qwen3ForCausalLM",),
-    "Phi3": ("Phi3ForCausalLM",),
-    "Gemma": ("GemmaForCausalLM",),
-    "Gemma2": ("Gemma2ForCausalLM", "Gemma2Model"),
-    "Gemma3": ("Gemma3ForCausalLM",),
-    "Exaone4": ("Exaone4ForCausalLM",),
-    "Cohere2": ("Cohere2ForCausalLM",),
-    "Olmo3": ("Olmo3ForCausalLM",),
-    "MiMo": ("MiMoForCausalLM",),
-    "Apertus": ("ApertusForCausalLM",),
-    "Glm4": ("Glm4ForCausalLM",),
-    "Cohere": ("CohereForCausalLM",),
-    "Nemotron": ("NemotronForCausalLM",),
-    "Orion": ("OrionForCausalLM",),
-    "StableLm": ("StableLmForCausalLM",),
-    "InternLM2": ("InternLM2ForCausalLM",),
-    "MiniCPM": ("MiniCPMForCausalLM",),
-    "Olmo": ("OlmoForCausalLM",),
-    "Olmo2": ("Olmo2ForCausalLM",),
-    "SmolLM3": ("SmolLM3ForCausalLM",),
-    "SeedOss": ("SeedOssForCausalLM",),
-    "Glm": ("GlmForCausalLM",),
-    "Helium": ("HeliumForCausalLM",),
-    "Arcee": ("ArceeForCausalLM",),
-    "Jais2": ("Jais2ForCausalLM",),
-    "Starcoder2": ("Starcoder2ForCausalLM",),
-    "Cwm": ("CwmForCausalLM",),
-    "HunYuanDense": ("HunYuanDenseV1ForCausalLM",),
-    "VaultGemma": ("VaultGemmaForCausalLM",),
-    "Ministral": ("MinistralForCausalLM",),
-    "NanoChat": ("NanoChatForCausalLM",),
-}
-"""Decoders like Llama: style in `styles.STYLES`, and the names that are read by it."""
 
 _OWN = {
     f"{name}ForCausalLM": recorded(
@@ -159,7 +104,6 @@ BUILT_OTHERWISE: dict[str, tuple[Change, ...]] = {
 }
 """Changes up to which a class was built otherwise, oldest first; `older` has how."""
 
-_STYLE_OF = {name: style for style, names in _DECODERS.items() for name in names}
 _FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names}
 
 
@@ -176,23 +120,25 @@ class Readers(Mapping[str, Reader]):
             forms = import_module("planner.models.families.older")
             older: Reader = forms.OLDER[name, self._before.until]
             return older
-        if name in _STYLE_OF:
-            return partial(llama.read, style=llama.STYLES[_STYLE_OF[name]])
         family = import_module(f"planner.models.families.{_FAMILY_OF[name]}")
+        rows = getattr(family, "ROWS", {})
+        if name in rows:
+            llama = import_module("planner.models.families.llama")
+            return partial(llama.read, style=rows[name])
         reader: Reader = family.READERS[name]
         return reader
 
     def __contains__(self, name: object) -> bool:
         """Return whether an architecture is understood; imports nothing."""
-        return name in _STYLE_OF or name in _FAMILY_OF
+        return name in _FAMILY_OF
 
     def __iter__(self) -> Iterator[str]:
         """Go through the names; imports nothing."""
-        return iter((*_STYLE_OF, *_FAMILY_OF))
+        return iter(_FAMILY_OF)
 
     def __len__(self) -> int:
         """Return how many architectures are understood."""
-        return len(_STYLE_OF) + len(_FAMILY_OF)
+        return len(_FAMILY_OF)
 
 
 def readers(before: Before | None = None) -> Mapping[str, Reader]:

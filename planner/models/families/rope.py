@@ -54,9 +54,13 @@ def for_layer_type(facts: Facts, layer_type: str) -> Facts:
     by_type = facts.mapping("rope_parameters")
     if not any(isinstance(value, Mapping) for value in by_type.values()):
         return facts
-    own = by_type.get(layer_type) or {}
-    merged = {**facts.config, "rope_scaling": None, "rope_parameters": own}
-    return Facts(merged, facts.model_type)
+    return with_rope(facts, by_type.get(layer_type) or {})
+
+
+def with_rope(facts: Facts, parameters: Any) -> Facts:  # noqa: ANN401 - the untyped border
+    """Return the config with these rotary parameters instead of its own."""
+    config = {**facts.config, "rope_scaling": None, "rope_parameters": parameters}
+    return Facts(config, facts.model_type)
 
 
 def rope_parameters(facts: Facts) -> tuple[RopeParameters, ...]:

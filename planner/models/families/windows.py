@@ -85,6 +85,17 @@ def layer_windows(
     return tuple(window + extra_tokens if t == _SLIDING else None for t in types)
 
 
+def typed_windows(facts: Facts, num_layers: int) -> list[int | None]:
+    """Return each layer's window where nothing but layer_types counts."""
+    types = facts.value("layer_types")
+    if not types:
+        return [None] * num_layers
+    if not set(types) <= {_FULL, _SLIDING}:
+        raise facts.unsupported("layer_types", "full and sliding attention are.")
+    window = facts.optional_integer("sliding_window")
+    return [window if kind == _SLIDING else None for kind in types[:num_layers]]
+
+
 def _refuse_some_layers(facts: Facts, num_layers: int) -> None:
     """Refuse windows on some of Qwen's layers.
 

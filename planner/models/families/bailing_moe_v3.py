@@ -8,7 +8,7 @@ from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label
-from planner.models.families.bailing_linear import linear_head_size
+from planner.models.families.bailing_moe_linear import linear_head_size
 from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
 from planner.models.families.deepseek_v4 import WholeBlocks
 from planner.models.families.facts import Facts

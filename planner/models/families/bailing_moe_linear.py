@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label
-from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
+from planner.models.families.bailing_moe import BAILING_EXPERTS
+from planner.models.families.decoder import experts, gated_mlp, norms
 from planner.models.families.facts import Facts
 from planner.models.families.layered import Frame, decoder
 from planner.models.families.mla import latent_attention, latent_shape, mla_layer
 from planner.models.families.rope import rope_cache, rope_dict
+from planner.models.families.styles import experts_shape, unless_off
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -62,7 +66,7 @@ def read_bailing_v2_5(facts: Facts, label: Label) -> ModelArchitecture:
     latent = ((mla_layer(shape),), latent_attention(shape))
     has_bias = facts.flag("use_bias")
     dense = gated_mlp(size, facts.integer("intermediate_size"), bias=has_bias)
-    sparse = _experts(facts)
+    sparse = experts(experts_shape(facts, _EXPERTS))
     first = facts.integer("first_k_dense_replace", default=0)
     if facts.integer("num_experts") <= 1:
         first = num_layers
@@ -166,23 +170,11 @@ def _ropes(facts: Facts, head_size: int, latent_size: int) -> tuple[Module, ...]
     )
 
 
-def _experts(facts: Facts) -> tuple[Module, ...]:
-    width, router = facts.integer("moe_intermediate_size"), facts.value("router_dtype")
-    shared = facts.optional_integer("moe_shared_expert_intermediate_size") or width
-    renormalised = facts.value("norm_topk_prob")
-    return experts(
-        ExpertsShape(
-            hidden_size=facts.integer("hidden_size"),
-            num_experts=facts.integer("num_experts"),
-            top_k=facts.integer("num_experts_per_tok"),
-            intermediate_size=width,
-            shared_intermediate_size=shared * facts.integer("num_shared_experts"),
-            shared_bias=facts.flag("use_bias"),
-            router_dtype="float32" if router in (None, "fp32") else "bfloat16",
-            has_correction_bias=facts.flag("moe_router_enable_expert_bias"),
-            is_renormalized=renormalised is None or bool(renormalised),
-        )
-    )
-
-
+_EXPERTS = replace(
+    BAILING_EXPERTS,
+    router_dtype=lambda facts: (
+        "float32" if facts.value("router_dtype") in (None, "fp32") else "bfloat16"
+    ),
+    is_renormalized=unless_off("norm_topk_prob"),
+)
 READERS = {"BailingMoeV2_5ForCausalLM": read_bailing_v2_5}
