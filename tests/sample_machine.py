@@ -18,8 +18,8 @@ from huggingface_hub import constants
 
 import planner
 from planner.confirming import installation
-from planner.confirming.comparison import confirmation_of
 from planner.confirming.confirmation import Confirmation
+from planner.confirming.differences import confirmation_of
 from planner.confirming.dry import false_gpu
 from planner.confirming.run import Run
 from planner.confirming.start import StartedProcess

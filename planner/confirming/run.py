@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 from planner.confirming import installation
 from planner.confirming.calibration import store
-from planner.confirming.comparison import confirmation_of
 from planner.confirming.confirmation import Confirmation
 from planner.confirming.devices import Devices, choose
+from planner.confirming.differences import confirmation_of
 from planner.confirming.figures import FIGURES, load_from
 from planner.confirming.launch import FIRST_ANSWER, Launch, first_prompt, prepare
 from planner.confirming.measurement import LoadFigures, Measurement

@@ -239,7 +239,7 @@ def find_gpu(name: str) -> GPU | None:
     index = _index()
     found = index.get(name) or index.get(_key(name)) or _with_memory_size(name)
     if found is None:
-        from planner.engine.machines import machine_named  # noqa: PLC0415 - rarely named
+        from planner.engine.cloud_machines import machine_named  # noqa: PLC0415 - rarely named
 
         found = index[machine.gpu] if (machine := machine_named(name)) else None
     return found
@@ -255,7 +255,7 @@ def _find(name: str | None) -> GPU:
 
 
 def _why_unknown(name: str) -> str:
-    from planner.engine.machines import counted  # noqa: PLC0415 - rarely named
+    from planner.engine.cloud_machines import counted  # noqa: PLC0415 - rarely named
 
     named, many = counted(name)
     if known := _index().get(_key(named)):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.engine.settings import serve_words
 from planner.errors import PlannerError
-from planner.export import machines
+from planner.export import needs
 from planner.export.yaml_text import yaml_text
 from planner.given import named_in_errors
 from planner.planning.entrypoints import release_of, serve_arguments
@@ -31,7 +31,7 @@ def compose(plan: Plan) -> str:
     Source: the Compose specification; vLLM 0.33.0's image, whose server answers /health
     once the model is loaded.
     """
-    found = machines.nodes(plan)
+    found = needs.nodes(plan)
     if found.count > 1:
         raise PlannerError(
             f"Docker Compose starts containers on one machine, and this plan needs "
@@ -48,7 +48,7 @@ def compose(plan: Plan) -> str:
 
 def _comments(plan: Plan) -> str:
     lines = [
-        machines.headline(plan),
+        needs.headline(plan),
         "HF_TOKEN is taken from the shell, for models that need one.",
         "It listens on this machine only: change 127.0.0.1 to let others in, and give "
         "vLLM an --api-key then.",
@@ -57,24 +57,24 @@ def _comments(plan: Plan) -> str:
 
 
 def _service(plan: Plan, gpus: int) -> dict[str, Any]:
-    folder = machines.local_folder(plan)
+    folder = needs.local_folder(plan)
     model = plan.name if folder is None else f"{_MODELS}/{folder.name}"
     words = serve_words(model, serve_arguments(plan), release_of(plan))
-    port = machines.port(plan)
+    port = needs.port(plan)
     service: dict[str, Any] = {
-        "image": machines.image(plan),
+        "image": needs.image(plan),
         "entrypoint": words[:2],
         "command": [_escaped(word) for word in words[2:]],
         "environment": _environment(plan),
         "ports": [f"127.0.0.1:{port}:{port}"],
         "volumes": _volumes(plan),
-        "shm_size": f"{machines.shared_gib(gpus)}gb",
+        "shm_size": f"{needs.shared_gib(gpus)}gb",
         "healthcheck": {
             "test": ["CMD", "python3", "-c", _HEALTH.format(port=port)],
             "interval": "30s",
             "timeout": "10s",
             "retries": 3,
-            "start_period": f"{machines.start_minutes(plan)}m",
+            "start_period": f"{needs.start_minutes(plan)}m",
         },
         "restart": "unless-stopped",
     }
@@ -89,13 +89,13 @@ def _service(plan: Plan, gpus: int) -> dict[str, Any]:
 
 def _environment(plan: Plan) -> dict[str, str | None]:
     """Return the variables; None passes the value of the shell on."""
-    given = {n: _escaped(value) for n, value in machines.environment(plan).items()}
-    return dict.fromkeys(machines.secrets(plan), None) | given
+    given = {n: _escaped(value) for n, value in needs.environment(plan).items()}
+    return dict.fromkeys(needs.secrets(plan), None) | given
 
 
 def _volumes(plan: Plan) -> list[Any]:
-    cache = f"huggingface:{machines.CACHE}"
-    folder = machines.local_folder(plan)
+    cache = f"huggingface:{needs.CACHE}"
+    folder = needs.local_folder(plan)
     if folder is None:
         return [cache]
     bind = {

@@ -12,7 +12,7 @@ from planner.data import DATA
 from planner.engine.flags import plain
 from planner.engine.gpu import gpu_dict
 from planner.engine.settings import given_arguments
-from planner.export.machines import environment
+from planner.export.needs import environment
 from planner.given import named_in_errors
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from planner.engine.releases.change import Change
 from planner.engine.settings import serve_words
 from planner.errors import PlannerError
-from planner.export import machines
-from planner.export.machines import Nodes
+from planner.export import needs
+from planner.export.needs import Nodes
 from planner.export.yaml_text import yaml_text
 from planner.given import named_in_errors
 from planner.planning.entrypoints import release_of, serve_arguments
@@ -41,13 +41,13 @@ def kubernetes(plan: Plan) -> str:
     Source: Kubernetes apps/v1 and v1; LeaderWorkerSet v1 (leaderworkerset.sigs.k8s.io);
     vLLM 0.33.0 `entrypoints/cli/serve.py` (--headless, --nnodes).
     """
-    if machines.local_folder(plan) is not None:
+    if needs.local_folder(plan) is not None:
         raise PlannerError(
             f"The model {plan.name!r} is in a folder of this machine, which a "
             "cluster does not see. Put it on a volume or the Hub, and plan with "
             "that name."
         )
-    found = machines.nodes(plan)
+    found = needs.nodes(plan)
     documents = _single(plan, found) if found.count == 1 else _group(plan, found)
     texts = [yaml_text(document) for document in documents]
     return _comments(plan, found) + "\n---\n".join(texts) + "\n"
@@ -55,7 +55,7 @@ def kubernetes(plan: Plan) -> str:
 
 def _comments(plan: Plan, found: Nodes) -> str:
     lines = [
-        machines.headline(plan),
+        needs.headline(plan),
         f"For a model that needs a token: kubectl create secret generic {_SECRET} "
         "--from-literal=HF_TOKEN=...",
     ]
@@ -68,7 +68,7 @@ def _comments(plan: Plan, found: Nodes) -> str:
 
 
 def _single(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
-    name = machines.short_name(plan)
+    name = needs.short_name(plan)
     labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": name}
     claim = {
         "apiVersion": "v1",
@@ -76,7 +76,7 @@ def _single(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
         "metadata": {"name": name, "labels": labels},
         "spec": {
             "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": f"{machines.cache_gib(plan)}Gi"}},
+            "resources": {"requests": {"storage": f"{needs.cache_gib(plan)}Gi"}},
         },
     }
     pod = _pod(plan, found, _words(plan))
@@ -103,7 +103,7 @@ def _service(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
         "metadata": {"name": name, "labels": dict(labels)},
         "spec": {
             "selector": dict(labels),
-            "ports": [{"name": "http", "port": machines.PORT, "targetPort": "http"}],
+            "ports": [{"name": "http", "port": needs.PORT, "targetPort": "http"}],
         },
     }
 
@@ -111,7 +111,7 @@ def _service(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
 def _group(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
     """Return a leader, which serves, and workers, which contribute their GPUs."""
     _check_joins(plan)
-    name = machines.short_name(plan)
+    name = needs.short_name(plan)
     labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": name}
     leader = {**labels, "role": "leader"}
     joining = [
@@ -174,17 +174,17 @@ def _words(plan: Plan) -> list[str]:
 
 
 def _pod(plan: Plan, found: Nodes, words: list[str]) -> dict[str, Any]:
-    shared = f"{machines.shared_gib(found.gpus)}Gi"
+    shared = f"{needs.shared_gib(found.gpus)}Gi"
     container = {
         "name": "vllm",
-        "image": machines.image(plan),
+        "image": needs.image(plan),
         "command": ["vllm", "serve"],
         "args": list(words),
         "env": _environment(plan),
-        "ports": [{"name": "http", "containerPort": machines.port(plan)}],
+        "ports": [{"name": "http", "containerPort": needs.port(plan)}],
         "resources": _resources(plan, found.gpus),
         "volumeMounts": [
-            {"name": "huggingface", "mountPath": machines.CACHE},
+            {"name": "huggingface", "mountPath": needs.CACHE},
             {"name": "shared-memory", "mountPath": "/dev/shm"},
         ],
         **_probes(plan),
@@ -211,11 +211,11 @@ def _environment(plan: Plan) -> list[dict[str, Any]]:
                 "secretKeyRef": {"name": _SECRET, "key": name, "optional": True}
             },
         }
-        for name in machines.secrets(plan)
+        for name in needs.secrets(plan)
     ]
     plain = [
         {"name": name, "value": value.replace("$", "$$")}
-        for name, value in machines.environment(plan).items()
+        for name, value in needs.environment(plan).items()
     ]
     return [*secrets, *plain]
 
@@ -237,7 +237,7 @@ def _probes(plan: Plan) -> dict[str, Any]:
         "periodSeconds": _PROBE_SECONDS,
         "timeoutSeconds": 5,
     }
-    tries = machines.start_minutes(plan) * 60 // _PROBE_SECONDS
+    tries = needs.start_minutes(plan) * 60 // _PROBE_SECONDS
     return {
         "startupProbe": {**probe, "failureThreshold": tries},
         "readinessProbe": {**probe, "failureThreshold": 3},

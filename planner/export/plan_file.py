@@ -17,7 +17,7 @@ from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError, close_words
 from planner.export.links import gpu_from_link, gpu_to_link
-from planner.export.machines import environment
+from planner.export.needs import environment
 from planner.export.values import checked, is_text
 from planner.export.yaml_text import yaml_text
 from planner.given import named_in_errors

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from planner.engine.flags import python_values
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
-from planner.export.machines import environment, headline
+from planner.export.needs import environment, headline
 from planner.given import named_in_errors
 from planner.planning.entrypoints import kept_defaults, release_of
 

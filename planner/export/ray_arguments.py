@@ -12,7 +12,7 @@ from typing import Any
 from planner.engine.flags import python_values
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
-from planner.export import machines
+from planner.export import needs
 from planner.export.python_code import Code, literal
 from planner.planning.entrypoints import kept_defaults, release_of
 from planner.planning.result import Plan
@@ -256,7 +256,7 @@ def variables(found: Pipeline, *, is_share_set: bool = False) -> dict[str, str]:
 
     Source: vLLM 0.29.0 `v1/executor/ray_executor_v2.py` (VLLM_RAY_PER_WORKER_GPUS).
     """
-    given = machines.environment(found.plan)
+    given = needs.environment(found.plan)
     share = _share(found)
     if share is not None and not is_share_set:
         given.setdefault(_SHARE, f"{share:g}")
@@ -268,7 +268,7 @@ def secret_names(found: Pipeline) -> tuple[str, ...]:
     plan = found.plan
     has_token = isinstance(given_arguments(plan.settings).get(_SECRET), str)
     given = {name for name, _ in plan.env} | ({"HF_TOKEN"} if has_token else set())
-    return tuple(name for name in machines.secrets(plan) if name in given)
+    return tuple(name for name in needs.secrets(plan) if name in given)
 
 
 def runtime_env(found: Pipeline, *, is_share_set: bool = False) -> dict[str, Any]:
@@ -299,7 +299,7 @@ def comments(found: Pipeline, *, brings_vllm: bool = False) -> list[str]:
     least, most = found.replicas_minimum, found.replicas_maximum
     count = f"{most}" if least == most else f"{least} to {most}"
     lines = [
-        machines.headline(plan),
+        needs.headline(plan),
         f"Ray {release.version}: {count} engine{'s' * (most > 1)} of "
         f"{_gpus(found.gpus_per_replica)} each; {_gpus(found.gpus_total)} in total at "
         "most.",

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.export import machines, ray_arguments
+from planner.export import ray_arguments
 from planner.export.ray_arguments import comments, pipeline_of, release_of_ray
 from planner.export.ray_data_code import ray_data
 from planner.export.ray_pods import OBJECT_STORE_SHARE, Group, groups_of
@@ -131,7 +131,7 @@ def _checked(
     what: Pipeline | Plan, node_type: NodeType | None
 ) -> tuple[Pipeline, tuple[Group, ...]]:
     found = pipeline_of(what)
-    if machines.local_folder(found.plan) is not None:
+    if needs.local_folder(found.plan) is not None:
         raise PlannerError(
             f"The model {found.plan.name!r} is in a folder of this machine, which a "
             "cluster does not see. Put it on a volume or the Hub, and plan with "
@@ -151,7 +151,7 @@ def _checked(
 
 
 def _metadata(found: Pipeline) -> dict[str, Any]:
-    name = machines.short_name(found.plan)
+    name = needs.short_name(found.plan)
     labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": name}
     return {"name": name, "labels": labels}
 
@@ -206,7 +206,7 @@ def _head(found: Pipeline, *, has_code: bool) -> dict[str, Any]:
     if not has_code:
         return {"containers": [container]}
     container["volumeMounts"] = [{"name": "pipeline", "mountPath": _CODE}]
-    name = machines.short_name(found.plan)
+    name = needs.short_name(found.plan)
     volume = {"name": "pipeline", "configMap": {"name": name}}
     return {"containers": [container], "volumes": [volume]}
 
@@ -217,16 +217,16 @@ def _worker(found: Pipeline, node: NodeType) -> dict[str, Any]:
     store = math.ceil(node.object_store_memory_bytes / GIB) or math.ceil(
         total * OBJECT_STORE_SHARE
     )
-    shared = store + machines.shared_gib(gpus)
+    shared = store + needs.shared_gib(gpus)
     container = _container(
-        found, "ray-worker", node.cpus, total + machines.shared_gib(gpus), gpus=gpus
+        found, "ray-worker", node.cpus, total + needs.shared_gib(gpus), gpus=gpus
     )
     container["volumeMounts"] = [
         {"name": "huggingface", "mountPath": _CACHE},
         {"name": "shared-memory", "mountPath": _SHARED},
     ]
     # Only tokenizers where there is no engine.
-    cache_gib = machines.cache_gib(found.plan) if gpus else _TOKENIZER_GIB
+    cache_gib = needs.cache_gib(found.plan) if gpus else _TOKENIZER_GIB
     cache = {"sizeLimit": f"{cache_gib}Gi"}
     memory = {"medium": "Memory", "sizeLimit": f"{shared}Gi"}
     return {
@@ -272,7 +272,7 @@ def _secrets(found: Pipeline) -> list[dict[str, Any]]:
                 "secretKeyRef": {"name": SECRET, "key": name, "optional": True}
             },
         }
-        for name in machines.secrets(found.plan)
+        for name in needs.secrets(found.plan)
     ]
 
 

@@ -10,7 +10,7 @@ from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.export.compose_file import compose
 from planner.export.links import gpu_to_link, link
-from planner.export.machines import environment
+from planner.export.needs import environment
 from planner.export.python_code import python
 from planner.export.values import to_text
 from planner.solve.upgrading import Upgrade, upgrade

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from planner.confirming.comparison import confirmation_of
 from planner.confirming.confirmation import Confirmation
+from planner.confirming.differences import confirmation_of
 from planner.confirming.from_log import measurement_of
 from planner.data import DATA
 from planner.engine.devices import gpu_named

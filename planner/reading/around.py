@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
+from planner.engine.cloud_machines import Machine, machine_named
 from planner.engine.gpu import GPU
-from planner.engine.machines import Machine, machine_named
 from planner.engine.not_covered import not_covered_in
 from planner.errors import PlannerError
 from planner.reading.command import env_site

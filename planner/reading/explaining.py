@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, field
 from typing import Any
 
-from planner.confirming.comparison import confirmation_of
 from planner.confirming.confirmation import Confirmation, confirmation_dict
+from planner.confirming.differences import confirmation_of
 from planner.confirming.from_log import measurement_of
 from planner.confirming.log import LogReading, excerpt_of
 from planner.engine.gpu import GPU

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from planner.engine.cloud_machines import machine_named
 from planner.engine.gpu import GPU
-from planner.engine.machines import machine_named
 from planner.reading.around import release_in
 from planner.reading.container import (
     FoundStart,

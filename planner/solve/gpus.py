@@ -13,8 +13,8 @@ from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.words import fails, holds, wanted_text
 from planner.solve.arguments import Start, read_start, split_load
+from planner.solve.fewest_gpus import Machine, fewest, room_for
 from planner.solve.layouts import Layout, Room
-from planner.solve.machines import Machine, fewest, room_for
 from planner.solve.nearest import Nearest, machine_text, nearest
 from planner.solve.solution import Solution
 

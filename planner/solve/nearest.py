@@ -11,8 +11,8 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import serve, serving
 from planner.planning.words import either, first_sentence, load_text
+from planner.solve.fewest_gpus import Machine, fewest
 from planner.solve.layouts import Layout, Room, is_refused
-from planner.solve.machines import Machine, fewest
 from planner.solve.search import longest, most_at_once, with_length
 from planner.values import frozen
 

@@ -24,9 +24,9 @@ from planner.planning.result import Plan
 from planner.planning.serving import Serving
 from planner.planning.words import fails
 from planner.solve.arguments import Start, read_start, require_load, split_load
+from planner.solve.fewest_gpus import Search, one_gpu, room_for
 from planner.solve.gpus import kinds_of
 from planner.solve.layouts import Layout, Room, keeps_given, spread, variants
-from planner.solve.machines import Search, one_gpu, room_for
 from planner.solve.price_list import PriceList, price_list
 from planner.solve.set_ups import (
     Miss,

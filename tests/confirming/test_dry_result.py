@@ -7,7 +7,7 @@ import json
 import pytest
 
 import planner
-from planner.confirming.comparison import confirmation_of
+from planner.confirming.differences import confirmation_of
 from planner.confirming.dry.result import DriverMemory, DryRun
 from planner.confirming.measurement import EngineFigures, Measurement, WorkerFigures
 from planner.engine.releases import NEWEST

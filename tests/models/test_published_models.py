@@ -18,7 +18,7 @@ from planner.errors import (
     PlannerError,
     TooOften,
 )
-from planner.export import links, machines
+from planner.export import links, needs
 from planner.models.sources import allowance, hub_bounds, hub_published, hub_store
 from planner.models.sources.load import load
 from planner.planning.planning import plan
@@ -130,7 +130,7 @@ def test_a_folder_of_that_name_is_not_read(hub: Hub, tmp_path, monkeypatch) -> N
     made = plan(NAME, gpu="H100")
     assert made.model is not None
     assert made.model.source.startswith("Hub:") if made.model.source else True
-    assert machines.local_folder(made) is None
+    assert needs.local_folder(made) is None
     assert not links._is_local(NAME)
 
 

@@ -11,7 +11,7 @@ from planner.app.cli.consent import add_consent, check_consent
 from planner.app.cli.engine_flags import add_plan_arguments, planned
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
 from planner.confirming import installation
-from planner.confirming.comparison import confirmation_of
+from planner.confirming.differences import confirmation_of
 from planner.confirming.from_log import measurement_of, plan_of_log
 from planner.confirming.log import LogReading
 from planner.confirming.run import confirm

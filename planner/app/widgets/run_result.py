@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import ipywidgets as w
 
 from planner.app.widgets.chart import PlotlyChart
-from planner.confirming.comparison import confirmation_of
+from planner.confirming.differences import confirmation_of
 from planner.show import confirmation as shown
 from planner.show import dry_run as shown_dry
 from planner.show.charts.confirmed_bars import figure_spec

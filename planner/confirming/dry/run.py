@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.confirming import installation
-from planner.confirming.comparison import confirmation_of
+from planner.confirming.differences import confirmation_of
 from planner.confirming.dry import false_gpu
 from planner.confirming.dry.prepared import Prepared, driver_of, estimate_of, launch
 from planner.confirming.dry.result import DryRun

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from planner.data import DATA
+from planner.engine.cloud_machines import counted, machine_named
 from planner.engine.gpu import GPU
-from planner.engine.machines import counted, machine_named
 from planner.errors import PlannerError
 
 CLOUDS = json.loads((DATA / "machines.json").read_text(encoding="utf-8"))

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 import planner
-from planner.confirming.comparison import confirmation_of, with_memory
 from planner.confirming.confirmation import ComparisonRow, Confirmation, Confirmed
+from planner.confirming.differences import confirmation_of, with_memory
 from planner.confirming.log import LogReading
 from planner.confirming.log.setting import Setting
 from planner.confirming.measurement import EngineFigures, Measurement, WorkerFigures
