@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.export import ray_arguments
+from planner.export import needs, ray_arguments
 from planner.export.ray_arguments import comments, pipeline_of, release_of_ray
 from planner.export.ray_data_code import ray_data
 from planner.export.ray_pods import OBJECT_STORE_SHARE, Group, groups_of
