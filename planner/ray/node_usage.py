@@ -60,7 +60,7 @@ class Effort:
 
 
 @dataclass(kw_only=True)
-class Capacity:
+class NodeCapacity:
     """What is free on one node; changes as workers are placed."""
 
     node: Node
@@ -70,7 +70,7 @@ class Capacity:
     """What is free of each GPU, in Ray's units."""
 
     @classmethod
-    def of(cls, node: Node, *, is_empty: bool = False) -> Capacity:
+    def of(cls, node: Node, *, is_empty: bool = False) -> NodeCapacity:
         """Return what is free on a node now, or everything it has."""
         amounts = (node.total if is_empty else node.available).to_dict()
         left = in_units(amounts.pop("GPU", 0))
@@ -80,13 +80,13 @@ class Capacity:
             gpus=_each(in_units(node.gpus), left),
         )
 
-    def copy(self) -> Capacity:
+    def copy(self) -> NodeCapacity:
         """Return an independent copy."""
-        return Capacity(node=self.node, free=dict(self.free), gpus=list(self.gpus))
+        return NodeCapacity(node=self.node, free=dict(self.free), gpus=list(self.gpus))
 
-    def summed(self) -> Capacity:
+    def summed(self) -> NodeCapacity:
         """Return a copy with its GPUs added up, as Ray sees it when it chooses."""
-        return Capacity(node=self.node, free=dict(self.free), gpus=[sum(self.gpus)])
+        return NodeCapacity(node=self.node, free=dict(self.free), gpus=[sum(self.gpus)])
 
     def left(self, name: str) -> int:
         """Return the free amount of a resource."""
@@ -115,7 +115,7 @@ class Capacity:
 
 
 def reserve(
-    capacities: Sequence[Capacity], group: PlacementGroup, effort: Effort
+    capacities: Sequence[NodeCapacity], group: PlacementGroup, effort: Effort
 ) -> tuple[BundlePlace, ...] | None:
     """Reserve a group on nodes; None, and nothing changed, where it does not fit.
 
@@ -144,8 +144,8 @@ def reserve(
 
 
 def best(
-    capacities: Sequence[Capacity], bundle: Bundle, effort: Effort
-) -> Capacity | None:
+    capacities: Sequence[NodeCapacity], bundle: Bundle, effort: Effort
+) -> NodeCapacity | None:
     """Return the node with the highest score; None where none has room in sum.
 
     Among equals Ray takes any; this takes the first.
@@ -192,12 +192,12 @@ def _shares(gpus: list[int], wanted: int) -> list[tuple[int, int]] | None:
     return taken
 
 
-Chosen = dict[int, Capacity]
+Chosen = dict[int, NodeCapacity]
 """The node of each bundle."""
 
 
 def _choose(
-    capacities: list[Capacity], group: PlacementGroup, effort: Effort
+    capacities: list[NodeCapacity], group: PlacementGroup, effort: Effort
 ) -> Chosen | None:
     if group.is_single_request:
         return _single(capacities, group.bundles[0], effort)
@@ -221,7 +221,7 @@ def _order(bundles: tuple[Bundle, ...]) -> list[int]:
 
 
 def _single(
-    capacities: list[Capacity], bundle: Bundle, effort: Effort
+    capacities: list[NodeCapacity], bundle: Bundle, effort: Effort
 ) -> Chosen | None:
     """Choose for an actor or task; without GPUs, nodes without GPUs come first."""
     plain = [one for one in capacities if not one.node.gpus]
@@ -231,7 +231,7 @@ def _single(
 
 
 def _pack(
-    capacities: list[Capacity],
+    capacities: list[NodeCapacity],
     group: PlacementGroup,
     order: list[int],
     effort: Effort,
@@ -258,7 +258,7 @@ def _pack(
 
 
 def _strict_pack(
-    capacities: list[Capacity],
+    capacities: list[NodeCapacity],
     group: PlacementGroup,
     order: list[int],
     effort: Effort,
@@ -269,7 +269,7 @@ def _strict_pack(
 
 
 def _spread(
-    capacities: list[Capacity],
+    capacities: list[NodeCapacity],
     group: PlacementGroup,
     order: list[int],
     effort: Effort,
@@ -279,7 +279,7 @@ def _spread(
 
 
 def _strict_spread(
-    capacities: list[Capacity],
+    capacities: list[NodeCapacity],
     group: PlacementGroup,
     order: list[int],
     effort: Effort,
@@ -289,7 +289,7 @@ def _strict_spread(
 
 
 def _apart(
-    capacities: list[Capacity],
+    capacities: list[NodeCapacity],
     group: PlacementGroup,
     order: list[int],
     effort: Effort,
@@ -297,8 +297,8 @@ def _apart(
     may_reuse: bool,
 ) -> Chosen | None:
     chosen: Chosen = {}
-    fresh: list[Capacity] = list(capacities)
-    used: list[Capacity] = []
+    fresh: list[NodeCapacity] = list(capacities)
+    used: list[NodeCapacity] = []
     for index in order:
         bundle = group.bundles[index]
         node = best(fresh, bundle, effort)

@@ -6,7 +6,7 @@ from bisect import insort
 from collections.abc import Iterable, Iterator
 
 from planner.ray.bundles import Node, PlacementGroup, in_units
-from planner.ray.node_usage import Capacity, Effort, reserve
+from planner.ray.node_usage import Effort, NodeCapacity, reserve
 from planner.ray.placement import BundlePlace
 
 _GPUS_OF_A_STEP = 8
@@ -29,7 +29,7 @@ class Room:
     those on which no bundle fits.
     """
 
-    def __init__(self, capacities: Iterable[Capacity], effort: Effort) -> None:
+    def __init__(self, capacities: Iterable[NodeCapacity], effort: Effort) -> None:
         self.capacities = list(capacities)
         self.changes = 0
         """Groups reserved so far."""
@@ -57,7 +57,7 @@ class Room:
     def add(self, node: Node, *, is_empty: bool = False) -> None:
         """Add a node after the others."""
         self.effort.spend(effort_of(node))
-        self.capacities.append(Capacity.of(node, is_empty=is_empty))
+        self.capacities.append(NodeCapacity.of(node, is_empty=is_empty))
         if self._group is not None:
             self._enter(len(self.capacities) - 1)
 
@@ -94,7 +94,7 @@ class Room:
         if most == 1 or group.needs_one_node:
             return 1
         self._sort_for(group)
-        fresh = Capacity.of(node)
+        fresh = NodeCapacity.of(node)
         least = 1
         if group.strategy == "STRICT_SPREAD":
             least = most - sum(map(len, self._equal.values()))
@@ -106,11 +106,11 @@ class Room:
             least = max(least, _ceil(in_units(amount) - free, fresh.left(name)))
         return max(least, 1)
 
-    def _kinds(self) -> Iterator[tuple[Capacity, int]]:
+    def _kinds(self) -> Iterator[tuple[NodeCapacity, int]]:
         for equal in self._equal.values():
             yield self.capacities[equal[0]], len(equal)
 
-    def _times(self, one: Capacity) -> int:
+    def _times(self, one: NodeCapacity) -> int:
         """Return how often the group's first bundle is on a node, by sums."""
         times = [one.left(name) // units for name, units in self._wanted[0] if units]
         return min(times, default=len(self.capacities) + 1)
@@ -128,7 +128,7 @@ class Room:
         for index in range(len(self.capacities)):
             self._enter(index)
 
-    def _key(self, one: Capacity) -> _Key:
+    def _key(self, one: NodeCapacity) -> _Key:
         free = tuple(one.free.get(name, 0) for name in self._names)
         return bool(one.node.gpus), free, tuple(one.gpus)
 

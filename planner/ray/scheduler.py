@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from planner.errors import PlannerError
 from planner.ray.amounts import SCALE
 from planner.ray.bundles import Bundle, Node, PlacementGroup, check_machines, in_units
-from planner.ray.node_usage import Capacity, Effort
+from planner.ray.node_usage import Effort, NodeCapacity
 from planner.ray.placement import BundlePlace, Placement, State, WorkerPlacement
 from planner.ray.rooms import Room
 from planner.ray.stages import Stage
@@ -166,7 +166,7 @@ def why_placed(group: PlacementGroup, places: Iterable[BundlePlace]) -> str:
     return f"{text_of(group)}: on {', '.join(nodes)}."
 
 
-def why_waits(group: PlacementGroup, capacities: Sequence[Capacity]) -> str:
+def why_waits(group: PlacementGroup, capacities: Sequence[NodeCapacity]) -> str:
     """Return what is not free now, though the nodes have it."""
     name = _scarce(group, capacities)
     free = ", ".join(
@@ -292,7 +292,7 @@ def _too_large(group: PlacementGroup, nodes: Sequence[Node]) -> str:
     return ""
 
 
-def _scarce(group: PlacementGroup, capacities: Sequence[Capacity]) -> str:
+def _scarce(group: PlacementGroup, capacities: Sequence[NodeCapacity]) -> str:
     """Return the resource with the largest request relative to what is free."""
 
     def share(name: str, amount: float) -> float:

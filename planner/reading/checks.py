@@ -30,7 +30,7 @@ class Check(StrEnum):
     OTHER = "other"
 
 
-class Stage(StrEnum):
+class StartStage(StrEnum):
     """How far a start came."""
 
     BEFORE = "before anything is loaded"
@@ -47,7 +47,7 @@ class Failure:
     """Why a start, or a running engine, stopped."""
 
     check: Check
-    stage: Stage
+    stage: StartStage
     sentence: str
     """Which check failed, in one sentence."""
     arithmetic: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from planner.errors import PlannerError
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import serving
-from planner.reading.checks import Check, Failure, Stage
+from planner.reading.checks import Check, Failure, StartStage
 from planner.reading.failing import failure_of
 from planner.reading.fixing import (
     Answer,
@@ -164,7 +164,9 @@ def _headline(failure: Failure | None, reading: Reading) -> str:
         return {True: "vLLM started", None: "The text ends before the outcome"}.get(
             started, "vLLM did not start"
         )
-    name = "ran, then stopped" if failure.stage is Stage.SERVING else "did not start"
+    name = (
+        "ran, then stopped" if failure.stage is StartStage.SERVING else "did not start"
+    )
     return f"vLLM {name}: {failure.check}, {failure.stage}"
 
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from planner.confirming.log import Allocation, LogReading, allocation_in
-from planner.reading.checks import HINTS, SENTENCES, Check, Failure, Stage
+from planner.reading.checks import HINTS, SENTENCES, Check, Failure, StartStage
 from planner.units import GIB, MIB, format_gib, format_size
 
 _CONTEXT_BYTES = GIB
@@ -87,23 +87,23 @@ def _check(words: str) -> Check:
     return Check.OTHER
 
 
-def _stage(log: LogReading, check: Check, text: str) -> Stage:
+def _stage(log: LogReading, check: Check, text: str) -> StartStage:
     figures = log.figures
     if log.started:
-        return Stage.SERVING
+        return StartStage.SERVING
     if check in (Check.FREE_MEMORY, Check.TOO_LONG, Check.GPUS, Check.PLACEMENT):
-        return Stage.BEFORE
+        return StartStage.BEFORE
     if check in (Check.NO_KV, Check.MAX_MODEL_LEN):
-        return Stage.SIZING
+        return StartStage.SIZING
     is_sized = "kv_tokens" in figures or "num_gpu_blocks" in figures
     if check is Check.WARM_UP or is_sized:
-        return Stage.CAPTURE
+        return StartStage.CAPTURE
     if "weights_gib" in figures:
-        return Stage.PROFILE
+        return StartStage.PROFILE
     is_loading = re.search(
         r"Starting to load model|load_model|Loading safetensors", text
     )
-    return Stage.LOADING if is_loading else Stage.UNKNOWN
+    return StartStage.LOADING if is_loading else StartStage.UNKNOWN
 
 
 _Arithmetic = tuple[tuple[str, ...], int | None]

@@ -15,7 +15,7 @@ from planner.engine.gpu import GPU
 from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError
 from planner.planning.result import Outcome, Plan
-from planner.reading.checks import Check, Failure, Stage
+from planner.reading.checks import Check, Failure, StartStage
 from planner.reading.command import flag_words
 from planner.reading.logs import command_in
 from planner.reading.reading import Reading
@@ -305,9 +305,9 @@ def _after_full(
 ) -> Iterator[Answer]:
     """Yield what leaves memory outside of the budget, or needs less of it."""
     resolved = plan.resolved
-    if resolved is None or failure.stage is Stage.LOADING:
+    if resolved is None or failure.stage is StartStage.LOADING:
         return
-    if failure.stage is Stage.PROFILE:
+    if failure.stage is StartStage.PROFILE:
         tokens = resolved.max_num_batched_tokens // 2
         if tokens >= _FEWEST_TOKENS:
             yield Answer(
@@ -320,7 +320,7 @@ def _after_full(
     lower = int((_of(plan) - missing / total) * 100) / 100
     if lower > 0:
         yield _share(lower, "leaves what was missing outside of vLLM's budget")
-    if failure.check is Check.WARM_UP or failure.stage is Stage.CAPTURE:
+    if failure.check is Check.WARM_UP or failure.stage is StartStage.CAPTURE:
         requests = resolved.max_num_seqs // 2
         if requests:
             yield Answer(
@@ -329,7 +329,7 @@ def _after_full(
                 cost="More requests wait; the sampler and the graphs need less.",
                 burden=Burden.SPEED,
             )
-    if failure.stage is Stage.CAPTURE and not resolved.enforce_eager:
+    if failure.stage is StartStage.CAPTURE and not resolved.enforce_eager:
         yield Answer(
             title="Capture no CUDA graphs",
             changes={"enforce_eager": True},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.comparison import LABELS, written
+from planner.show.compared_plans import LABELS, written
 from planner.show.frames import columns, make_frame
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.page import wide_page

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.planning.words import load_text
-from planner.show.comparison_gpus import price_text
+from planner.show.compared_gpus import price_text
 from planner.show.frames import columns, make_frame
 from planner.show.html import Html, tag
 from planner.show.page import wide_page

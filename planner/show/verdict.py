@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from planner.planning.result import Plan
 
 
-class State(StrEnum):
+class VerdictState(StrEnum):
     """The state of a plan; never shown by colour alone."""
 
     FITS = "fits"  # and serves its load, where it has one
@@ -33,18 +33,18 @@ class State(StrEnum):
 
 
 SYMBOLS = {
-    State.FITS: "✔",
-    State.PARTLY: "!",
-    State.TIGHT: "!",
-    State.SHORT: "✘",
-    State.REFUSED: "✘",
+    VerdictState.FITS: "✔",
+    VerdictState.PARTLY: "!",
+    VerdictState.TIGHT: "!",
+    VerdictState.SHORT: "✘",
+    VerdictState.REFUSED: "✘",
 }
 
 _STATES = {
-    "fits": State.FITS,
-    "too close to call": State.TIGHT,
-    "does not fit": State.SHORT,
-    "refused": State.REFUSED,
+    "fits": VerdictState.FITS,
+    "too close to call": VerdictState.TIGHT,
+    "does not fit": VerdictState.SHORT,
+    "refused": VerdictState.REFUSED,
 }
 OURS = ("too_close", "host_memory", OUTSIDE_BUDGET)
 """Kinds of errors that the planner reports, not vLLM."""
@@ -66,10 +66,10 @@ _HEADLINES = {
 
 
 @frozen
-class Verdict:
+class WordedVerdict:
     """The answer to "will it start, does it serve the load, how close is it?"."""
 
-    state: State
+    state: VerdictState
     headline: str
     margin: str
     """KV cache left after one request, signed; empty when vLLM stops before that.
@@ -88,13 +88,13 @@ class Verdict:
         return SYMBOLS[self.state]
 
 
-def state_of(plan: Plan) -> State:
+def state_of(plan: Plan) -> VerdictState:
     """Return whether `plan` starts and serves its load, or what it does instead."""
     state = _STATES[str(plan.outcome)]
-    if state is State.FITS and plan.load is not None:
+    if state is VerdictState.FITS and plan.load is not None:
         served = plan.serving
         if served is not None and not served.is_served:
-            return State.PARTLY
+            return VerdictState.PARTLY
     return state
 
 
@@ -108,11 +108,11 @@ def _request_bytes(plan: Plan, rank: RankMemory) -> int:
     return plan.blocks_per_request * rank.bytes_per_block + rank.set_aside_bytes
 
 
-def verdict(plan: Plan) -> Verdict:
+def verdict(plan: Plan) -> WordedVerdict:
     """Return the verdict of `plan` in words."""
     state = state_of(plan)
     if plan.error is not None and plan.error.kind == "host_memory":
-        return Verdict(
+        return WordedVerdict(
             state=state,
             headline=_headline(plan, state),
             margin=format_gib(_missing_host_bytes(plan)),
@@ -122,8 +122,8 @@ def verdict(plan: Plan) -> Verdict:
     if served is not None and plan.fits:
         return _of_load(plan, state, served)
     margin = plan.margin_bytes
-    is_over = state is State.REFUSED or (plan.fits and (margin or 0) < 0)
-    return Verdict(
+    is_over = state is VerdictState.REFUSED or (plan.fits and (margin or 0) < 0)
+    return WordedVerdict(
         state=state,
         headline=_headline(plan, state),
         margin="" if is_over else _margin(margin),
@@ -132,12 +132,12 @@ def verdict(plan: Plan) -> Verdict:
     )
 
 
-def _of_load(plan: Plan, state: State, served: Serving) -> Verdict:
+def _of_load(plan: Plan, state: VerdictState, served: Serving) -> WordedVerdict:
     """Return the verdict of a plan that starts and has a load: both parts."""
     starts = "Starts, if what is not counted fits too" if plan.conditions else "Starts"
-    between = ", and" if state is State.FITS else ", but"
+    between = ", and" if state is VerdictState.FITS else ", but"
     margin = None if served.held is None or not served.admits else _left(served)
-    return Verdict(
+    return WordedVerdict(
         state=state,
         headline=f"{starts}{between} {served.words}",
         margin=_margin(margin),
@@ -199,13 +199,13 @@ def _missing_host_bytes(plan: Plan) -> int:
     )
 
 
-def _headline(plan: Plan, state: State) -> str:
+def _headline(plan: Plan, state: VerdictState) -> str:
     error = plan.error
     if error is not None and plan.safe_gpu_memory_utilization is not None:
         return error.message.partition("\n")[0].rstrip(".")
-    if state is State.TIGHT or error is None:
+    if state is VerdictState.TIGHT or error is None:
         fits = CONDITIONAL if plan.conditions else "Fits"
-        return "Too close to call" if state is State.TIGHT else fits
+        return "Too close to call" if state is VerdictState.TIGHT else fits
     return _HEADLINES.get(error.kind, "vLLM would not start")
 
 
@@ -362,7 +362,7 @@ def error_text(error: VLLMError) -> str:
 def verdict_text(plan: Plan) -> str:
     """Write the verdict in one line: symbol, words and signed number."""
     answer = verdict(plan)
-    if answer.state in (State.FITS, State.PARTLY) and not answer.margin:
+    if answer.state in (VerdictState.FITS, VerdictState.PARTLY) and not answer.margin:
         return f"{answer.symbol} {answer.headline}: {answer.sentence}"
     if not answer.margin:
         return f"{answer.symbol} {answer.headline}"

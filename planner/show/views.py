@@ -106,12 +106,12 @@ def _advice() -> Views[Advice]:
 
 
 def _comparison() -> Views[Comparison]:
-    from planner.show import comparison
+    from planner.show import compared_plans
 
     return Views(
-        text=comparison.comparison_text,
-        html=comparison.whole_html,
-        frame=comparison.frame,
+        text=compared_plans.comparison_text,
+        html=compared_plans.whole_html,
+        frame=compared_plans.frame,
     )
 
 
@@ -122,18 +122,18 @@ def _comparison_charts() -> Charts[Comparison]:
 
 
 def _command_diff() -> Views[CommandDiff]:
-    from planner.show import comparison
+    from planner.show import compared_plans
 
-    return Views(html=comparison.diff_html)
+    return Views(html=compared_plans.diff_html)
 
 
 def _gpu_comparison() -> Views[GPUComparison]:
-    from planner.show import comparison_gpus
+    from planner.show import compared_gpus
 
     return Views(
-        text=comparison_gpus.gpus_text,
-        html=comparison_gpus.whole_html,
-        frame=comparison_gpus.frame,
+        text=compared_gpus.gpus_text,
+        html=compared_gpus.whole_html,
+        frame=compared_gpus.frame,
     )
 
 

@@ -11,7 +11,12 @@ import planner
 from planner import PlannerError
 from planner.engine.releases import NEWEST
 from planner.show.charts.compared_bars import figure_spec
-from planner.show.comparison import comparison_html, comparison_text, spoken, whole_html
+from planner.show.compared_plans import (
+    comparison_html,
+    comparison_text,
+    spoken,
+    whole_html,
+)
 from planner.show.verdict import missing_bytes
 from planner.solve.comparing.comparison import Change, command_diff
 from planner.units import GIB

@@ -14,7 +14,7 @@ from planner.engine.devices.attached import (
     attached_line,
     survey,
 )
-from planner.engine.devices.planned_gpu import Memory
+from planner.engine.devices.planned_gpu import PlannedMemory
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.units import GIB, MIB
@@ -28,7 +28,7 @@ def found_on(*boards: Board, setting: str | None = None, **driver: Any) -> Surve
     return survey(nvml=fake.module(), environment=environment)
 
 
-def on_machine(monkeypatch: pytest.MonkeyPatch, memory: Memory | None) -> None:
+def on_machine(monkeypatch: pytest.MonkeyPatch, memory: PlannedMemory | None) -> None:
     """Give the machine this much memory."""
     monkeypatch.setattr(device, "system_memory", lambda: memory)
 
@@ -158,7 +158,7 @@ def test_unified_memory_is_the_machines(monkeypatch: pytest.MonkeyPatch) -> None
     """NVML does not support the question; free is what the system can give."""
     on_machine(
         monkeypatch,
-        Memory(total_bytes=121 * GIB, free_bytes=90 * GIB, reserved_bytes=None),
+        PlannedMemory(total_bytes=121 * GIB, free_bytes=90 * GIB, reserved_bytes=None),
     )
     board = Board(name="NVIDIA GB10", capability=(12, 1), total_mib=None)
     (attached,) = found_on(board).gpus
@@ -176,7 +176,7 @@ def test_an_unknown_unified_gpu_has_the_machines_total(
     """Better assumed and said than nothing."""
     on_machine(
         monkeypatch,
-        Memory(total_bytes=60 * GIB, free_bytes=50 * GIB, reserved_bytes=None),
+        PlannedMemory(total_bytes=60 * GIB, free_bytes=50 * GIB, reserved_bytes=None),
     )
     gpu = found_on(Board(name="NVIDIA N1X", total_mib=None)).planning_gpu()
 

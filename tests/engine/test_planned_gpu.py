@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.engine.devices.planned_gpu import Memory, planned_gpu, system_memory
+from planner.engine.devices.planned_gpu import PlannedMemory, planned_gpu, system_memory
 from planner.units import GIB, KIB
 
 
@@ -23,7 +23,9 @@ def test_more_is_never_free_than_the_total(
     gpu, _ = planned_gpu(
         device_name="NVIDIA RTX 9000",
         compute_capability=(12, 0),
-        memory=Memory(total_bytes=total, free_bytes=free, reserved_bytes=reserved),
+        memory=PlannedMemory(
+            total_bytes=total, free_bytes=free, reserved_bytes=reserved
+        ),
     )
 
     assert gpu is not None
@@ -36,7 +38,9 @@ def test_the_systems_memory_is_read_in_kib(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable:  400 kB\n")
 
-    expected = Memory(total_bytes=1000 * KIB, free_bytes=400 * KIB, reserved_bytes=None)
+    expected = PlannedMemory(
+        total_bytes=1000 * KIB, free_bytes=400 * KIB, reserved_bytes=None
+    )
     assert expected == system_memory(meminfo)
 
 

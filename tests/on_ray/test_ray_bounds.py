@@ -8,7 +8,7 @@ from planner.app.cli import main
 from planner.planning.result import Plan
 from planner.ray import Node, NodeType
 from planner.ray.node_counts import _Cluster
-from planner.ray.node_usage import Capacity, Effort, reserve
+from planner.ray.node_usage import Effort, NodeCapacity, reserve
 from planner.ray.rooms import Room
 
 EIGHT = NodeType(name="node", cpus=96, gpus=8)
@@ -99,7 +99,7 @@ def test_a_room_places_as_all_of_its_nodes_would(strategy: str) -> None:
     nodes = [Node(name=f"n{i}", cpus=16, gpus=(8, 4, 4, 1)[i % 4]) for i in range(12)]
     bundles = tuple(ray.Bundle.of({"GPU": gpus, "CPU": 1}) for gpus in (1, 0.6, 0.5, 1))
     group = ray.PlacementGroup(bundles=bundles, strategy=strategy)
-    room, plainly = Room.of(nodes, Effort()), [Capacity.of(node) for node in nodes]
+    room, plainly = Room.of(nodes, Effort()), [NodeCapacity.of(node) for node in nodes]
 
     for _ in range(20):
         assert room.reserve(group) == reserve(plainly, group, Effort())

@@ -10,7 +10,7 @@ from planner.export import link, read_link, read_yaml, yaml
 from planner.planning.serving import serving
 from planner.show.kv_cache import kv_cache_html, kv_cache_title
 from planner.show.plan_text import plan_text
-from planner.show.verdict import State, key_figures, verdict
+from planner.show.verdict import VerdictState, key_figures, verdict
 
 QWEN = "Qwen/Qwen3-8B"
 WINDOWS, STATES = "google/gemma-3-4b-it", "Qwen/Qwen3-Next-80B-A3B-Instruct"
@@ -70,16 +70,20 @@ def test_the_inputs_hold_the_load_and_not_what_follows():
     ("arguments", "state", "served"),
     [
         # 160 blocks / 16 a request of 256 tokens = 10, less the block kept empty: 9.
-        ({"num_gpu_blocks_override": 160}, State.PARTLY, 9),
-        ({"num_gpu_blocks_override": 16 * 16 + 1}, State.FITS, 16),
-        ({"num_gpu_blocks_override": 16 * 16}, State.PARTLY, 15),
+        ({"num_gpu_blocks_override": 160}, VerdictState.PARTLY, 9),
+        ({"num_gpu_blocks_override": 16 * 16 + 1}, VerdictState.FITS, 16),
+        ({"num_gpu_blocks_override": 16 * 16}, VerdictState.PARTLY, 15),
         # Two engines of 160 blocks hold 2 x 9.
-        ({"num_gpu_blocks_override": 160, "data_parallel_size": 2}, State.FITS, 16),
+        (
+            {"num_gpu_blocks_override": 160, "data_parallel_size": 2},
+            VerdictState.FITS,
+            16,
+        ),
         # vLLM works on no more than max_num_seqs at once.
-        ({"max_num_seqs": 5}, State.PARTLY, 5),
+        ({"max_num_seqs": 5}, VerdictState.PARTLY, 5),
         # It refuses every request that is longer than max_model_len.
-        ({"max_model_len": 128}, State.PARTLY, 0),
-        ({"tensor_parallel_size": 3}, State.REFUSED, 0),
+        ({"max_model_len": 128}, VerdictState.PARTLY, 0),
+        ({"tensor_parallel_size": 3}, VerdictState.REFUSED, 0),
     ],
 )
 def test_the_verdict_has_two_parts(arguments, state, served):
@@ -89,9 +93,9 @@ def test_the_verdict_has_two_parts(arguments, state, served):
     said = verdict(made)
 
     assert state == said.state
-    assert (state is State.FITS) == made.serving.is_served
+    assert (state is VerdictState.FITS) == made.serving.is_served
     assert served == made.serving.requests_served
-    if state is not State.REFUSED:
+    if state is not VerdictState.REFUSED:
         assert f"serves {served} of 16 at once" == said.serves
         assert said.serves in plan_text(made)
         assert made.fits

@@ -11,7 +11,7 @@ import pytest
 
 from planner import PlannerError, plan
 from planner.confirming.log import LogReading, allocation_in
-from planner.reading.checks import Check, Stage
+from planner.reading.checks import Check, StartStage
 from planner.reading.explaining import Explanation, differences
 from planner.reading.failing import failure_of
 from planner.reading.fixing import Answer, fix_of
@@ -33,53 +33,53 @@ def explained(name: str, gpu: str | None = None, **changes: Any) -> Explanation:
     return found
 
 
-FAILED: dict[str, tuple[Check, Stage, str]] = {
+FAILED: dict[str, tuple[Check, StartStage, str]] = {
     # 5.62 GiB / 40,960 tokens = 143.9 KiB; 4.92 GiB of them: 35,858.
     "log-docker-too-long.txt": (
         Check.MAX_MODEL_LEN,
-        Stage.SIZING,
+        StartStage.SIZING,
         "needs 5.62 GiB. Available: 4.92 GiB. Short: 0.70 GiB",
     ),
     # 0.95 x 79.19 = 75.23; 75.23 - 52.81 = 22.42.
     "log-compose-other-program.txt": (
         Check.FREE_MEMORY,
-        Stage.BEFORE,
+        StartStage.BEFORE,
         "Budget: 0.95 x 79.19 GiB = 75.23 GiB. Free: 52.81 GiB. Short of it: 22.42",
     ),
     # 150.00 - 146.44 MiB.
     "log-kubectl-capture.txt": (
         Check.ALLOCATION,
-        Stage.CAPTURE,
+        StartStage.CAPTURE,
         "tried to allocate 150.0 MiB; 146.4 MiB of 23.52 GiB were free. Short: 3.6 MiB",
     ),
     "log-two-gpus-no-cache.txt": (
         Check.NO_KV,
-        Stage.SIZING,
+        StartStage.SIZING,
         "Taken: weights 30.59 GiB. Left for the KV cache: -2.13 GiB",
     ),
     # 43.81 - 39.90 - 2.91 = 1.00 GiB.
     "log-stopped-while-serving.txt": (
         Check.ALLOCATION,
-        Stage.SERVING,
+        StartStage.SERVING,
         "2.91 GiB reserved by PyTorch but unallocated",
     ),
-    "log-old-0.9.txt": (Check.MAX_MODEL_LEN, Stage.SIZING, "needs 1.75 GiB"),
+    "log-old-0.9.txt": (Check.MAX_MODEL_LEN, StartStage.SIZING, "needs 1.75 GiB"),
     "error-torch-old.txt": (
         Check.ALLOCATION,
-        Stage.UNKNOWN,
+        StartStage.UNKNOWN,
         "tried to allocate 2.00 GiB; 1.13 GiB of 79.19 GiB were free",
     ),
-    "error-sampler.txt": (Check.WARM_UP, Stage.CAPTURE, ""),
-    "error-nccl.txt": (Check.NCCL, Stage.UNKNOWN, "/dev/shm, is full"),
-    "error-oomkilled.txt": (Check.KILLED, Stage.UNKNOWN, ""),
+    "error-sampler.txt": (Check.WARM_UP, StartStage.CAPTURE, ""),
+    "error-nccl.txt": (Check.NCCL, StartStage.UNKNOWN, "/dev/shm, is full"),
+    "error-oomkilled.txt": (Check.KILLED, StartStage.UNKNOWN, ""),
     "error-more-than-derived.txt": (
         Check.TOO_LONG,
-        Stage.BEFORE,
+        StartStage.BEFORE,
         "Asked for: 65,536 tokens. Derived: 40,960.",
     ),
     "error-too-many-gpus.txt": (
         Check.GPUS,
-        Stage.BEFORE,
+        StartStage.BEFORE,
         "Asked for: 8 GPUs. There are: 4.",
     ),
 }

@@ -7,8 +7,8 @@ import pytest
 
 import planner
 from planner import Load, solve
-from planner.show.comparison import verdict_text, whole_html
-from planner.show.comparison_gpus import head
+from planner.show.compared_gpus import head
+from planner.show.compared_plans import verdict_text, whole_html
 from planner.show.explanation import explanation_html
 from planner.show.page import plan_html
 from planner.show.pieces import folded_html

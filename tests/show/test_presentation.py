@@ -11,7 +11,7 @@ from planner.show import tables, verdict
 from planner.show.charts.parts import spoken
 from planner.show.frames import plan_frame
 from planner.show.page import plan_html
-from planner.show.verdict import State, key_figures, missing_bytes, state_of
+from planner.show.verdict import VerdictState, key_figures, missing_bytes, state_of
 from planner.show.verdict import verdict as verdict_of
 from planner.units import format_gib
 from tests import plans
@@ -39,10 +39,10 @@ class Balance(HTMLParser):
 @pytest.mark.parametrize(
     ("plan", "state", "symbol"),
     [
-        (plans.fitting, State.FITS, "✔"),
-        (plans.too_long, State.SHORT, "✘"),
-        (plans.too_large, State.SHORT, "✘"),
-        (plans.refused, State.REFUSED, "✘"),
+        (plans.fitting, VerdictState.FITS, "✔"),
+        (plans.too_long, VerdictState.SHORT, "✘"),
+        (plans.too_large, VerdictState.SHORT, "✘"),
+        (plans.refused, VerdictState.REFUSED, "✘"),
     ],
 )
 def test_the_verdict_is_a_symbol_and_words(plan, state, symbol) -> None:
@@ -86,7 +86,7 @@ def test_a_plan_that_fits_only_at_the_middle_of_its_range_is_tight() -> None:
     tokens = (low + figure) // 2 // (2 * 32 * 8 * 128 * 2)
     tight = planner.plan(plans.LLAMA_8B, gpu="L4", max_model_len=tokens)
 
-    assert state_of(tight) == State.TIGHT
+    assert state_of(tight) == VerdictState.TIGHT
     assert verdict_of(tight).headline == "Too close to call"
 
 

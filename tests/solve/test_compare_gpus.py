@@ -12,7 +12,7 @@ from planner import GPU, Load, PlannerError
 from planner.app.cli import BAD_INPUT, DOES_NOT_FIT, FITS, main
 from planner.engine.gpu import catalogue
 from planner.show.charts.gpu_bars import MOST_DRAWN, figure_spec
-from planner.show.comparison_gpus import gpus_html, spoken_gpus
+from planner.show.compared_gpus import gpus_html, spoken_gpus
 from tests import plans, solutions
 
 SIX = ["H100", "A100-80GB", "L40S", "H200", "B200", "L4"]

@@ -164,7 +164,7 @@ class PinSection(Section):
     def _draw(self) -> None:
         if self._plan is None:
             return
-        from planner.show import comparison  # noqa: PLC0415 - once it is open
+        from planner.show import compared_plans  # noqa: PLC0415 - once it is open
         from planner.show.charts.compared_bars import figure_spec  # noqa: PLC0415 - once it is open
         from planner.solve.comparing.comparison import compare  # noqa: PLC0415 - once it is open
 
@@ -176,8 +176,8 @@ class PinSection(Section):
             self.chart.add_class("planner-compared-bars")
         with self.chart.hold_sync():
             self.chart.figure = spec
-            self.chart.label = comparison.spoken(compared)
-        self.table.value = comparison.pinned_html(compared)
+            self.chart.label = compared_plans.spoken(compared)
+        self.table.value = compared_plans.pinned_html(compared)
         self.redraw()
 
 

@@ -102,7 +102,7 @@ _NO_CAUSE = 2
 
 
 @frozen
-class Outcome:
+class LoggedOutcome:
     """How a start ended."""
 
     is_started: bool | None = None
@@ -151,7 +151,7 @@ def _has_content(line: LogLine) -> bool:
     return bool(_CONTENT.search(line.text)) or is_error(line)
 
 
-def outcome_of(lines: Sequence[LogLine]) -> Outcome:
+def outcome_of(lines: Sequence[LogLine]) -> LoggedOutcome:
     """Return how the start of these lines ended."""
     ready = _first(_READY, lines)
     if ready is None and (engine := _first(_ENGINE_READY, lines)) is not None:
@@ -159,18 +159,20 @@ def outcome_of(lines: Sequence[LogLine]) -> Outcome:
         ready = engine if failed is None else None
     if ready is not None:
         later = _cause(lines[ready:])
-        return Outcome(
+        return LoggedOutcome(
             is_started=True,
             later_error=None if later is None or later.rank else later.sentence,
             end=ready + 1,
         )
     cause = _cause(lines)
     if cause is not None:
-        return Outcome(is_started=False, error=cause.sentence, end=cause.line + 1)
+        return LoggedOutcome(is_started=False, error=cause.sentence, end=cause.line + 1)
     failed = _first(_FAILED, lines)
     if failed is None:
-        return Outcome(end=len(lines))
-    return Outcome(is_started=False, error=_one_line(lines[failed]), end=failed + 1)
+        return LoggedOutcome(end=len(lines))
+    return LoggedOutcome(
+        is_started=False, error=_one_line(lines[failed]), end=failed + 1
+    )
 
 
 def is_error(line: LogLine) -> bool:

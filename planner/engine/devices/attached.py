@@ -16,7 +16,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from planner.engine.devices.planned_gpu import Memory, planned_gpu, system_memory
+from planner.engine.devices.planned_gpu import PlannedMemory, planned_gpu, system_memory
 from planner.engine.devices.processor import processor_gpu
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
@@ -324,12 +324,12 @@ def in_wsl() -> bool:
     return "microsoft" in platform.uname().release.lower()
 
 
-def _memory(nvml: ModuleType, handle: object) -> Memory | None:
+def _memory(nvml: ModuleType, handle: object) -> PlannedMemory | None:
     """Return the memory that NVML reports; None where GPU and CPU share one memory."""
     version = getattr(nvml, "nvmlMemory_v2", None)
     info = version and _call(nvml, "nvmlDeviceGetMemoryInfo", handle, version)
     if info:
-        return Memory(
+        return PlannedMemory(
             total_bytes=info.total, free_bytes=info.free, reserved_bytes=info.reserved
         )
     # Drivers before 510 have the first version only, which counts what the driver
@@ -337,7 +337,9 @@ def _memory(nvml: ModuleType, handle: object) -> Memory | None:
     info = _call(nvml, "nvmlDeviceGetMemoryInfo", handle)
     if not info:
         return None
-    return Memory(total_bytes=info.total, free_bytes=info.free, reserved_bytes=None)
+    return PlannedMemory(
+        total_bytes=info.total, free_bytes=info.free, reserved_bytes=None
+    )
 
 
 def _processes(nvml: ModuleType, handle: object) -> Iterator[Process]:

@@ -19,7 +19,7 @@ _SAME_MEMORY = 0.03
 
 
 @frozen
-class Memory:
+class PlannedMemory:
     """A memory as the driver or the operating system reports it."""
 
     total_bytes: int
@@ -32,8 +32,8 @@ def planned_gpu(
     *,
     device_name: str,
     compute_capability: tuple[int, int] | None,
-    memory: Memory | None,
-    system: Memory | None = None,
+    memory: PlannedMemory | None,
+    system: PlannedMemory | None = None,
 ) -> tuple[GPU | None, str]:
     """Return the GPU to plan with, and a sentence that says where its total comes from.
 
@@ -70,7 +70,7 @@ def planned_gpu(
     return _as_attached(facts, device_name, capability, memory or system), note
 
 
-def _known(device_name: str, memory: Memory | None) -> GPU | None:
+def _known(device_name: str, memory: PlannedMemory | None) -> GPU | None:
     """Return the catalogue's GPU of that name, if its memory is the same."""
     try:
         known = GPU.named(device_name)
@@ -87,7 +87,7 @@ def _as_attached(
     facts: GPU,
     device_name: str,
     compute_capability: tuple[int, int],
-    memory: Memory | None,
+    memory: PlannedMemory | None,
 ) -> GPU:
     """Return the GPU with the name, capability and free memory that were reported."""
     free_bytes = None
@@ -104,7 +104,7 @@ def _as_attached(
     )
 
 
-def _derived(memory: Memory) -> str:
+def _derived(memory: PlannedMemory) -> str:
     shown = format_gib(memory.total_bytes)
     if memory.reserved_bytes is None:
         return f"Total of nvidia-smi, {shown}; the CUDA runtime reports a little less."
@@ -112,7 +112,7 @@ def _derived(memory: Memory) -> str:
     return f"Total of nvidia-smi, {shown}, less {kept} that the driver keeps."
 
 
-def system_memory(path: Path = Path("/proc/meminfo")) -> Memory | None:
+def system_memory(path: Path = Path("/proc/meminfo")) -> PlannedMemory | None:
     """Return the machine's memory, as vLLM counts it on integrated GPUs.
 
     Source: vLLM 0.33.0 `utils/mem_utils.py` MemorySnapshot: on integrated GPUs, free
@@ -129,7 +129,7 @@ def system_memory(path: Path = Path("/proc/meminfo")) -> Memory | None:
     }
     if len(kib) < len(("MemTotal", "MemAvailable")):
         return None
-    return Memory(
+    return PlannedMemory(
         total_bytes=kib["MemTotal"] * KIB,
         free_bytes=kib["MemAvailable"] * KIB,
         reserved_bytes=None,

@@ -47,7 +47,7 @@ class OutOfBounds(PlannerError):  # noqa: N818 - reads as the sentence it is
     """An answer too large, too slow or from elsewhere for a published app."""
 
 
-class Budget:
+class RequestBudget:
     """Bytes and time left for one look-up; threads share it."""
 
     def __init__(
@@ -72,11 +72,11 @@ class Budget:
             raise OutOfBounds("The Hub's answer took longer than this page waits.")
 
 
-_current: ContextVar[Budget | None] = ContextVar("budget", default=None)
+_current: ContextVar[RequestBudget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
-def budget(limits: Budget) -> Iterator[None]:
+def budget(limits: RequestBudget) -> Iterator[None]:
     """Let all requests inside together cost no more than `limits`."""
     token = _current.set(limits)
     try:
@@ -166,11 +166,11 @@ def _checks_address(endpoint: str) -> Callable[[Http], None]:
 def _bounds_answer(response: Http) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
         raise OutOfBounds("The Hub's answer is packed, which this page does not read.")
-    limits = _current.get() or Budget()
+    limits = _current.get() or RequestBudget()
     response.stream = _bounded(response.stream, limits)
 
 
-def _bounded(stream: Http, limits: Budget) -> Http:
+def _bounded(stream: Http, limits: RequestBudget) -> Http:
     class Bounded(library().SyncByteStream):  # type: ignore[misc] # found at run time
         """An answer that ends with an error where it goes beyond its bounds."""
 

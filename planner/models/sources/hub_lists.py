@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from planner.errors import ModelUnavailable, PlannerError
 from planner.models.sources import hub_bounds, hub_errors
 from planner.models.sources.allowance import HubRequest, take
-from planner.models.sources.hub_bounds import Budget, budget
+from planner.models.sources.hub_bounds import RequestBudget, budget
 from planner.models.sources.hub_client import LIBRARY, open_hub
 from planner.models.sources.hub_models import Query
 
@@ -59,7 +59,7 @@ def published_models(query: Query, *, timeout_seconds: float) -> object:
     hub_bounds.api()
     take(HubRequest.SEARCH)
     address = f"{hub_bounds.endpoint()}/api/models?{urlencode(query)}"
-    limits = Budget(_SEARCH_BYTES, timeout_seconds)
+    limits = RequestBudget(_SEARCH_BYTES, timeout_seconds)
     try:
         with budget(limits):
             answer = hub_bounds.read(address, hub_bounds.headers(), _SEARCH_BYTES)

@@ -41,7 +41,7 @@ from planner.models.sources.folder import (
     model_config,
     side_object,
 )
-from planner.models.sources.hub_bounds import Budget, OutOfBounds, budget
+from planner.models.sources.hub_bounds import OutOfBounds, RequestBudget, budget
 from planner.models.sources.hub_errors import HubQuery, is_repo_id
 from planner.models.sources.hub_models import HubModel
 from planner.models.sources.hub_store import Kept
@@ -192,7 +192,7 @@ def _refreshed(repo_id: str, revision: str | None, kept: Kept | None) -> Kept:
 
 def _read_within_bounds(hub: _Hub) -> Kept:
     try:
-        with budget(Budget()):
+        with budget(RequestBudget()):
             return _read(hub)
     except OutOfBounds as error:
         raise PlannerError(

@@ -14,7 +14,7 @@ from planner.show.charts.frame import (
     size_axis,
 )
 from planner.show.charts.traces import NOTHING, edges_of, line_traces
-from planner.show.comparison import budget_text, verdict_text
+from planner.show.compared_plans import budget_text, verdict_text
 from planner.show.verdict import missing_bytes
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.show.charts.curve import base_layout
 from planner.show.charts.frame import INK, note_above, plotly_figure
-from planner.show.comparison_gpus import price_text
+from planner.show.compared_gpus import price_text
 from planner.show.palette import EDGE, FAINT, GRID, MISSING, swatch
 
 if TYPE_CHECKING:
