@@ -50,9 +50,11 @@ def upgrade_text(found: Upgrade) -> str:
 
 
 def headline(found: Upgrade) -> str:
-    """Say what becomes of the KV cache and of the verdict, in one sentence."""
+    """Say what becomes of the KV cache and the verdict, and of an unknown release."""
     before, after = found.before, found.after
     first, last = found.steps[0].release, found.steps[-1].release
+    ends = (found.steps[0], found.steps[-1])
+    notes = "".join(f" {note}" for step in ends for note in step.notes)
     start = f"{before.name} on {before.gpu.name}, vLLM {first} to {last}: "
     if after is None:
         return f"{start}{last} cannot be planned. {found.steps[-1].error}"
@@ -61,13 +63,13 @@ def headline(found: Upgrade) -> str:
         verdicts = verdict(after)
     sizes = [_kv_cache(plan) for plan in (before, after)]
     if None in sizes:
-        return f"{start}{verdicts}."
+        return f"{start}{verdicts}.{notes}"
     old, new = (size or 0 for size in sizes)
     share = f", {100 * (new - old) / old:+.0f} %" if old > 0 else ""
     tokens = f"{before.kv_cache_size_tokens:,} to {after.kv_cache_size_tokens:,} tokens"
     return (
         f"{start}KV cache {format_gib(old)} to {format_gib(new)} "
-        f"({format_gib(new - old, signed=True)}{share}), {tokens}; {verdicts}."
+        f"({format_gib(new - old, signed=True)}{share}), {tokens}; {verdicts}.{notes}"
     )
 
 

@@ -8,7 +8,7 @@
     ...
     if release.has(_ROUNDS_GIB):
 
-Nothing else compares releases. `planner upgrade`, docs/changes-by-release.md and the
+Nothing else compares releases. `planner upgrade`, docs/reference/changes.md and the
 release tool read the same values, so `what` is a sentence for whoever upgrades.
 """
 

@@ -66,6 +66,8 @@ class Step:
     """None: it cannot be planned, for the reason in `error`."""
     causes: tuple[Cause, ...] = ()
     error: str = ""
+    notes: tuple[str, ...] = ()
+    """What is to be said of the release itself, such as that it is not known yet."""
 
 
 def steps(inputs: Inputs, releases: Sequence[str]) -> Iterator[Step]:
@@ -83,7 +85,7 @@ def steps(inputs: Inputs, releases: Sequence[str]) -> Iterator[Step]:
             yield Step(release=release, plan=None, error=str(error))
             continue
         causes = () if before is None else _causes(inputs, before, (release, plan))
-        yield Step(release=release, plan=plan, causes=causes)
+        yield Step(release=release, plan=plan, causes=causes, notes=notes)
         before = (release, plan)
 
 
