@@ -18,9 +18,7 @@ from planner.models.families.multimodal import (
 )
 from planner.models.families.towers import blocks
 from planner.models.families.transformers import ROWS
-from planner.models.layers import (
-    Module,
-)
+from planner.models.layers import Module
 
 _TEXT: Mapping[str, Any] = {
     "vocab_size": 290943,
