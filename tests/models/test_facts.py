@@ -85,3 +85,14 @@ def test_a_weight_beyond_any_memory_is_refused() -> None:
     """2**39 words of 2**12 numbers are 2**51 elements."""
     with pytest.raises(UnknownArchitecture, match="embed_tokens cannot be built"):
         architecture(LLAMA_8B, vocab_size=1 << 39)
+
+
+def test_a_field_is_asked_by_its_usual_name() -> None:
+    """And named as the config names it where it is missing."""
+    usual = facts(n_embd=64, n_layer=2).called(
+        {"hidden_size": ("hidden_size", "n_embd"), "width": ("n_inner",)}, {"heads": 4}
+    )
+    assert [64, 4] == [usual.integer("hidden_size"), usual.integer("heads")]
+    assert usual.value("width") is None
+    with pytest.raises(UnknownArchitecture, match="n_inner is None"):
+        usual.integer("width")

@@ -22,7 +22,7 @@ from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.config import SpeculativeConfig
 from planner.models.drafts.shared import Target, raised_positions, shares_rope
-from planner.models.families import deepseek, llama
+from planner.models.families import deepseek_v2, llama
 from planner.models.families.assembly import Label
 from planner.models.families.decoder import embeddings, lm_head
 from planner.models.families.facts import Facts
@@ -111,7 +111,7 @@ def _base(facts: Facts, name: str, *, is_latent: bool) -> ModelArchitecture:
         return llama.read(facts, label, style=llama.LLAMA)
     config = {**facts.config, "n_routed_experts": None, "index_topk": None}
     label = Label(name=name, architecture="DeepseekV3ForCausalLM")
-    return deepseek.read_deepseek_text(Facts(config, facts.model_type), label)
+    return deepseek_v2.read_deepseek_text(Facts(config, facts.model_type), label)
 
 
 def _plain(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from planner.models.families.decoder import AttentionShape
 from planner.models.families.facts import Facts
 from planner.models.families.mixtures import after_first
 from planner.models.families.styles import Experts, Style, unless_off
+from planner.models.families.windows import no_windows
 
 
 def _bailing_heads(facts: Facts, shape: AttentionShape) -> AttentionShape:
@@ -56,6 +57,7 @@ _BAILING = Style(
     mlp_bias="use_bias",
     qk_norm="use_qk_norm",
     heads=_bailing_heads,
+    windows=no_windows,
     rotary_dim=lambda facts, size: (
         facts.optional_integer("rotary_dim") or _partial_rotary(facts, size)
     ),
@@ -80,6 +82,7 @@ ROWS = {
         qkv_bias="use_qkv_bias",
         output_bias="use_bias",
         qk_norm="use_qk_norm",
+        windows=no_windows,
         rotary_dim=_partial_rotary,
         is_sparse=after_first,
         experts=Experts(

@@ -13,6 +13,7 @@ from planner.models.families.assembly import Label, Placement
 from planner.models.families.decoder import AttentionShape, norms
 from planner.models.families.facts import Facts
 from planner.models.families.styles import Style
+from planner.models.families.windows import no_windows
 from planner.models.layers import Module
 
 
@@ -41,6 +42,7 @@ _STYLE = Style(
     qkv_bias=("add_bias_linear", "add_qkv_bias"),
     output_bias="add_bias_linear",
     mlp_bias="add_bias_linear",
+    windows=no_windows,
     own=_biases_of_norms,
     has_final_norm=lambda facts: facts.flag("post_layer_norm", default=True),
     placement=Placement.EVERYWHERE,

@@ -11,15 +11,12 @@ from dataclasses import replace
 from planner.errors import Refused
 from planner.models.caches import AttentionLayer
 from planner.models.families.assembly import Placement
-from planner.models.families.decoder import (
-    AttentionShape,
-    gated_mlp,
-)
+from planner.models.families.decoder import AttentionShape, gated_mlp
 from planner.models.families.facts import Facts
 from planner.models.families.layered import FULL, SLIDING, sinks, typed_ropes
 from planner.models.families.rope import rope_cache
 from planner.models.families.styles import Style, no_rope, unless_off
-from planner.models.families.windows import typed_windows
+from planner.models.families.windows import no_windows, typed_windows
 from planner.models.layers import Module, Part, Replicated
 
 _EVERYWHERE = Placement.EVERYWHERE
@@ -224,6 +221,7 @@ ROWS = {
         BIASED,
         mlp_bias="mlp_bias",
         norm_count=lambda facts: 4 if facts.flag("use_post_norm") else 2,
+        windows=no_windows,
     ),
     "Plamo3ForCausalLM": Style(
         qk_norm=True,
@@ -237,7 +235,7 @@ ROWS = {
         BIASED,
         qk_norm=True,
         norm_count=4,
-        windows=lambda _facts, count: [None] * count,
+        windows=no_windows,
         rope=_rnj1_ropes,
         placement=_EVERYWHERE,
     ),
@@ -251,6 +249,7 @@ ROWS = {
         },
         heads=_even_heads,
         cache=_with_alibi_sqrt,
+        windows=no_windows,
         mlp_bias="mlp_bias",
         rope=no_rope,
     ),
@@ -261,6 +260,7 @@ ROWS = {
             "intermediate_size": ("ffn_hidden_size", "intermediate_size"),
         },
         output_bias=True,
+        windows=no_windows,
         mlp=_telechat2_mlp,
     ),
     "GraniteSWAForCausalLM": replace(

@@ -13,12 +13,7 @@ from functools import partial
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import CacheLayer
 from planner.models.families.assembly import Body, Label, Skeleton, assemble
-from planner.models.families.decoder import (
-    AttentionShape,
-    experts,
-    gated_mlp,
-    norms,
-)
+from planner.models.families.decoder import AttentionShape, experts, gated_mlp, norms
 from planner.models.families.facts import Facts
 from planner.models.families.mla import (
     IndexerShape,
@@ -30,12 +25,8 @@ from planner.models.families.mla import (
     latent_shape,
     mla_layer,
 )
-from planner.models.families.styles import (
-    Experts,
-    Style,
-    experts_shape,
-    unless_off,
-)
+from planner.models.families.styles import Experts, Style, experts_shape, unless_off
+from planner.models.families.windows import no_windows
 from planner.models.layers import Module, TokenBuffer
 
 Attention = tuple[tuple[CacheLayer, ...], tuple[Module, ...]]
@@ -246,6 +237,7 @@ ROWS = {
         LATENT,
         fields={**LATENT.fields, "tie_word_embeddings": False},
         heads=_without_rswa,
+        windows=no_windows,
         is_sparse=is_sparse,
     )
 }

@@ -17,11 +17,7 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.layered import SLIDING, Frame, decoder, typed_ropes
-from planner.models.layers import (
-    ColumnParallelLinear,
-    Part,
-    Replicated,
-)
+from planner.models.layers import ColumnParallelLinear, Part, Replicated
 from planner.models.tensors import Tensor
 from planner.values import frozen
 

@@ -12,6 +12,7 @@ from planner.models.families.decoder import AttentionShape, learned_positions, n
 from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_cache
 from planner.models.families.styles import Style, no_rope, unless_off
+from planner.models.families.windows import no_windows
 from planner.models.layers import Module
 
 
@@ -36,6 +37,7 @@ GPT2 = Style(
     is_gated=False,
     norm_bias=True,
     placement=Placement.EVERYWHERE,
+    windows=no_windows,
     rope=no_rope,
     extra_embeddings=lambda facts, shape: (
         learned_positions(

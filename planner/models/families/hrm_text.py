@@ -5,10 +5,7 @@ from __future__ import annotations
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
 from planner.models.families.assembly import Label
-from planner.models.families.decoder import (
-    attention_scales,
-    gated_mlp,
-)
+from planner.models.families.decoder import attention_scales, gated_mlp
 from planner.models.families.facts import Facts
 from planner.models.families.layered import Frame, decoder
 from planner.models.families.rope import rope_cache

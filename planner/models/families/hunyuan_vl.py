@@ -17,10 +17,8 @@ from planner.models.families.multimodal import (
     with_towers,
 )
 from planner.models.families.towers import blocks
-from planner.models.families.transformers import ROWS
-from planner.models.layers import (
-    Module,
-)
+from planner.models.families.transformers import ROWS as LEFT
+from planner.models.layers import Module
 
 _TEXT: Mapping[str, Any] = {
     "vocab_size": 290943,
@@ -53,7 +51,7 @@ def read_hunyuan_vl(facts: Facts, label: Label) -> ModelArchitecture:
     text = text_facts(facts, "hunyuan_vl_text", flat_keys=facts.config, tie=Tie.EITHER)
     text = Facts(text.config, text.model_type, _TEXT)
     inner = label.of("HunYuanDenseV1ForCausalLM")
-    model = llama.read(text, inner, style=ROWS["HunYuanDenseV1ForCausalLM"])
+    model = llama.read(text, inner, style=LEFT["HunYuanDenseV1ForCausalLM"])
     given = sub_config(facts, "vision_config", "hunyuan_vl_vision")
     vision = Facts(given.config, given.model_type, _VISION)
     whole = with_towers(

@@ -17,10 +17,7 @@ from planner.models.families.decoder import (
 from planner.models.families.facts import Facts
 from planner.models.families.layered import Frame, decoder
 from planner.models.families.rope import rope_cache
-from planner.models.layers import (
-    ColumnParallelLinear,
-    Part,
-)
+from planner.models.layers import ColumnParallelLinear, Part
 
 
 def read_iquest_loop(facts: Facts, label: Label) -> ModelArchitecture:

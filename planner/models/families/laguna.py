@@ -27,11 +27,7 @@ from planner.models.families.layered import (
 )
 from planner.models.families.rope import with_rope
 from planner.models.families.styles import Experts, experts_shape
-from planner.models.layers import (
-    ColumnParallelLinear,
-    Module,
-    Part,
-)
+from planner.models.layers import ColumnParallelLinear, Module, Part
 
 _EXPERTS = Experts(
     shared=lambda facts: facts.optional_integer("shared_expert_intermediate_size") or 0,

@@ -20,7 +20,7 @@ from planner.models.families.decoders import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.styles import Experts, Style
-from planner.models.families.windows import typed_windows
+from planner.models.families.windows import no_windows, typed_windows
 from planner.models.layers import ColumnParallelLinear, Module, Part, RowParallelLinear
 
 _EVERYWHERE = Placement.EVERYWHERE
@@ -283,6 +283,7 @@ ROWS = {
             "moe_intermediate_size": ("expert_hidden_dim", "moe_intermediate_size")
         },
         qk_norm="qk_norm",
+        windows=no_windows,
         is_sparse=after_first,
         experts=Experts(
             shared=shared_by_count,

@@ -36,11 +36,7 @@ from planner.models.families.mixtures import ROWS as MIXTURES
 from planner.models.families.registry import BUILT_OTHERWISE
 from planner.models.families.rope import rope_cache
 from planner.models.families.styles import Experts, Style, unless_off
-from planner.models.families.transformers import (
-    PLAIN,
-    attention_in_full,
-    multi_query,
-)
+from planner.models.families.transformers import PLAIN, attention_in_full, multi_query
 from planner.models.families.transformers import ROWS as LEFT
 from planner.models.families.windows import typed_windows
 from planner.models.layers import Module, Part, ReplicatedLinear

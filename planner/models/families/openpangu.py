@@ -14,12 +14,7 @@ from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
 from planner.models.families import llama
 from planner.models.families.assembly import Label
-from planner.models.families.decoder import (
-    attention_scales,
-    experts,
-    gated_mlp,
-    norms,
-)
+from planner.models.families.decoder import attention_scales, experts, gated_mlp, norms
 from planner.models.families.decoders import LLAMA, llama_qkv_bias
 from planner.models.families.deepseek_v2 import LATENT, read_latent
 from planner.models.families.facts import Facts

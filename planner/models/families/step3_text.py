@@ -15,10 +15,7 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import (
-    Frame,
-    decoder,
-)
+from planner.models.families.layered import Frame, decoder
 from planner.models.families.rope import rope_cache
 from planner.models.layers import (
     ColumnParallelLinear,

@@ -17,19 +17,10 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import (
-    FULL,
-    SLIDING,
-    Frame,
-    decoder,
-    typed_ropes,
-)
+from planner.models.families.layered import FULL, SLIDING, Frame, decoder, typed_ropes
 from planner.models.families.rope import rope_cache, with_rope
 from planner.models.families.step3_text import listed_layers
-from planner.models.layers import (
-    Module,
-    Part,
-)
+from planner.models.layers import Module, Part
 
 
 def read_step3p5(facts: Facts, label: Label) -> ModelArchitecture:

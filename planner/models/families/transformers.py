@@ -24,7 +24,7 @@ from planner.models.families.gpt2 import GPT2
 from planner.models.families.layered import FULL
 from planner.models.families.rope import for_layer_type, inverse_frequencies
 from planner.models.families.styles import Experts, Style, unless_off
-from planner.models.families.windows import typed_windows
+from planner.models.families.windows import no_windows, typed_windows
 from planner.models.layers import Module, Part, Replicated, ReplicatedLinear
 
 PLAIN = Style(is_transformers_backend=True)
@@ -93,6 +93,7 @@ _DENSE = {
         fields={"attention_bias": unless_off("attention_bias")},
         qkv_bias="attention_bias",
         output_bias="attention_bias",
+        windows=no_windows,
         mlp_bias=True,
         is_gated=False,
         norm_bias=True,
@@ -108,6 +109,7 @@ _DENSE = {
     "PhiForCausalLM": replace(
         PLAIN,
         heads=_no_qk_norm,
+        windows=no_windows,
         qkv_bias=True,
         output_bias=True,
         mlp_bias=True,

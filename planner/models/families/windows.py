@@ -96,6 +96,11 @@ def typed_windows(facts: Facts, num_layers: int) -> list[int | None]:
     return [window if kind == _SLIDING else None for kind in types[:num_layers]]
 
 
+def no_windows(_facts: Facts, num_layers: int) -> list[int | None]:
+    """Return the windows of a class whose layers have none, whatever the config."""
+    return [None] * num_layers
+
+
 def _refuse_some_layers(facts: Facts, num_layers: int) -> None:
     """Refuse windows on some of Qwen's layers.
 
