@@ -7,7 +7,7 @@ from planner.errors import UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
-from planner.models.families.minicpm import read_minicpm_v
+from planner.models.families.minicpmv import read_minicpm_v
 from planner.models.families.registry import readers
 
 TEXT = {

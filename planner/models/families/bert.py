@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from planner.engine.layout import ParallelLayout
@@ -23,24 +22,14 @@ from planner.models.families.decoder import (
     norms,
     plain_mlp,
 )
-from planner.models.families.embedding import colbert_linear
+from planner.models.families.embedding import Head, colbert_linear, no_head
 from planner.models.families.facts import Facts
 from planner.models.layers import Module, Part, Replicated, VocabParallelEmbedding
 from planner.models.tensors import Tensor
 from planner.values import frozen
 
 
-def _nothing(_facts: Facts, _size: int) -> tuple[Module, ...]:
-    return ()
-
-
-Head = Callable[[Facts, int], tuple[Module, ...]]
-"""What is built on an encoder, by its config and width."""
-
-
-def read_bert(
-    facts: Facts, label: Label, *, head: Head = _nothing
-) -> ModelArchitecture:
+def read_bert(facts: Facts, label: Label, *, head: Head = no_head) -> ModelArchitecture:
     """Return an encoder for embeddings or classification.
 
     Source: vLLM 0.33.0 `models/bert.py` and `models/roberta.py`.

@@ -7,6 +7,7 @@ from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import (
     composed,
+    named,
     read_language_model,
     sub_config,
     text_facts,
@@ -21,7 +22,7 @@ def read_blip2(facts: Facts, label: Label) -> ModelArchitecture:
     kind = facts.mapping("text_config").get("model_type") or "opt"
     text = text_facts(facts, str(kind))
     if not text.value("architectures") and kind == "opt":
-        text = Facts({**text.config, "architectures": ["OPTForCausalLM"]}, "opt")
+        text = named(text, "OPTForCausalLM", "opt")
     model = read_language_model(text, label)
     vision = sub_config(facts, "vision_config", "blip_2_vision_model")
     between = sub_config(facts, "qformer_config", "blip_2_qformer")

@@ -17,8 +17,8 @@ from planner.models.families.qwen3_next import (
     gated_attention_layer,
     sparse_block,
 )
-from planner.models.families.qwen_audio import read_qwen3_omni
-from planner.models.families.qwen_vl import read_qwen3_5
+from planner.models.families.qwen3_omni_moe_thinker import read_qwen3_omni
+from planner.models.families.qwen3_vl import read_qwen3_5
 from planner.models.families.rope import rope_cache
 from planner.models.layers import Module, Part, Replicated
 

@@ -66,7 +66,7 @@ def _linear(name: str, *shapes: tuple[int, ...], dtype: str | None = None) -> Mo
     return Replicated(name=name, part=Part.CLASSIFIER, shapes=shapes, dtype=dtype)
 
 
-def _nothing(_facts: Facts, _size: int) -> tuple[Module, ...]:
+def no_head(_facts: Facts, _size: int) -> tuple[Module, ...]:
     return ()
 
 
@@ -125,7 +125,7 @@ class _Kind:
     """What becomes of a language model: its head, its attention, its stages."""
 
     base: str
-    head: Head = _nothing
+    head: Head = no_head
     is_causal: bool = True
     is_whole: bool = False
     supports_pp: bool = True

@@ -24,7 +24,7 @@ from planner.models.families.facts import Facts
 from planner.models.families.multimodal import known_as, with_towers
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, items
-from planner.models.families.towers.qwen_vl import IMAGE_AND_VIDEO
+from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.layers import Module, Part, Replicated, ReplicatedLinear
 from planner.models.tensors import Tensor
 from planner.values import frozen

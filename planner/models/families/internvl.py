@@ -1,9 +1,8 @@
-"""InternViT, InternVL and the models built like it: NVLM-D, H2OVL, Skywork-R1V."""
+"""InternVL in its own format, and the models built like it: NVLM-D, H2OVL, Skywork-R1V."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from planner.models.architecture import MediaItem, ModelArchitecture, Tower
 from planner.models.families.assembly import Label
@@ -17,19 +16,15 @@ from planner.models.families.multimodal import (
     with_towers,
 )
 from planner.models.families.towers import blocks, tiles
-from planner.models.families.towers.qwen_vl import IMAGE_AND_VIDEO
+from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
+from planner.models.families.towers.intern_vit import InternShape, intern_layer
 from planner.models.layers import Module
-from planner.values import frozen
 
 _IMAGES_ONLY = ("NVLM_D", "h2ovl_chat", "qianfan_ocr", "skywork_chat")
+
 _WITH_VIDEO_WORD = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
+
 _MOST_TILES = 12
-_HF_RENAMES = (
-    ("lm_head.", "language_model.lm_head."),
-    ("model.language_model.", "language_model.model."),
-    ("model.vision_tower.", "vision_tower."),
-    ("model.multi_modal_projector.", "multi_modal_projector."),
-)
 
 
 def read_internvl_chat(facts: Facts, label: Label) -> ModelArchitecture:
@@ -37,18 +32,18 @@ def read_internvl_chat(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/internvl.py` InternVLChatModel, `models/h2ovl.py`.
     """
-    model = _language_model(facts, label)
-    size, merged = model.hidden_size, _merged_size(facts)
+    model = language_model(facts, label)
+    size, merged = model.hidden_size, merged_size(facts)
     projector = blocks.replicated(
         "mlp1", (merged,), (merged,), (size, merged), (size,), (size, size), (size,)
     )
     tower = Tower(
         modalities=IMAGE_AND_VIDEO,
         modules=(*_tower_modules(facts), projector),
-        items=_items(facts, _vision(facts)),
+        items=items_of(facts, _vision(facts)),
         supports_data_parallel=True,
     )
-    return _whole(facts, label, model, tower)
+    return whole_of(facts, label, model, tower)
 
 
 def read_qianfan_ocr(facts: Facts, label: Label) -> ModelArchitecture:
@@ -78,8 +73,8 @@ def read_nvlm_d(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/nvlm_d.py`.
     """
-    model = _language_model(facts, label)
-    size, merged = model.hidden_size, _merged_size(facts)
+    model = language_model(facts, label)
+    size, merged = model.hidden_size, merged_size(facts)
     wide = _text(facts).integer("intermediate_size")
     projector = blocks.replicated(
         "mlp1", (merged,), (merged,), (wide, merged), (size, wide)
@@ -87,10 +82,10 @@ def read_nvlm_d(facts: Facts, label: Label) -> ModelArchitecture:
     tower = Tower(
         modalities=IMAGE_AND_VIDEO,
         modules=(*_tower_modules(facts, num_dummy_heads=7), projector),
-        items=_items(facts, _vision(facts)),
+        items=items_of(facts, _vision(facts)),
         supports_data_parallel=True,
     )
-    return _whole(facts, label, model, tower)
+    return whole_of(facts, label, model, tower)
 
 
 def read_skywork_r1v(facts: Facts, label: Label) -> ModelArchitecture:
@@ -98,8 +93,8 @@ def read_skywork_r1v(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/skyworkr1v.py`.
     """
-    model = _language_model(facts, label)
-    size, merged = model.hidden_size, _merged_size(facts)
+    model = language_model(facts, label)
+    size, merged = model.hidden_size, merged_size(facts)
     modules = (
         *_tower_modules(facts),
         blocks.norms("mlp1.0", merged, bias=True),
@@ -107,34 +102,12 @@ def read_skywork_r1v(facts: Facts, label: Label) -> ModelArchitecture:
         blocks.whole("mlp1.3", size, size, bias=True),
     )
     tower = Tower(
-        modalities=("image",), modules=modules, items=_items(facts, _vision(facts))
+        modalities=("image",), modules=modules, items=items_of(facts, _vision(facts))
     )
-    return _whole(facts, label, model, tower)
+    return whole_of(facts, label, model, tower)
 
 
-def read_internvl(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return InternVL in the format of Transformers.
-
-    Source: vLLM 0.33.0 `models/interns1.py` InternS1ForConditionalGeneration.
-    """
-    model = _language_model(facts, label)
-    vision = sub_config(facts, "vision_config", "internvl_vision")
-    size = model.hidden_size
-    merged = _merged_size(facts, "internvl_vision")
-    projector = blocks.replicated(
-        "multi_modal_projector",
-        *((merged,), (merged,), (size, merged), (size,), (size, size), (size,)),
-    )
-    tower = Tower(
-        modalities=IMAGE_AND_VIDEO,
-        modules=(*_hf_intern_vit(vision), projector),
-        items=_items(facts, vision),
-    )
-    whole = _whole(facts, label, model, tower)
-    return replace(whole, prefix_renames=_HF_RENAMES)
-
-
-def _items(facts: Facts, vision: Facts) -> tuple[MediaItem, ...]:
+def items_of(facts: Facts, vision: Facts) -> tuple[MediaItem, ...]:
     """Return its largest images, and videos where its tokenizer has a word for them.
 
     Source: vLLM 0.33.0 `models/internvl.py` InternVLProcessingInfo.ctx_video_token.
@@ -162,7 +135,7 @@ def _text(facts: Facts) -> Facts:
     return text_facts(facts, model_type, name=name)
 
 
-def _language_model(facts: Facts, label: Label) -> ModelArchitecture:
+def language_model(facts: Facts, label: Label) -> ModelArchitecture:
     return read_language_model(_text(facts), label)
 
 
@@ -170,7 +143,7 @@ def _vision(facts: Facts) -> Facts:
     return sub_config(facts, "vision_config", "intern_vit_6b")
 
 
-def _merged_size(facts: Facts, vision_type: str = "intern_vit_6b") -> int:
+def merged_size(facts: Facts, vision_type: str = "intern_vit_6b") -> int:
     """Return the width of several neighbouring patches together."""
     ratio = facts.number("downsample_ratio")
     size = sub_config(facts, "vision_config", vision_type).integer("hidden_size")
@@ -199,7 +172,7 @@ def _is_awq_of_text(facts: Facts) -> bool:
     return not config.get("modules_to_not_convert")
 
 
-def _whole(
+def whole_of(
     facts: Facts, label: Label, model: ModelArchitecture, tower: Tower
 ) -> ModelArchitecture:
     prefix = "language_model."
@@ -210,29 +183,6 @@ def _whole(
         head_prefix=prefix,
     )
     return known_as(whole, facts, label)
-
-
-@frozen
-class InternShape:
-    """A layer of InternViT: dummy heads fill up to the tensor-parallel size."""
-
-    hidden_size: int
-    num_heads: int
-    num_dummy_heads: int
-    intermediate_size: int
-    qkv_bias: bool
-    has_qk_norm: bool
-    norm_bias: bool
-
-    @property
-    def total_heads(self) -> int:
-        """Heads with the dummies, each a full head of weights."""
-        return self.num_heads + self.num_dummy_heads
-
-    @property
-    def head_size(self) -> int:
-        """A head's share of the hidden size."""
-        return self.hidden_size // self.num_heads
 
 
 def _intern_vit(
@@ -276,98 +226,10 @@ def _shape(facts: Facts, num_dummy_heads: int) -> InternShape:
     )
 
 
-def intern_layer(name: str, shape: InternShape) -> tuple[Module, ...]:
-    """Return a layer; ranks that do not divide its heads hold its attention whole."""
-    size, heads = shape.hidden_size, shape.total_heads
-    qkv = replace(
-        blocks.qkv(f"{name}.attn.qkv", size, heads, bias=shape.qkv_bias),
-        head_size=shape.head_size,
-    )
-    proj = blocks.row(f"{name}.attn.proj", heads * shape.head_size, size, bias=True)
-    modules: tuple[Module, ...] = (
-        blocks.WholeUnlessDivided(name=qkv.name, layer=qkv, num_heads=heads),
-        blocks.WholeUnlessDivided(name=proj.name, layer=proj, num_heads=heads),
-        *blocks.plain_mlp(
-            f"{name}.mlp.fc1", f"{name}.mlp.fc2", size, shape.intermediate_size
-        ),
-        blocks.norms(f"{name}.norm", size, count=2, bias=shape.norm_bias),
-        blocks.replicated(f"{name}.ls", (size,), (size,)),
-    )
-    if not shape.has_qk_norm:
-        return modules
-    wide = heads * shape.head_size
-    return (*modules, blocks.norms(f"{name}.attn.qk_norm", wide, count=2, bias=False))
-
-
-def _hf_intern_vit(facts: Facts) -> tuple[Module, ...]:
-    """Return the tower of the checkpoints that Transformers' own class reads.
-
-    Nothing in it is quantised, and only its MLPs are cut over the ranks.
-
-    Source: vLLM 0.33.0 `models/interns1_vit.py` InternS1VisionModel.
-    """
-    name, size = "vision_tower", facts.integer("hidden_size")
-    image, patch = _sides(facts, "image_size"), _sides(facts, "patch_size")
-    positions = (image[0] // patch[0]) * (image[1] // patch[1]) + 1
-    tokens = [(size,)]
-    if facts.flag("use_mask_token"):
-        tokens.append((size,))
-    modules: list[Module] = [blocks.replicated(f"{name}.embeddings", *tokens)]
-    if facts.flag("use_absolute_position_embeddings"):
-        modules.append(
-            blocks.replicated(f"{name}.embeddings.position", (positions, size))
-        )
-    modules.append(
-        blocks.convolution(
-            f"{name}.embeddings.patch_embeddings.projection",
-            size,
-            facts.integer("num_channels"),
-            *patch,
-            bias=True,
-        )
-    )
-    for index in range(facts.integer("num_hidden_layers")):
-        modules += _hf_layer(facts, f"{name}.encoder.layer.{index}")
-    if not facts.flag("use_mean_pooling"):
-        modules.append(blocks.norms(f"{name}.layernorm", size, bias=True))
-    return tuple(modules)
-
-
-def _hf_layer(facts: Facts, name: str) -> tuple[Module, ...]:
-    size, bias = facts.integer("hidden_size"), facts.flag("attention_bias")
-    norm_bias = facts.value("norm_type") == "layer_norm"
-    attention = [(size, size)] * 4 + [(size,)] * (4 if bias else 1)
-    if facts.flag("use_qk_norm"):
-        attention += [(size,), (size,)]
-    mlp = blocks.plain_mlp(
-        f"{name}.mlp.fc1",
-        f"{name}.mlp.fc2",
-        size,
-        facts.integer("intermediate_size"),
-    )
-    return (
-        blocks.replicated(f"{name}.attention", *attention),
-        *blocks.unquantised(*mlp),
-        blocks.norms(f"{name}.layernorm", size, count=2, bias=norm_bias),
-        blocks.replicated(f"{name}.lambda", (size,), (size,)),
-    )
-
-
-def _sides(facts: Facts, name: str) -> tuple[int, int]:
-    """Return height and width of what the config gives as one number or two."""
-    value = facts.value(name)
-    if isinstance(value, list | tuple):
-        height, width = value
-        return int(height), int(width)
-    return facts.integer(name), facts.integer(name)
-
-
 READERS = {
     "QianfanOCRForConditionalGeneration": read_qianfan_ocr,
     "H2OVLChatModel": read_internvl_chat,
     "InternVLChatModel": read_internvl_chat,
-    "InternVLForConditionalGeneration": read_internvl,
-    "InternS1ForConditionalGeneration": read_internvl,
     "NVLM_D": read_nvlm_d,
     "SkyworkR1VChatModel": read_skywork_r1v,
 }

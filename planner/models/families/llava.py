@@ -11,6 +11,7 @@ from planner.models.families import llama, moe
 from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import (
+    inner_type,
     known_as,
     quant_method,
     sub_config,
@@ -19,26 +20,29 @@ from planner.models.families.multimodal import (
 )
 from planner.models.families.towers import blocks, tiles
 from planner.models.families.towers.clip import (
-    QKV,
     Depth,
     clip_vision,
     encoder_pass,
-    idefics_vision,
     selected_layers,
     siglip_vision,
 )
-from planner.models.layers import Module, Part, ReplicatedLinear
+from planner.models.families.towers.pixtral import pixtral_vision
+from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass, block_pass
 
 LAYERS = "language_model.model.layers"
+
 TOWER, PROJECTOR = "vision_tower", "multi_modal_projector"
+
 RENAMES = (
     ("model.language_model.", "language_model.model."),
     ("model.vision_tower.", "vision_tower."),
     ("model.multi_modal_projector.", "multi_modal_projector."),
     ("lm_head.", "language_model.lm_head."),
 )
+
 _LLAMA = partial(llama.read, style=llama.LLAMA)
+
 _CLASSES: dict[str, tuple[str, Callable[..., ModelArchitecture]]] = {
     "gemma": ("GemmaForCausalLM", partial(llama.read, style=llama.STYLES["Gemma"])),
     "gemma2": ("Gemma2ForCausalLM", partial(llama.read, style=llama.STYLES["Gemma2"])),
@@ -59,13 +63,13 @@ def read_llava(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/llava.py` LlavaForConditionalGeneration.
     """
     vision, modules = vision_tower(facts, has_post_norm=False)
-    model = _language_model(facts, label)
-    projector = _projector(facts, vision, model)
-    return _whole(
+    model = language_model(facts, label)
+    projector = projector_of(facts, vision, model)
+    return whole_of(
         facts,
         label,
         model,
-        _images(vision, (*modules, *projector), tiles.llava_items(facts, vision)),
+        images(vision, (*modules, *projector), tiles.llava_items(facts, vision)),
     )
 
 
@@ -77,14 +81,14 @@ def read_llava_next(facts: Facts, label: Label) -> ModelArchitecture:
     layers = facts.value("vision_feature_layer")
     count = len(layers) if isinstance(layers, list | tuple) else 1
     vision, modules = vision_tower(facts, has_post_norm=False)
-    model = _language_model(facts, label)
-    projector = _projector(facts, vision, model, num_features=count)
+    model = language_model(facts, label)
+    projector = projector_of(facts, vision, model, num_features=count)
     newline = blocks.replicated("image_newline", (model.hidden_size,))
-    return _whole(
+    return whole_of(
         facts,
         label,
         model,
-        _images(
+        images(
             vision,
             (*modules, newline, *projector),
             tiles.llava_next_items(facts, vision),
@@ -99,7 +103,7 @@ def read_llava_onevision(facts: Facts, label: Label) -> ModelArchitecture:
     LlavaOnevisionForConditionalGeneration.
     """
     vision, modules = vision_tower(facts, has_post_norm=False)
-    model = _language_model(facts, label)
+    model = language_model(facts, label)
     size, text_size = vision.integer("hidden_size"), model.hidden_size
     weights = ((text_size, size), (text_size, text_size))
     biases = ((text_size,),) * (2 if facts.flag("multimodal_projector_bias") else 0)
@@ -113,57 +117,10 @@ def read_llava_onevision(facts: Facts, label: Label) -> ModelArchitecture:
         items=tiles.llava_onevision_items(vision),
         forward=_vision_pass(vision),
     )
-    return _whole(facts, label, model, tower)
+    return whole_of(facts, label, model, tower)
 
 
-def read_mistral3(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Mistral Small 3.1 and later: Pixtral's tower, patches merged by four.
-
-    Source: vLLM 0.33.0 `models/mistral3.py` Mistral3ForConditionalGeneration.
-    """
-    vision, modules = vision_tower(facts, has_post_norm=False)
-    model = _language_model(facts, label)
-    size = vision.integer("hidden_size")
-    patches = facts.integer("spatial_merge_size") ** 2
-    merger = f"{PROJECTOR}.patch_merger.merging_layer"
-    projector = (
-        blocks.norms(f"{PROJECTOR}.norm", size, bias=False),
-        blocks.replicated(merger, (size, size * patches)),
-        *_projector(facts, vision, model),
-    )
-    whole = _whole(
-        facts,
-        label,
-        model,
-        _images(vision, (*modules, *projector), tiles.mistral3_items(facts, vision)),
-    )
-    if not quant_method(facts):
-        # Mistral publishes its own format beside this one; who quantises a model
-        # publishes only this one.
-        towers = tuple(replace(t, has_mistral_format=True) for t in whole.towers)
-        whole = replace(whole, towers=towers)
-    return replace(
-        whole, prefix_renames=(*RENAMES, ("model.", "language_model.model."))
-    )
-
-
-def read_lighton_ocr(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return LightOnOCR: Mistral 3's tower before Qwen3.
-
-    Source: vLLM 0.33.0 `models/lightonocr.py`.
-    """
-    whole = read_mistral3(facts, label)
-    towers = tuple(replace(tower, has_mistral_format=False) for tower in whole.towers)
-    renames = (
-        ("model.vision_encoder.", "vision_tower."),
-        ("model.vision_projection.", "multi_modal_projector."),
-    )
-    return replace(
-        whole, towers=towers, prefix_renames=(*renames, *whole.prefix_renames)
-    )
-
-
-def _language_model(facts: Facts, label: Label) -> ModelArchitecture:
+def language_model(facts: Facts, label: Label) -> ModelArchitecture:
     text_type = inner_type(facts, "llama")
     return read_language_model(text_facts(facts, text_type), label)
 
@@ -191,7 +148,7 @@ def vision_tower(
     raise vision.unsupported("model_type", "CLIP, SigLIP and Pixtral are.")
 
 
-def _projector(
+def projector_of(
     facts: Facts, vision: Facts, model: ModelArchitecture, *, num_features: int = 1
 ) -> tuple[Module, ...]:
     """Return two linear layers.
@@ -208,7 +165,7 @@ def _projector(
     )
 
 
-def _images(
+def images(
     vision: Facts, modules: tuple[Module, ...], items: tuple[MediaItem, ...]
 ) -> Tower:
     return Tower(
@@ -242,7 +199,7 @@ def _vision_pass(vision: Facts) -> TowerPass:
     return replace(passed, moments=(*passed.moments, rotating))
 
 
-def _whole(
+def whole_of(
     facts: Facts, label: Label, model: ModelArchitecture, tower: Tower
 ) -> ModelArchitecture:
     whole = with_towers(
@@ -253,79 +210,6 @@ def _whole(
         head_prefix="language_model.",
     )
     return known_as(whole, facts, label)
-
-
-def pixtral_vision(facts: Facts, name: str, num_layers: int) -> tuple[Module, ...]:
-    """Return Pixtral's vision model with this many of its layers.
-
-    Source: vLLM 0.33.0 `models/pixtral.py` PixtralHFVisionModel.
-    """
-    size, mlp_size = facts.integer("hidden_size"), facts.integer("intermediate_size")
-    heads, patch = facts.integer("num_attention_heads"), facts.integer("patch_size")
-    if num_layers > facts.integer("num_hidden_layers"):
-        raise facts.unsupported(
-            "num_hidden_layers", f"features of layer {num_layers} are requested."
-        )
-    half_head = (facts.optional_integer("head_dim") or size // heads) // 2
-    modules: list[Module] = [
-        blocks.convolution(
-            f"{name}.patch_conv",
-            size,
-            facts.integer("num_channels"),
-            patch,
-            patch,
-            bias=False,
-        ),
-        blocks.norms(f"{name}.ln_pre", size, bias=False),
-        blocks.replicated(
-            f"{name}.patch_positional_embedding",
-            (half_head,),
-            (half_head,),
-            dtype="float32",
-        ),
-    ]
-    for index in range(num_layers):
-        layer = f"{name}.transformer.layers.{index}"
-        modules += [
-            blocks.norms(f"{layer}.norm", size, count=2, bias=False),
-            blocks.qkv(
-                f"{layer}.attention.qkv_proj", size, heads, bias=False, shards=QKV
-            ),
-            blocks.row(f"{layer}.attention.o_proj", size, size, bias=False),
-            *blocks.gated_mlp(f"{layer}.feed_forward", size, mlp_size, bias=False),
-        ]
-    return tuple(modules)
-
-
-def read_idefics3(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Idefics 3 or SmolVLM, which vLLM does not split into stages.
-
-    Source: vLLM 0.33.0 `models/idefics3.py` Idefics3ForConditionalGeneration,
-    `models/smolvlm.py`.
-    """
-    if inner_type(facts, "llama") != "llama":
-        raise facts.unsupported("text_config", "Llama is, as in vLLM's class.")
-    vision_type = f"{facts.model_type}_vision"
-    vision = sub_config(facts, "vision_config", vision_type)
-    text = text_facts(facts, "llama")
-    # The class builds Llama, whatever name the inner config has for it.
-    text = Facts({**text.config, "architectures": None}, "llama")
-    model = read_language_model(text, label)
-    shuffled = vision.integer("hidden_size") * facts.integer("scale_factor") ** 2
-    connector = ReplicatedLinear(
-        name="model.connector.modality_projection.proj",
-        part=Part.TOWERS,
-        input_size=shuffled,
-        output_sizes=(model.hidden_size,),
-    )
-    tower = Tower(
-        modalities=("image",),
-        modules=(*idefics_vision(vision, "model.vision_model"), connector),
-        items=tiles.idefics3_items(vision, facts.integer("scale_factor")),
-        forward=encoder_pass(vision),
-    )
-    whole = with_towers(model, (tower,), layer_prefix="model.text_model.layers")
-    return replace(known_as(whole, facts, label), supports_pp=False)
 
 
 def read_language_model(text: Facts, label: Label) -> ModelArchitecture:
@@ -347,18 +231,8 @@ def read_language_model(text: Facts, label: Label) -> ModelArchitecture:
     return reader(text, label.of(architecture))
 
 
-def inner_type(facts: Facts, default: str, name: str = "text_config") -> str:
-    """Return the model type of the inner config, as its own class would."""
-    inner = facts.mapping(name)
-    return str(inner.get("model_type") or default)
-
-
 READERS = {
     "LlavaForConditionalGeneration": read_llava,
     "LlavaNextForConditionalGeneration": read_llava_next,
     "LlavaOnevisionForConditionalGeneration": read_llava_onevision,
-    "LightOnOCRForConditionalGeneration": read_lighton_ocr,
-    "Mistral3ForConditionalGeneration": read_mistral3,
-    "Idefics3ForConditionalGeneration": read_idefics3,
-    "SmolVLMForConditionalGeneration": read_idefics3,
 }

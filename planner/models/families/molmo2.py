@@ -25,8 +25,8 @@ from planner.models.families.multimodal import (
 )
 from planner.models.families.rope import rope_cache, rope_dict
 from planner.models.families.towers import blocks
+from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.families.towers.facts import RGB, Items, if_known
-from planner.models.families.towers.qwen_vl import IMAGE_AND_VIDEO
 from planner.models.layers import ColumnParallelLinear, Module, QKVParallelLinear
 
 _CROPS, _FRAMES = 8, 384

@@ -16,6 +16,11 @@ from planner.models.caches import AttentionLayer, CacheLayer
 from planner.models.families.assembly import Label, float16_refusal
 from planner.models.families.facts import Facts
 
+MODEL_RENAMES = (
+    ("lm_head.", "language_model.lm_head."),
+    ("model.", "language_model.model."),
+)
+"""Names of a language model's own checkpoint, within a whole."""
 _DTYPE_KEYS = ("dtype", "torch_dtype")
 
 
@@ -91,6 +96,22 @@ def text_facts(
         inner["tie_word_embeddings"] = bool(tied or was_tied)
     dtype = model_dtype(facts, inner)
     return Facts({**inner, "dtype": dtype} if dtype else inner, model_type)
+
+
+def named(text: Facts, architecture: str, model_type: str | None = None) -> Facts:
+    """Return an inner config as vLLM builds it, whatever it calls itself."""
+    given = {**text.config, "architectures": [architecture]}
+    return Facts(given, text.model_type if model_type is None else model_type)
+
+
+def text_of(facts: Facts, name: str = "text_config") -> Facts:
+    """Return the language model's config by the model type that it gives, or Llama."""
+    return text_facts(facts, inner_type(facts, "llama", name), name=name)
+
+
+def inner_type(facts: Facts, default: str, name: str = "text_config") -> str:
+    """Return the model type of the inner config, as its own class would."""
+    return str(facts.mapping(name).get("model_type") or default)
 
 
 _CAUSAL_LM_OF = {

@@ -16,7 +16,7 @@ from typing import Any
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.experts import FusedMoE
-from planner.models.families import deepseek, llama, rotary_bert
+from planner.models.families import deepseek, llama, modernbert
 from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
 from planner.models.families.decoder import (
     AttentionShape,
@@ -31,7 +31,7 @@ from planner.models.families.decoder import (
     plain_mlp,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.glm4v import read_glm4v
+from planner.models.families.glm4_1v import read_glm4v
 from planner.models.families.gpt import read_gpt_bigcode
 from planner.models.families.layered import (
     Frame,
@@ -349,7 +349,7 @@ _READERS: dict[str, Callable[[Facts, Label], ModelArchitecture]] = {
     "Olmo3ForCausalLM": _read_olmo3,
     "PhiForCausalLM": _read_phi,
 }
-_ENCODERS: dict[str, Any] = {**rotary_bert.READERS}
+_ENCODERS: dict[str, Any] = {**modernbert.READERS}
 _MODERNBERT = tuple(name for name in _ENCODERS if "ModernBert" in name)
 OLDER: dict[tuple[str, tuple[int, ...] | None], Callable[..., ModelArchitecture]] = {
     **{

@@ -1,22 +1,17 @@
-"""Whisper, of which a decoder attends to an encoder of sounds, and Voxtral.
-
-Voxtral is Whisper's encoder beside a Mistral, published in Mistral's own format.
-"""
+"""Whisper, of which a decoder attends to an encoder of sounds."""
 
 from __future__ import annotations
 
 from planner.engine.layout import ParallelLayout
 from planner.errors import UnknownArchitecture
-from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
+from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer, CrossAttentionLayer
-from planner.models.families import llama
 from planner.models.families.assembly import Body, Label, Skeleton, assemble
 from planner.models.families.decoder import attention_scales, learned_positions
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import joined, nested
 from planner.models.families.towers import blocks, sounds
-from planner.models.families.towers.audio import AUDIO, convolutions
-from planner.models.families.towers.facts import Items, if_known
+from planner.models.families.towers.audio import convolutions
+from planner.models.families.towers.blocks import AUDIO
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -28,10 +23,6 @@ from planner.models.layers import (
 from planner.models.passes import block_pass
 from planner.models.tensors import Tensor
 from planner.values import frozen
-
-_MOST_SOUNDS = 5
-_SAMPLES = 1280
-"""Of a token at 16 kHz: 12.5 tokens a second."""
 
 
 def read_whisper(facts: Facts, label: Label) -> ModelArchitecture:
@@ -181,47 +172,6 @@ def _norm(name: str, size: int, count: int) -> Replicated:
     return Replicated(name=name, part=Part.NORMS, shapes=((size,), (size,)) * count)
 
 
-def read_voxtral(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Voxtral as params.json describes it.
-
-    Source: vLLM 0.33.0 `models/voxtral.py` VoxtralForConditionalGeneration,
-    VoxtralEncoderModel, AudioLanguageAdapter.
-    """
-    audio, text = nested(facts, "audio_config"), nested(facts, "text_config")
-    factor = audio.optional_integer("downsample_factor")
-    if factor is None:
-        raise audio.unsupported(
-            "downsample_factor",
-            "vLLM reads it from params.json, which has to be next to config.json.",
-        )
-    if text.value("quantization", "moe", "qk_nope_head_dim"):
-        raise text.unsupported("quantization", "a dense model without one is.")
-    model = llama.read(
-        text,
-        label.of("MistralForCausalLM"),
-        style=llama.LLAMA,
-    )
-    size, name = audio.integer("d_model") * factor, "whisper_encoder"
-    mel = (1 + audio.integer("window_size") // 2, audio.integer("num_mel_bins"))
-    tower = Tower(
-        modalities=("audio",),
-        modules=(
-            *encoder_modules(
-                audio, f"{name}.whisper_encoder", positions_dtype="float32"
-            ),
-            OneStage(name=name),
-            blocks.replicated(f"{name}.mel_filters", mel, dtype="float32"),
-            blocks.replicated(
-                "audio_language_adapter",
-                (model.hidden_size, size),
-                (model.hidden_size, model.hidden_size),
-            ),
-        ),
-        items=_sounds(factor),
-    )
-    return joined(facts, label, model, tower, ())
-
-
 @frozen
 class OneStage:
     """What cannot be planned in several pipeline stages.
@@ -250,25 +200,6 @@ class OneStage:
         return ()
 
 
-@if_known
-def _sounds(factor: int) -> Items:
-    """Return a sound as long as a request may be, five of them in a prompt.
-
-    Source: vLLM 0.33.0 `models/voxtral.py` VoxtralProcessingInfo get_max_audio_tokens.
-    """
-    return (
-        MediaItem(
-            modality="audio",
-            tokens=1,
-            patches=factor,
-            inputs=_SAMPLES,
-            most_parts=1 << 30,
-            per_prompt=_MOST_SOUNDS,
-        ),
-    )
-
-
 READERS = {
     "WhisperForConditionalGeneration": read_whisper,
-    "VoxtralForConditionalGeneration": read_voxtral,
 }

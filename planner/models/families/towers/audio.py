@@ -5,10 +5,9 @@ from __future__ import annotations
 from planner.models.architecture import Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, sounds
+from planner.models.families.towers.blocks import AUDIO
 from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass
-
-AUDIO = ("audio",)
 
 
 def qwen2_audio_tower(facts: Facts, text_hidden_size: int) -> Tower:

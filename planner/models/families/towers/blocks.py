@@ -17,6 +17,9 @@ from planner.models.layers import (
 from planner.models.tensors import LinearMethod, Tensor
 from planner.values import frozen
 
+IMAGE, AUDIO = ("image",), ("audio",)
+IMAGE_AND_VIDEO = ("image", "video")
+
 
 @frozen
 class DividedHeads:
@@ -203,6 +206,18 @@ def input_norm(name: str) -> Replicated:
     with supports_mm_device_do_normalize.
     """
     return replicated(f"{name}.input_norm", (3,), (3,), dtype="float32")
+
+
+def linear(name: str, input_size: int, output_size: int, *, bias: bool) -> Replicated:
+    """Return a linear layer of PyTorch's own, which every rank holds in full."""
+    shapes = ((output_size, input_size), (output_size,))
+    return replicated(name, *shapes[: 2 if bias else 1])
+
+
+def inverse_frequencies(name: str, head_size: int) -> Replicated:
+    """Return rotary frequencies: of half a head's dimensions, every other one."""
+    count = -(-(head_size // 2) // 2)
+    return replicated(f"{name}.inv_freq", (count,), dtype="float32")
 
 
 def unquantised(*modules: Module) -> tuple[Module, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from planner.models.architecture import Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks
-from planner.models.families.towers.audio import AUDIO
+from planner.models.families.towers.blocks import AUDIO
 from planner.models.layers import Module, Part, VocabParallelEmbedding
 
 _ENCODER = "mobilenetv5_300m_enc"

@@ -8,10 +8,10 @@ from planner.engine.releases.change import Change
 from planner.models.architecture import MediaItem, Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, items
+from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.layers import Module, Part, TokenBuffer
 from planner.models.passes import Moment, TowerPass
 
-IMAGE_AND_VIDEO = ("image", "video")
 _PASSES_RAW_PIXELS_OF_QWEN2 = Change(
     since=(0, 28),
     what=(

@@ -1,0 +1,30 @@
+"""Decision 3: Qwen3.5, and a score for each code of an answer."""
+
+from __future__ import annotations
+
+from planner.models.architecture import ModelArchitecture
+from planner.models.families.assembly import Label
+from planner.models.families.conversion import converted
+from planner.models.families.facts import Facts
+from planner.models.families.qwen3_vl import read_qwen3_5
+
+
+def read_decision3(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Decision 3: Qwen3.5, and a score for each code of an answer.
+
+    Source: vLLM 0.33.0 `models/d3.py`; `models/config.py` D3ForSequenceClassification.
+    """
+    decision = facts.mapping("decision_config")
+    if not decision:
+        raise facts.unsupported("decision_config", "decision_config.json is needed.")
+    if decision.get("attention_mode", "causal") != "causal":
+        raise facts.unsupported("decision_config", "causal attention is.")
+    labels = {str(index): code for index, code in enumerate(decision["codes"])}
+    own = Facts({**facts.config, "id2label": labels}, facts.model_type)
+    usual = label.of("Qwen3_5ForConditionalGeneration")
+    return converted(read_qwen3_5(own, usual), own, label.architecture)
+
+
+READERS = {
+    "D3ForSequenceClassification": read_decision3,
+}

@@ -1,0 +1,51 @@
+"""DiffusionGemma: Gemma 4, and an MLP that reads its own guesses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.models.architecture import ModelArchitecture, Tower
+from planner.models.families.assembly import Label
+from planner.models.families.facts import Facts
+from planner.models.families.gemma4 import read_gemma4_text
+from planner.models.families.multimodal import (
+    known_as,
+    quant_method,
+    sub_config,
+    text_facts,
+    with_towers,
+)
+from planner.models.families.towers.gemma4 import vision_tower
+from planner.models.layers import Part, Replicated
+
+
+def read_diffusion(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return DiffusionGemma: Gemma 4, and an MLP that reads its own guesses.
+
+    Source: vLLM 0.33.0 `models/diffusion_gemma.py`.
+    """
+    text = text_facts(facts, "diffusion_gemma_text")
+    model = read_gemma4_text(text, label)
+    size = model.hidden_size
+    width = facts.optional_integer("self_conditioning_size")
+    width = width or text.integer("intermediate_size")
+    guesses = Replicated(
+        name="self_conditioning",
+        part=Part.MLP,
+        shapes=((size,),) * 2 + ((width, size),) * 3,
+    )
+    towers: tuple[Tower, ...] = ()
+    if facts.value("vision_config") is not None:
+        vision = sub_config(facts, "vision_config", "gemma4_vision")
+        towers = (vision_tower(vision, size, quant_method(facts)),)
+    whole = with_towers(
+        replace(model, every_stage=(*model.every_stage, guesses), supports_pp=False),
+        towers,
+        layer_prefix="model.layers",
+    )
+    return known_as(whole, facts, label)
+
+
+READERS = {
+    "DiffusionGemmaForBlockDiffusion": read_diffusion,
+}

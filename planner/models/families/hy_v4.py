@@ -1,0 +1,174 @@
+"""Hunyuan V4: latent attention with a gate and sinks, and several residual streams."""
+
+from __future__ import annotations
+
+from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.families.assembly import Label
+from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
+from planner.models.families.facts import Facts
+from planner.models.families.layered import Frame, decoder
+from planner.models.families.mla import (
+    LatentShape,
+    latent_attention,
+    latent_shape,
+    mla_layer,
+)
+from planner.models.families.rope import rope_cache
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Module,
+    Part,
+    Replicated,
+    Sharded,
+    TokenBuffer,
+)
+from planner.values import frozen
+
+_SPARSE = ("sparse_attention", "sparse", "indexed_attention")
+
+
+@frozen
+class _Streams:
+    """The residual streams of a model: how many, and how wide."""
+
+    count: int
+    hidden_size: int
+
+    def layer(self) -> tuple[Module, ...]:
+        """Return what mixes them before attention and before the MLP.
+
+        Source: vLLM 0.33.0 `models/hy_v4/nvidia/hc.py` HYV4HCPreLayer.
+        """
+        mixed, wide = 2 * self.count, self.count * self.hidden_size
+        one = ((mixed, wide), (2,), (mixed,))
+        return (self._module("hc_layers", *one, *one),)
+
+    def head(self) -> tuple[Module, ...]:
+        """Return what joins them at the end.
+
+        Source: vLLM 0.33.0 `models/hy_v4/nvidia/hc.py` HYV4HCHeadLayer.
+        """
+        wide = self.count * self.hidden_size
+        shapes = ((self.count, wide), (self.count,), (1,))
+        return (self._module("hc_head", *shapes),)
+
+    @staticmethod
+    def _module(name: str, *shapes: tuple[int, ...]) -> Module:
+        return Replicated(
+            name=name, part=Part.HYPER_CONNECTIONS, shapes=shapes, dtype="float32"
+        )
+
+
+def read_hy_v4(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return Hunyuan V4, unless its indexer chooses tokens.
+
+    Source: vLLM 0.33.0 `models/hy_v4/nvidia/model.py` HYV4ForCausalLM.
+    """
+    if set(facts.value("layer_types") or ()) & set(_SPARSE):
+        raise facts.unsupported("layer_types", "full attention is.")
+    shape = latent_shape(facts)
+    size, num_layers = shape.hidden_size, facts.integer("num_hidden_layers")
+    streams = None
+    if facts.flag("enable_ihc"):
+        streams = _Streams(count=facts.integer("hc_mult"), hidden_size=size)
+    common = (
+        *latent_attention(shape),
+        *_gate(facts, shape),
+        norms(size),
+        *(streams.layer() if streams else ()),
+    )
+    dense = gated_mlp(size, facts.integer("intermediate_size"))
+    sparse = _experts(facts)
+    kept = (mla_layer(shape),)
+    layers = (
+        LayerKind(
+            caches=kept, modules=(*common, *(dense if kind == "dense" else sparse))
+        )
+        for kind in facts.value("mlp_layer_types")[:num_layers]
+    )
+    rope = rope_cache(
+        facts,
+        head_size=shape.qk_rope_head_dim,
+        max_position=facts.integer("max_position_embeddings", default=8192),
+    )
+    frame = Frame(
+        hidden_size=size,
+        rope=(*rope, *_choices(facts)),
+        extra_final=streams.head() if streams else (),
+    )
+    return decoder(
+        facts,
+        label,
+        frame,
+        layers,
+        num_attention_heads=shape.num_heads,
+        num_kv_heads=facts.integer("num_key_value_heads", default=shape.num_heads),
+        head_size=shape.kept_size,
+        residual_streams=streams.count if streams else 1,
+    )
+
+
+def _gate(facts: Facts, shape: LatentShape) -> tuple[Module, ...]:
+    """Return the gate of the attention's output, and a sink for each head.
+
+    The sinks are float32 where a sparse kernel reads them; these here are not read.
+
+    Source: vLLM 0.33.0 `models/hy_v4/nvidia/attention.py` HYV4MLAAttention.
+    """
+    modules: list[Module] = []
+    if facts.flag("gated_mla"):
+        by_head = {"headwise": 1, "elementwise": shape.v_head_dim}
+        kind = facts.value("gating_type")
+        if kind not in by_head:
+            raise facts.unsupported("gating_type", "headwise and elementwise are.")
+        modules.append(
+            ColumnParallelLinear(
+                name="self_attn.linear_gate",
+                part=Part.ATTENTION,
+                input_size=shape.hidden_size,
+                output_sizes=(shape.num_heads * by_head[kind],),
+            )
+        )
+    if facts.flag("learnable_sink"):
+        modules.append(
+            Sharded(
+                name="self_attn.learnable_sink_param",
+                part=Part.ATTENTION,
+                shapes=((shape.num_heads,),),
+                dtype="bfloat16",
+            )
+        )
+    return tuple(modules)
+
+
+def _choices(facts: Facts) -> tuple[Module, ...]:
+    """Return the buffer of chosen tokens, which is there even where none are."""
+    columns = facts.optional_integer("index_topk")
+    if columns is None:
+        return ()
+    return (
+        TokenBuffer(name="model.topk_indices_buffer", columns=columns, dtype="int32"),
+    )
+
+
+def _experts(facts: Facts) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/hy_v4/nvidia/moe.py` HYV4MoEFused."""
+    width = facts.integer("expert_hidden_dim", "moe_intermediate_size")
+    return experts(
+        ExpertsShape(
+            hidden_size=facts.integer("hidden_size"),
+            num_experts=facts.integer("num_experts", "n_routed_experts"),
+            top_k=facts.integer("num_experts_per_tok"),
+            intermediate_size=width,
+            shared_intermediate_size=width
+            * (facts.optional_integer("num_shared_experts", "n_shared_experts") or 0),
+            router_dtype="float32",
+            has_correction_bias=True,
+            is_renormalized=facts.flag("route_norm", "norm_topk_prob"),
+        )
+    )
+
+
+READERS = {
+    "HYV4ForCausalLM": read_hy_v4,
+}
