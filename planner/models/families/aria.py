@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 
-from planner.models.architecture import LayerKind, ModelArchitecture, Tower
+from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label
+from planner.models.families.composite import Composite
 from planner.models.families.decoder import (
     ExpertsShape,
     attention,
@@ -17,43 +18,30 @@ from planner.models.families.decoder import (
 from planner.models.families.facts import Facts
 from planner.models.families.layered import Frame, decoder
 from planner.models.families.llava import PROJECTOR, RENAMES, TOWER
-from planner.models.families.multimodal import composed, sub_config, text_facts
+from planner.models.families.multimodal import sub_config, text_facts
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks
-from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.clip import Depth, idefics_vision
+from planner.models.layers import Module
 
 
-def read_aria(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Aria: Llama's attention, experts, and images asked for by queries.
-
-    Source: vLLM 0.33.0 `models/aria.py`.
-    """
+def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/aria.py`."""
     vision = sub_config(facts, "vision_config", "idefics3_vision")
-    text = text_facts(facts, "aria_text")
-    model = _aria_text(text, label)
-    size, text_size = vision.integer("hidden_size"), model.hidden_size
+    size = vision.integer("hidden_size")
     queries = facts.integer("max_value_projector_patch_to_query_dict")
-    name = f"{PROJECTOR}.cross_attn"
+    name, mlp = f"{PROJECTOR}.cross_attn", f"{PROJECTOR}.feed_forward"
     square, vector = (size, size), (size,)
-    modules = (
-        *idefics_vision(vision, TOWER, Depth(has_post_norm=False)),
-        blocks.replicated(f"{PROJECTOR}.query", (queries, size)),
-        blocks.replicated(name, *(square,) * 8, *(vector,) * 5),
-        blocks.norms(f"{name}.norms", size, count=3, bias=True),
-        blocks.column(
-            f"{PROJECTOR}.feed_forward.linear_in", size, text_size, bias=False
-        ),
-        blocks.row(
-            f"{PROJECTOR}.feed_forward.linear_out", text_size, text_size, bias=False
-        ),
-    )
-    tower = Tower(modalities=IMAGE, modules=modules)
-    whole = composed(facts, label, model, tower, renames=RENAMES)
-    return replace(whole, supports_pp=False)
+    yield from idefics_vision(vision, TOWER, Depth(has_post_norm=False))
+    yield blocks.replicated(f"{PROJECTOR}.query", (queries, size))
+    yield blocks.replicated(name, *(square,) * 8, *(vector,) * 5)
+    yield blocks.norms(f"{name}.norms", size, count=3, bias=True)
+    yield blocks.column(f"{mlp}.linear_in", size, text_size, bias=False)
+    yield blocks.row(f"{mlp}.linear_out", text_size, text_size, bias=False)
 
 
-def _aria_text(facts: Facts, label: Label) -> ModelArchitecture:
+def _text(outer: Facts, label: Label) -> ModelArchitecture:
+    facts = text_facts(outer, "aria_text")
     has_bias = facts.flag("attention_bias")
     shape = attention_shape(facts, qkv_bias=has_bias, output_bias=has_bias)
     size, width = shape.hidden_size, facts.integer("intermediate_size")
@@ -81,5 +69,7 @@ def _aria_text(facts: Facts, label: Label) -> ModelArchitecture:
 
 
 READERS = {
-    "AriaForConditionalGeneration": read_aria,
+    "AriaForConditionalGeneration": Composite(
+        text=_text, tower=_modules, renames=RENAMES, supports_pp=False
+    )
 }

@@ -1,46 +1,44 @@
-"""Bee and R-4B: LLaVA-OneVision with a norm before its projector."""
+"""Bee and R-4B: LLaVA-OneVision with a norm before its projector.
+
+That projector is built beside the tower: each pipeline stage has it, and it stays when
+images are switched off.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import partial
 
-from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families.assembly import Label
+from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts
 from planner.models.families.llava import PROJECTOR, RENAMES, vision_tower
-from planner.models.families.multimodal import composed, read_language_model, text_of
 from planner.models.families.towers import blocks
+from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
+from planner.models.layers import Module
 
 
-def read_onevision_like(
-    facts: Facts, label: Label, *, widening: int
-) -> ModelArchitecture:
-    """Return Bee or R-4B: LLaVA-OneVision with a norm before its projector.
-
-    That projector is built beside the tower: each pipeline stage has it, and it stays
-    when images are switched off. `widening` is how much wider than the language model
-    its middle is.
+def _projector(facts: Facts, text_size: int, *, widening: int) -> Iterator[Module]:
+    """Yield its layers, whose middle is so much wider than the language model.
 
     Source: vLLM 0.33.0 `models/bee.py`, `models/rvl.py`.
     """
-    vision, modules = vision_tower(facts, has_post_norm=False)
-    model = read_language_model(text_of(facts), label)
-    size, text_size = vision.integer("hidden_size"), model.hidden_size
-    own = (
-        blocks.norms(f"{PROJECTOR}.pre_norm", size, bias=True),
-        blocks.linear(f"{PROJECTOR}.linear_1", size, widening * text_size, bias=True),
-        blocks.linear(
-            f"{PROJECTOR}.linear_2", widening * text_size, text_size, bias=True
-        ),
-        blocks.replicated("image_newline", (text_size,)),
-    )
-    tower = Tower(modalities=("image", "video"), modules=modules)
-    whole = composed(facts, label, model, tower, renames=RENAMES)
-    return replace(whole, every_stage=(*whole.every_stage, *own))
+    size = vision_tower(facts)[0].integer("hidden_size")
+    wide = widening * text_size
+    yield blocks.norms(f"{PROJECTOR}.pre_norm", size, bias=True)
+    yield blocks.linear(f"{PROJECTOR}.linear_1", size, wide, bias=True)
+    yield blocks.linear(f"{PROJECTOR}.linear_2", wide, text_size, bias=True)
+    yield blocks.replicated("image_newline", (text_size,))
 
 
 READERS = {
-    "BeeForConditionalGeneration": partial(read_onevision_like, widening=4),
-    "RForConditionalGeneration": partial(read_onevision_like, widening=1),
+    name: Composite(
+        tower=lambda facts, _size: vision_tower(facts)[1],
+        modalities=IMAGE_AND_VIDEO,
+        beside=partial(_projector, widening=widening),
+        renames=RENAMES,
+    )
+    for name, widening in (
+        ("BeeForConditionalGeneration", 4),
+        ("RForConditionalGeneration", 1),
+    )
 }

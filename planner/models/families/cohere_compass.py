@@ -21,15 +21,12 @@ from planner.models.families.towers.qwen_vl import qwen3_vl_tower
 
 
 def read_cohere_compass(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Cohere Compass: Qwen3-VL's tower, and Cohere's decoder with windows.
-
-    Source: vLLM 0.33.0 `models/cohere_compass.py`.
-    """
+    """Return Cohere Compass. Source: vLLM 0.33.0 `models/cohere_compass.py`."""
     if facts.value("tie_word_embeddings") is False:
         raise facts.unsupported("tie_word_embeddings", "vLLM asserts a tied head.")
     text = text_facts(facts, "cohere_compass_text")
     vision = sub_config(facts, "vision_config", "cohere_compass_vision")
-    model = _compass_text(text, label.of("CohereForCausalLM"))
+    model = _text(text, label.of("CohereForCausalLM"))
     tower = qwen3_vl_tower(vision, deepstack_columns=model.hidden_size)
     modules = tuple(m for m in tower.modules if not m.name.endswith("input_norm"))
     tower = replace(
@@ -39,7 +36,7 @@ def read_cohere_compass(facts: Facts, label: Label) -> ModelArchitecture:
     return composed(facts, label, replace(model, deepstack_layers=levels), tower)
 
 
-def _compass_text(facts: Facts, label: Label) -> ModelArchitecture:
+def _text(facts: Facts, label: Label) -> ModelArchitecture:
     has_bias = facts.flag("attention_bias")
     shape = attention_shape(facts, qkv_bias=has_bias, output_bias=has_bias)
     size, num_layers = shape.hidden_size, facts.integer("num_hidden_layers")
@@ -50,17 +47,9 @@ def _compass_text(facts: Facts, label: Label) -> ModelArchitecture:
         *gated_mlp(size, facts.integer("intermediate_size")),
         norms(size, count=1),
     )
-    layers = (
-        LayerKind(
-            caches=(
-                replace(
-                    kv_of(shape), sliding_window=window if kind == SLIDING else None
-                ),
-            ),
-            modules=modules,
-        )
-        for kind in types[:num_layers]
-    )
+    full = LayerKind(caches=(kv_of(shape),), modules=modules)
+    windowed = replace(kv_of(shape), sliding_window=window)
+    sliding = LayerKind(caches=(windowed,), modules=modules)
     rotated = {kind for kind, own in facts.mapping("rope_parameters").items() if own}
     tables = typed_ropes(
         facts,
@@ -68,15 +57,16 @@ def _compass_text(facts: Facts, label: Label) -> ModelArchitecture:
         head_size=shape.head_size,
         max_position=facts.integer("max_position_embeddings"),
     )
-    # The table ends with max_model_len.
-    rope = tuple(replace(table, ends_with_length=True) for table in tables)
     frame = Frame(
-        hidden_size=size, rope=rope, placement=Placement.EVERYWHERE, is_tied=True
+        hidden_size=size,
+        # The table ends with max_model_len.
+        rope=tuple(replace(table, ends_with_length=True) for table in tables),
+        placement=Placement.EVERYWHERE,
+        is_tied=True,
     )
     plain = Facts({**facts.config, "rope_parameters": None}, facts.model_type)
+    layers = [sliding if kind == SLIDING else full for kind in types[:num_layers]]
     return decoder(plain, label, frame, layers)
 
 
-READERS = {
-    "CohereCompassForConditionalGeneration": read_cohere_compass,
-}
+READERS = {"CohereCompassForConditionalGeneration": read_cohere_compass}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from planner.models.architecture import LayerKind, ModelArchitecture, Tower
+from collections.abc import Iterator
+
+from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label, Placement
+from planner.models.families.composite import Composite, siglip_of
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -13,69 +16,53 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.layered import Frame, decoder, typed_ropes
-from planner.models.families.multimodal import (
-    composed,
-    quant_method,
-    sub_config,
-    text_facts,
-)
+from planner.models.families.multimodal import text_facts
 from planner.models.families.towers import blocks
-from planner.models.families.towers.blocks import IMAGE
-from planner.models.families.towers.clip import siglip_vision
+from planner.models.layers import Module
 
 
-def read_colultravbert(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return ColUltraVBERT: SigLIP, and a decoder's layers in both directions.
-
-    Source: vLLM 0.33.0 `models/colultravbert.py`.
-    """
-    text = text_facts(facts, "ultrabert")
-    vision = sub_config(facts, "vision_config", "siglip_vision_model")
-    shape = attention_shape(
-        text,
-        qkv_bias=text.flag("attention_bias"),
-        output_bias=text.flag("attention_bias"),
-    )
-    size = shape.hidden_size
+def _text(outer: Facts, label: Label) -> ModelArchitecture:
+    facts = text_facts(outer, "ultrabert")
+    has_bias = facts.flag("attention_bias")
+    shape = attention_shape(facts, qkv_bias=has_bias, output_bias=has_bias)
+    size, wide = shape.hidden_size, facts.integer("intermediate_size")
+    mlp = gated_mlp(size, wide, bias=facts.flag("mlp_bias"))
     kind = LayerKind(
         caches=(encoder_only(shape),),
-        modules=(
-            *attention(shape),
-            *gated_mlp(
-                size, text.integer("intermediate_size"), bias=text.flag("mlp_bias")
-            ),
-            norms(size),
-        ),
+        modules=(*attention(shape), *mlp, norms(size)),
     )
     rope = typed_ropes(
-        text,
-        text.value("layer_types"),
+        facts,
+        facts.value("layer_types"),
         head_size=shape.head_size,
-        max_position=text.integer("max_position_embeddings"),
+        max_position=facts.integer("max_position_embeddings"),
     )
     # Its embeddings have no head beside them.
     frame = Frame(
         hidden_size=size, rope=rope, placement=Placement.EVERYWHERE, is_tied=True
     )
-    model = decoder(
-        text,
+    return decoder(
+        facts,
         label.of("UltraBertModel"),
         frame,
-        [kind] * text.integer("num_hidden_layers"),
+        [kind] * facts.integer("num_hidden_layers"),
         supports_pp=False,
         is_pooling=True,
         is_encoder_only=True,
     )
+
+
+def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/colultravbert.py`."""
+    vision, encoder = siglip_of(facts, "vision_model")
     merged = vision.integer("hidden_size") * facts.integer("pixel_shuffle_factor") ** 2
-    last = ((size,),) if facts.flag("connector_norm", default=True) else ()
-    modules = (
-        *siglip_vision(vision, "vision_model", quant_method=quant_method(facts)),
-        blocks.replicated("connector", (size, merged), *last),
-    )
-    tower = Tower(modalities=IMAGE, modules=modules)
-    return composed(facts, label, model, tower, prefix="text_model.")
+    last = ((text_size,),) if facts.flag("connector_norm", default=True) else ()
+    yield from encoder
+    yield blocks.replicated("connector", (text_size, merged), *last)
 
 
 READERS = {
-    "ColUltraVBertForRetrieval": read_colultravbert,
+    "ColUltraVBertForRetrieval": Composite(
+        text=_text, tower=_modules, prefix="text_model."
+    )
 }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.models.architecture import ModelArchitecture
+from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families.assembly import Label
+from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import (
-    composed,
     read_language_model,
     sub_config,
     text_facts,
@@ -18,13 +18,8 @@ from planner.models.families.towers.qwen_vl import qwen2_5_vl_tower
 from planner.models.layers import QKVParallelLinear
 
 
-def read_exaone4_5(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return EXAONE 4.5, in whose tower several heads share keys.
-
-    Source: vLLM 0.33.0 `models/exaone4_5.py`.
-    """
-    text = text_facts(facts, "exaone4")
-    model = read_language_model(text, label)
+def _tower(facts: Facts, _text_size: int) -> Tower:
+    """Source: vLLM 0.33.0 `models/exaone4_5.py`."""
     vision = sub_config(facts, "vision_config", "exaone4_5_vision")
     tower = qwen2_5_vl_tower(vision)
     kv_heads = vision.integer("num_key_value_heads")
@@ -34,10 +29,15 @@ def read_exaone4_5(facts: Facts, label: Label) -> ModelArchitecture:
         else module
         for module in tower.modules
     )
-    tower = replace(tower, modules=modules)
-    return composed(facts, label, model, tower, renames=QWEN3_RENAMES)
+    return replace(tower, modules=modules)
+
+
+def _text(facts: Facts, label: Label) -> ModelArchitecture:
+    return read_language_model(text_facts(facts, "exaone4"), label)
 
 
 READERS = {
-    "Exaone4_5_ForConditionalGeneration": read_exaone4_5,
+    "Exaone4_5_ForConditionalGeneration": Composite(
+        text=_text, tower=_tower, renames=QWEN3_RENAMES
+    )
 }

@@ -16,6 +16,7 @@ from planner.models.families.internvl import (
 from planner.models.families.multimodal import sub_config
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
+from planner.models.families.towers.facts import sides
 from planner.models.layers import Module
 
 _HF_RENAMES = (
@@ -56,7 +57,7 @@ def _hf_intern_vit(facts: Facts) -> tuple[Module, ...]:
     Source: vLLM 0.33.0 `models/interns1_vit.py` InternS1VisionModel.
     """
     name, size = "vision_tower", facts.integer("hidden_size")
-    image, patch = _sides(facts, "image_size"), _sides(facts, "patch_size")
+    image, patch = sides(facts, "image_size"), sides(facts, "patch_size")
     positions = (image[0] // patch[0]) * (image[1] // patch[1]) + 1
     tokens = [(size,)]
     if facts.flag("use_mask_token"):
@@ -100,15 +101,6 @@ def _hf_layer(facts: Facts, name: str) -> tuple[Module, ...]:
         blocks.norms(f"{name}.layernorm", size, count=2, bias=norm_bias),
         blocks.replicated(f"{name}.lambda", (size,), (size,)),
     )
-
-
-def _sides(facts: Facts, name: str) -> tuple[int, int]:
-    """Return height and width of what the config gives as one number or two."""
-    value = facts.value(name)
-    if isinstance(value, list | tuple):
-        height, width = value
-        return int(height), int(width)
-    return facts.integer(name), facts.integer(name)
 
 
 READERS = {

@@ -4,34 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families.assembly import Label
+from planner.models.families.composite import Composite, Text
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
-    composed,
-    named,
-    read_language_model,
-    sub_config,
-    text_facts,
-)
+from planner.models.families.multimodal import sub_config
 from planner.models.families.towers import blocks
-from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.qwen_vl import qwen2_vl_tower
 from planner.models.layers import Module
 
 
-def read_kanana_v(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Kanana-V: Qwen2-VL's tower, a projector of convolutions, and Llama.
-
-    Source: vLLM 0.33.0 `models/kanana_v.py`; timm 1.0.31 `regnet.py` RegStage.
-    """
-    text = named(text_facts(facts, "llama"), "LlamaForCausalLM", "llama")
-    model = read_language_model(text, label)
+def _modules(facts: Facts, _text_size: int) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/kanana_v.py`; timm 1.0.31 `regnet.py` RegStage."""
     vision = qwen2_vl_tower(sub_config(facts, "vision_config", "qwen2_vl_vision"))
     kept = tuple(m for m in vision.modules if ".merger." not in m.name)
     projector = sub_config(facts, "projector_config", "")
-    modules = (*blocks.unquantised(*kept), *_abstractor(projector))
-    return composed(facts, label, model, Tower(modalities=IMAGE, modules=modules))
+    return (*blocks.unquantised(*kept), *_abstractor(projector))
 
 
 def _abstractor(facts: Facts) -> Iterator[Module]:
@@ -47,11 +33,11 @@ def _abstractor(facts: Facts) -> Iterator[Module]:
         yield from _stage(f"{name}.net.2", depth, merged, size)
     for index in range(facts.integer("mlp_depth")):
         inner = output if index else read
-        yield blocks.replicated(f"{name}.readout.{index}", (output, inner), (output,))
+        yield blocks.linear(f"{name}.readout.{index}", inner, output, bias=True)
 
 
 def _stage(name: str, depth: int, given: int, size: int) -> Iterator[Module]:
-    """Return blocks of three convolutions that a gate of a quarter's width weighs."""
+    """Yield blocks of three convolutions that a gate of a quarter's width weighs."""
     vector = (size,)
     for index in range(depth):
         before = size if index else given
@@ -65,5 +51,7 @@ def _stage(name: str, depth: int, given: int, size: int) -> Iterator[Module]:
 
 
 READERS = {
-    "KananaVForConditionalGeneration": read_kanana_v,
+    "KananaVForConditionalGeneration": Composite(
+        text=Text("llama", "LlamaForCausalLM"), tower=_modules
+    )
 }

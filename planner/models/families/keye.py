@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families import llama
-from planner.models.families.assembly import Label
+from planner.models.families.composite import Composite, Text
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import composed, sub_config
+from planner.models.families.multimodal import sub_config
 from planner.models.families.qwen2_vl import QWEN2_RENAMES
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
@@ -17,46 +16,41 @@ from planner.models.families.towers.clip import siglip_vision
 from planner.models.layers import Linear, Module
 
 
-def read_keye(
-    facts: Facts, label: Label, *, norms_merged: bool = False
-) -> ModelArchitecture:
-    """Return Keye, or Keye 1.5, which norms patches once they are merged.
+def _modules(
+    facts: Facts, text_size: int, *, norms_merged: bool = False
+) -> Iterator[Module]:
+    """Yield the tower, and a projector that norms patches, or merged ones (1.5).
+
+    The class passes the quantisation on to the tower's MLPs.
 
     Source: vLLM 0.33.0 `models/keye.py`, `models/keye_vl1_5.py`.
     """
-    text = Facts(facts.config, "qwen3")
-    inner = label.of("Qwen3ForCausalLM")
-    model = llama.read(text, inner, style=llama.STYLES["Qwen3"])
     vision = sub_config(facts, "vision_config", "siglip_vision_model")
     size = vision.integer("hidden_size")
     half_head = size // vision.integer("num_attention_heads") // 2
-    merged = 4 * size
-    name = "visual.vision_model"
-    modules: tuple[Module, ...] = (
-        *_quantised_mlps(siglip_vision(vision, "visual")),
-        blocks.replicated(f"{name}.embeddings.packing_position", (32768, size)),
-        blocks.replicated(
-            f"{name}.encoder.rotary_pos_emb", (half_head // 2,), dtype="float32"
-        ),
-        blocks.norms("mlp_AR.pre_norm", merged if norms_merged else size, bias=True),
-        blocks.column("mlp_AR.linear_1", merged, merged, bias=True),
-        blocks.row("mlp_AR.linear_2", merged, model.hidden_size, bias=True),
-    )
-    tower = Tower(modalities=IMAGE_AND_VIDEO, modules=modules)
-    return composed(facts, label, model, tower, renames=QWEN2_RENAMES)
+    merged, name = 4 * size, "visual.vision_model"
+    for module in siglip_vision(vision, "visual"):
+        if isinstance(module, Linear) and ".mlp." in module.name:
+            yield replace(module, is_quantizable=True)
+        else:
+            yield module
+    yield blocks.replicated(f"{name}.embeddings.packing_position", (32768, size))
+    frequencies = f"{name}.encoder.rotary_pos_emb"
+    yield blocks.replicated(frequencies, (half_head // 2,), dtype="float32")
+    yield blocks.norms("mlp_AR.pre_norm", merged if norms_merged else size, bias=True)
+    yield blocks.column("mlp_AR.linear_1", merged, merged, bias=True)
+    yield blocks.row("mlp_AR.linear_2", merged, text_size, bias=True)
 
 
-def _quantised_mlps(modules: tuple[Module, ...]) -> tuple[Module, ...]:
-    """Return the tower of a class that passes the quantisation on to its MLPs."""
-    return tuple(
-        replace(module, is_quantizable=True)
-        if isinstance(module, Linear) and ".mlp." in module.name
-        else module
-        for module in modules
-    )
-
-
+_KEYE = Composite(
+    text=Text("qwen3", "Qwen3ForCausalLM", name=""),
+    tower=_modules,
+    modalities=IMAGE_AND_VIDEO,
+    renames=QWEN2_RENAMES,
+)
 READERS = {
-    "KeyeForConditionalGeneration": read_keye,
-    "KeyeVL1_5ForConditionalGeneration": partial(read_keye, norms_merged=True),
+    "KeyeForConditionalGeneration": _KEYE,
+    "KeyeVL1_5ForConditionalGeneration": replace(
+        _KEYE, tower=partial(_modules, norms_merged=True)
+    ),
 }

@@ -4,54 +4,48 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.models.architecture import MediaItem, ModelArchitecture, Tower
-from planner.models.families.assembly import Label
+from planner.models.architecture import MediaItem, Tower
+from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts
 from planner.models.families.llava import PROJECTOR, RENAMES, TOWER
-from planner.models.families.multimodal import (
-    composed,
-    read_language_model,
-    sub_config,
-    text_of,
-)
+from planner.models.families.multimodal import sub_config
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.facts import RGB
 from planner.models.families.towers.siglip2 import siglip2_vision
 from planner.models.passes import Attention, TowerPass, block_pass
 
-_LFM2_TOKENS = 256
+_TOKENS = 256
 """Most tokens of an image where a config does not say."""
 
 
-def read_lfm2_vl(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return LFM2-VL. Source: vLLM 0.33.0 `models/lfm2_vl.py`."""
+def _tower(facts: Facts, text_size: int) -> Tower:
+    """Source: vLLM 0.33.0 `models/lfm2_vl.py`."""
     vision = sub_config(facts, "vision_config", "siglip2_vision_model")
-    model = read_language_model(text_of(facts), label)
-    merged = vision.integer("hidden_size") * facts.integer("downsample_factor") ** 2
+    joined = facts.integer("downsample_factor") ** 2
+    merged = vision.integer("hidden_size") * joined
     wide, bias = facts.integer("projector_hidden_size"), facts.flag("projector_bias")
     norm = blocks.norms(f"{PROJECTOR}.layer_norm", merged, bias=True)
     modules = (
         *siglip2_vision(vision, TOWER),
         *((norm,) if facts.flag("projector_use_layernorm") else ()),
         blocks.linear(f"{PROJECTOR}.linear_1", merged, wide, bias=bias),
-        blocks.linear(f"{PROJECTOR}.linear_2", wide, model.hidden_size, bias=bias),
+        blocks.linear(f"{PROJECTOR}.linear_2", wide, text_size, bias=bias),
     )
-    tokens = facts.optional_integer("max_image_tokens") or _LFM2_TOKENS
-    patches = tokens * facts.integer("downsample_factor") ** 2
+    tokens = facts.optional_integer("max_image_tokens") or _TOKENS
+    patches = tokens * joined
     inputs = patches * RGB * vision.integer("patch_size") ** 2
     image = MediaItem(modality="image", tokens=tokens, patches=patches, inputs=inputs)
-    tower = Tower(
+    return Tower(
         modalities=IMAGE,
         modules=modules,
         items=(image,),
         supports_data_parallel=True,
-        forward=_lfm2_pass(vision, patches),
+        forward=_pass(vision, patches),
     )
-    return composed(facts, label, model, tower, renames=RENAMES)
 
 
-def _lfm2_pass(vision: Facts, patches: int) -> TowerPass:
+def _pass(vision: Facts, patches: int) -> TowerPass:
     """Return SigLIP 2's widest points, of images whose patches were put together.
 
     Source: vLLM 0.33.0 `models/lfm2_siglip2.py` Siglip2EncoderLayer,
@@ -63,6 +57,4 @@ def _lfm2_pass(vision: Facts, patches: int) -> TowerPass:
     return replace(passed, attention=attention, input_copies=2)
 
 
-READERS = {
-    "Lfm2VlForConditionalGeneration": read_lfm2_vl,
-}
+READERS = {"Lfm2VlForConditionalGeneration": Composite(tower=_tower, renames=RENAMES)}

@@ -62,7 +62,7 @@ def read_llava(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/llava.py` LlavaForConditionalGeneration.
     """
-    vision, modules = vision_tower(facts, has_post_norm=False)
+    vision, modules = vision_tower(facts)
     model = language_model(facts, label)
     projector = projector_of(facts, vision, model)
     return whole_of(
@@ -80,7 +80,7 @@ def read_llava_next(facts: Facts, label: Label) -> ModelArchitecture:
     """
     layers = facts.value("vision_feature_layer")
     count = len(layers) if isinstance(layers, list | tuple) else 1
-    vision, modules = vision_tower(facts, has_post_norm=False)
+    vision, modules = vision_tower(facts)
     model = language_model(facts, label)
     projector = projector_of(facts, vision, model, num_features=count)
     newline = blocks.replicated("image_newline", (model.hidden_size,))
@@ -102,7 +102,7 @@ def read_llava_onevision(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/llava_onevision.py`
     LlavaOnevisionForConditionalGeneration.
     """
-    vision, modules = vision_tower(facts, has_post_norm=False)
+    vision, modules = vision_tower(facts)
     model = language_model(facts, label)
     size, text_size = vision.integer("hidden_size"), model.hidden_size
     weights = ((text_size, size), (text_size, text_size))
@@ -125,9 +125,7 @@ def language_model(facts: Facts, label: Label) -> ModelArchitecture:
     return read_language_model(text_facts(facts, text_type), label)
 
 
-def vision_tower(
-    facts: Facts, *, has_post_norm: bool
-) -> tuple[Facts, tuple[Module, ...]]:
+def vision_tower(facts: Facts) -> tuple[Facts, tuple[Module, ...]]:
     """Return the tower's config, and the layers that its features need.
 
     Source: vLLM 0.33.0 `models/llava.py` init_vision_tower_for_llava.
@@ -136,7 +134,7 @@ def vision_tower(
     vision = sub_config(facts, "vision_config", vision_type)
     depth = Depth(
         num_layers=selected_layers(facts, vision.integer("num_hidden_layers")),
-        has_post_norm=has_post_norm,
+        has_post_norm=False,
     )
     if vision_type == "clip_vision_model":
         return vision, clip_vision(vision, TOWER, depth)

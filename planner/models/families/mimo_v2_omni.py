@@ -4,36 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.models.architecture import ModelArchitecture, Tower
+from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label
+from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts
 from planner.models.families.mimo_v2 import read_mimo_v2
-from planner.models.families.multimodal import composed, sub_config
+from planner.models.families.multimodal import sub_config
 from planner.models.families.qwen2_vl import QWEN2_RENAMES
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.layers import Module, Part, QKVParallelLinear
 
 
-def read_mimo_v2_omni(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return MiMo-V2 with images and videos.
-
-    Source: vLLM 0.33.0 `models/mimo_v2_omni.py`.
-    """
+def _text(facts: Facts, label: Label) -> ModelArchitecture:
     if facts.mapping("audio_config"):
         raise facts.unsupported(
             "audio_config", "the tokeniser of sounds has a folder of its own."
         )
     blind = Facts({**facts.config, "vision_config": None}, facts.model_type)
-    own = label.of("MiMoV2FlashForCausalLM")
-    model = read_mimo_v2(blind, own)
-    vision = sub_config(facts, "vision_config", "")
-    modules = blocks.unquantised(*_mimo_vision(vision))
-    tower = Tower(modalities=IMAGE_AND_VIDEO, modules=modules)
-    return composed(facts, label, model, tower, renames=QWEN2_RENAMES)
+    return read_mimo_v2(blind, label.of("MiMoV2FlashForCausalLM"))
 
 
-def _mimo_vision(facts: Facts) -> Iterator[Module]:
+def _modules(facts: Facts, _text_size: int) -> tuple[Module, ...]:
+    return blocks.unquantised(*_vision(sub_config(facts, "vision_config", "")))
+
+
+def _vision(facts: Facts) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/mimo_v2_omni.py` MiMoVisionTransformer."""
     size, heads = facts.integer("hidden_size"), facts.integer("num_heads")
     keys = facts.integer("qk_channels", default=64)
@@ -72,5 +68,10 @@ def _mimo_vision(facts: Facts) -> Iterator[Module]:
 
 
 READERS = {
-    "MiMoV2OmniForCausalLM": read_mimo_v2_omni,
+    "MiMoV2OmniForCausalLM": Composite(
+        text=_text,
+        tower=_modules,
+        modalities=IMAGE_AND_VIDEO,
+        renames=QWEN2_RENAMES,
+    )
 }

@@ -25,7 +25,7 @@ def read_mistral3(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/mistral3.py` Mistral3ForConditionalGeneration.
     """
-    vision, modules = vision_tower(facts, has_post_norm=False)
+    vision, modules = vision_tower(facts)
     model = language_model(facts, label)
     size = vision.integer("hidden_size")
     patches = facts.integer("spatial_merge_size") ** 2

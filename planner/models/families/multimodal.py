@@ -125,6 +125,7 @@ _CAUSAL_LM_OF = {
     "granite": "GraniteForCausalLM",
     "granitemoe": "GraniteMoeForCausalLM",
     "granitemoehybrid": "GraniteMoeHybridForCausalLM",
+    "hyperclovax": "HyperCLOVAXForCausalLM",
     "lfm2": "Lfm2ForCausalLM",
     "lfm2_moe": "Lfm2MoeForCausalLM",
     "llama": "LlamaForCausalLM",
@@ -132,14 +133,16 @@ _CAUSAL_LM_OF = {
     "mistral": "MistralForCausalLM",
     "mixtral": "MixtralForCausalLM",
     "nemotron_h": "NemotronHForCausalLM",
+    "opt": "OPTForCausalLM",
     "phi3": "Phi3ForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen2_moe": "Qwen2MoeForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
     "qwen3_moe": "Qwen3MoeForCausalLM",
     "qwen3_next": "Qwen3NextForCausalLM",
+    "step3p5": "Step3p5ForCausalLM",
 }
-"""Transformers' class for text of each model type."""
+"""Transformers' class for text of each model type, or the one that models bring."""
 
 
 def read_language_model(text: Facts, label: Label) -> ModelArchitecture:

@@ -47,7 +47,7 @@ def _navit(facts: Facts) -> tuple[Module, ...]:
     if not isinstance(patches, int) or patches <= 0:
         patches = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
     sized = Facts({**facts.config, "num_patches": patches}, facts.model_type)
-    modules = siglip2_vision(sized, "visual_tokenizer.vit")
+    modules = tuple(siglip2_vision(sized, "visual_tokenizer.vit"))
     if not facts.flag("preserve_original_pe"):
         modules = tuple(m for m in modules if "position_embedding" not in m.name)
     head_size = facts.integer("hidden_size") // facts.integer("num_attention_heads")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.releases.change import Change
@@ -53,7 +54,7 @@ def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
             *blocks.plain_mlp(f"{block}.mlp.fc1", f"{block}.mlp.fc2", size, mlp_size),
         ]
     # The class leaves spatial_merge_size of the merger at its default.
-    modules += _merger(
+    modules += merger(
         f"{name}.merger", size, 4, facts.integer("hidden_size"), bias=True
     )
     return _tower(
@@ -119,7 +120,7 @@ def qwen2_5_vl_tower(
                 f"{block}.mlp", size, facts.integer("intermediate_size"), bias=True
             ),
         ]
-    modules += _merger(
+    modules += merger(
         f"{name}.merger",
         size,
         facts.integer("spatial_merge_size") ** 2,
@@ -134,6 +135,12 @@ def qwen2_5_vl_tower(
         reads_raw_pixels_since=None if is_omni else _PASSES_RAW_PIXELS_OF_QWEN2,
         forward=_qwen2_5_pass(size, size // heads, facts.integer("intermediate_size")),
     )
+
+
+def without_input_norm(tower: Tower) -> Tower:
+    """Return Qwen's tower in a class that hands it no input_norm."""
+    kept = (module for module in tower.modules if module.name != "visual.input_norm")
+    return replace(tower, modules=tuple(kept), items=(), reads_raw_pixels_since=None)
 
 
 def _qwen2_5_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
@@ -254,11 +261,11 @@ def qwen3_omni_vision_tower(
             f"{name}.rotary_pos_emb", size // facts.integer("num_heads")
         ),
         *_qwen3_blocks(facts, name),
-        *_merger(f"{name}.merger", size, patches, output_size, bias=True),
+        *merger(f"{name}.merger", size, patches, output_size, bias=True),
     ]
     for level in range(levels):
         merged = size * patches
-        modules += _merger(
+        modules += merger(
             f"{name}.merger_list.{level}", merged, 1, output_size, bias=True
         )
     modules += _deepstack_buffers(levels, deepstack_columns)
@@ -312,7 +319,7 @@ def _patch_embedding(facts: Facts, name: str, size: int, *, bias: bool) -> Modul
     )
 
 
-def _merger(
+def merger(
     name: str, size: int, patches: int, output_size: int, *, bias: bool
 ) -> tuple[Module, ...]:
     """Return what joins neighbouring patches; `bias` is that of its norm."""
