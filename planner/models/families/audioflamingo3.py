@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families.assembly import Label
+from collections.abc import Iterator
+
+from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts
-from planner.models.families.glmasr import as_whisper
-from planner.models.families.multimodal import (
-    composed,
-    read_language_model,
-    sub_config,
-    text_of,
-)
+from planner.models.families.multimodal import sub_config
 from planner.models.families.towers import blocks
-from planner.models.families.towers.audio import qwen2_audio_tower
+from planner.models.families.towers.audio import as_whisper, whisper_of_transformers
 from planner.models.families.towers.blocks import AUDIO
+from planner.models.layers import Module
 
 
-def read_audio_flamingo3(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Audio Flamingo 3: Qwen2-Audio's encoder, and two layers.
-
-    Source: vLLM 0.33.0 `models/audioflamingo3.py`.
-    """
-    model = read_language_model(text_of(facts), label)
+def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/audioflamingo3.py`."""
     audio = as_whisper(sub_config(facts, "audio_config", "audioflamingo3_encoder"))
-    size, text_size = audio.integer("d_model"), model.hidden_size
-    encoder = qwen2_audio_tower(audio, text_size)
-    name, bias = "multi_modal_projector", facts.flag("projector_bias", default=True)
-    layers = ((text_size, size), (text_size, text_size))
-    modules = (
-        *(m for m in encoder.modules if not m.name.startswith(name)),
-        blocks.replicated(name, *layers, *((text_size,),) * (2 if bias else 0)),
-    )
-    return composed(facts, label, model, Tower(modalities=AUDIO, modules=modules))
+    layers = ((text_size, audio.integer("d_model")), (text_size, text_size))
+    has_bias = facts.flag("projector_bias", default=True)
+    biases = ((text_size,),) * (2 if has_bias else 0)
+    yield from whisper_of_transformers(audio, "audio_tower")
+    yield blocks.replicated("multi_modal_projector", *layers, *biases)
 
 
 READERS = {
-    "AudioFlamingo3ForConditionalGeneration": read_audio_flamingo3,
+    "AudioFlamingo3ForConditionalGeneration": Composite(
+        tower=_modules, modalities=AUDIO
+    )
 }

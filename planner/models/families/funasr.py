@@ -4,45 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.models.architecture import ModelArchitecture
-from planner.models.families.assembly import Label
+from planner.models.families.composite import Composite, Text
 from planner.models.families.facts import Facts
-from planner.models.families.fireredasr2 import encoder_conf, flat, transcriber
+from planner.models.families.multimodal import nested
 from planner.models.families.towers import blocks
+from planner.models.families.towers.blocks import AUDIO
 from planner.models.layers import Module
 
 _FEATURES = 560
-
 _ADAPTOR, _ADAPTOR_MLP, _ADAPTOR_LAYERS = (512, 1024), 2048, 2
 """Fixed by vLLM's FunASREncoder: frames; an adaptor's input and output, MLP, layers."""
 
 
-def read_fun_asr(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Fun-ASR: SenseVoice's encoder, an adaptor of fixed size, and Qwen3.
-
-    Source: vLLM 0.33.0 `models/funasr.py`.
-    """
-    audio, name = encoder_conf(facts), "model.encoder"
-    model = flat(facts, label, "Qwen3ForCausalLM")
+def _modules(facts: Facts, _text_size: int) -> tuple[Module, ...]:
+    """Source: vLLM 0.33.0 `models/funasr.py`."""
+    audio, name = (
+        nested(facts, "audio_encoder_conf", "audio_encoder_conf"),
+        "model.encoder",
+    )
     narrow, wide = _ADAPTOR
     adaptor = f"{name}.audio_adaptor"
-    modules: list[Module] = [
+    return blocks.unquantised(
         *_sense_voice(audio, f"{name}.audio_encoder"),
-        *blocks.plain_mlp(
-            f"{adaptor}.linear1", f"{adaptor}.linear2", narrow, _ADAPTOR_MLP
+        blocks.column(f"{adaptor}.linear1", narrow, _ADAPTOR_MLP, bias=True),
+        blocks.row(f"{adaptor}.linear2", _ADAPTOR_MLP, wide, bias=True),
+        *blocks.repeated(
+            f"{adaptor}.blocks",
+            _ADAPTOR_LAYERS,
+            blocks.qkv("self_attn.qkv", wide, 8, bias=True),
+            blocks.row("self_attn.out_proj", wide, wide, bias=True),
+            *blocks.plain_mlp("w_1", "w_2", wide, wide // 4),
+            blocks.norms("norm", wide, count=2, bias=True),
         ),
-    ]
-    modules[-1] = blocks.row(f"{adaptor}.linear2", _ADAPTOR_MLP, wide, bias=True)
-    for index in range(_ADAPTOR_LAYERS):
-        layer = f"{adaptor}.blocks.{index}"
-        modules += [
-            blocks.qkv(f"{layer}.self_attn.qkv", wide, 8, bias=True),
-            blocks.row(f"{layer}.self_attn.out_proj", wide, wide, bias=True),
-            *blocks.plain_mlp(f"{layer}.w_1", f"{layer}.w_2", wide, wide // 4),
-            blocks.norms(f"{layer}.norm", wide, count=2, bias=True),
-        ]
-    unquantised = tuple(blocks.unquantised(*modules))
-    return transcriber(facts, label, model, unquantised)
+    )
 
 
 def _sense_voice(facts: Facts, name: str) -> Iterator[Module]:
@@ -64,5 +58,11 @@ def _sense_voice(facts: Facts, name: str) -> Iterator[Module]:
 
 
 READERS = {
-    "FunASRForConditionalGeneration": read_fun_asr,
+    "FunASRForConditionalGeneration": Composite(
+        text=Text("", "Qwen3ForCausalLM", name=""),
+        tower=_modules,
+        modalities=AUDIO,
+        prefix="model.decoder.",
+        supports_pp=False,
+    )
 }

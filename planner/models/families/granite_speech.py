@@ -2,91 +2,67 @@
 
 from __future__ import annotations
 
-from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families.assembly import Label
+from collections.abc import Iterator
+
+from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
-    composed,
-    read_language_model,
-    sub_config,
-    text_of,
-)
+from planner.models.families.multimodal import sub_config
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import AUDIO
 from planner.models.families.towers.qformer import qformer
 from planner.models.layers import Module
 
 
-def read_granite_speech(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Granite Speech: a conformer, and queries for what it heard.
-
-    Source: vLLM 0.33.0 `models/granite_speech.py`.
-    """
-    model = read_language_model(text_of(facts), label)
+def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/granite_speech.py`."""
     encoder = sub_config(facts, "encoder_config", "granite_speech_encoder")
     projector = sub_config(facts, "projector_config", "blip_2_qformer")
     size = projector.integer("hidden_size")
     queries = facts.integer("window_size") // facts.integer("downsample_rate")
-    modules = (
-        *_conformer(encoder, "encoder"),
-        blocks.replicated("projector.query", (queries, size)),
-        *qformer(projector, "projector.qformer"),
-        blocks.replicated(
-            "projector.linear", (model.hidden_size, size), (model.hidden_size,)
-        ),
-    )
-    return composed(facts, label, model, Tower(modalities=AUDIO, modules=modules))
+    yield from _conformer(encoder, "encoder")
+    yield blocks.replicated("projector.query", (queries, size))
+    yield from qformer(projector, "projector.qformer")
+    yield blocks.linear("projector.linear", size, text_size, bias=True)
 
 
-def _conformer(facts: Facts, name: str) -> tuple[Module, ...]:
+def _conformer(facts: Facts, name: str) -> Iterator[Module]:
     size, output = facts.integer("hidden_dim"), facts.integer("output_dim")
-    context = facts.integer("context_size")
-    modules: list[Module] = [
-        blocks.replicated(
-            f"{name}.input_linear", (size, facts.integer("input_dim")), (size,)
-        ),
-        blocks.replicated(f"{name}.attention_dists", (context, context), dtype="int64"),
-        blocks.column(f"{name}.out", size, output, bias=True),
-        blocks.row(f"{name}.out_mid", output, size, bias=True),
-    ]
-    for index in range(facts.integer("num_layers")):
-        modules += _conformer_block(facts, f"{name}.layers.{index}")
-    return tuple(modules)
+    given, context = facts.integer("input_dim"), facts.integer("context_size")
+    yield blocks.linear(f"{name}.input_linear", given, size, bias=True)
+    distances = f"{name}.attention_dists"
+    yield blocks.replicated(distances, (context, context), dtype="int64")
+    yield blocks.column(f"{name}.out", size, output, bias=True)
+    yield blocks.row(f"{name}.out_mid", output, size, bias=True)
+    yield from blocks.repeated(
+        f"{name}.layers", facts.integer("num_layers"), *_block(facts)
+    )
 
 
-def _conformer_block(facts: Facts, name: str) -> list[Module]:
+def _block(facts: Facts) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/granite_speech.py` GraniteSpeechConformerBlock."""
     size, dim = facts.integer("hidden_dim"), facts.integer("dim_head")
     inner, wide = dim * facts.integer("num_heads"), facts.integer("feedforward_mult")
-    conv = size * facts.integer("conv_expansion_factor")
-    modules: list[Module] = [
-        blocks.norms(f"{name}.norms", size, count=5, bias=True),
-        blocks.replicated(
-            f"{name}.attn",
-            *((inner, size), (2 * inner, size), (size, inner), (size,)),
-            (2 * facts.integer("max_pos_emb") + 1, dim),
-        ),
-        blocks.replicated(
-            f"{name}.conv",
-            *((2 * conv, size), (2 * conv,)),
-            (conv, facts.integer("conv_kernel_size")),
-            *((conv,),) * 4,
-            *((size, conv), (size,)),
-        ),
-        blocks.replicated(
-            f"{name}.conv.batch_norm.num_batches_tracked", (), dtype="int64"
-        ),
-    ]
+    conv, kernel = (
+        size * facts.integer("conv_expansion_factor"),
+        facts.integer("conv_kernel_size"),
+    )
+    attention = ((inner, size), (2 * inner, size), (size, inner), (size,))
+    distances = (2 * facts.integer("max_pos_emb") + 1, dim)
+    convolutions = ((2 * conv, size), (2 * conv,), (conv, kernel), *((conv,),) * 4)
+    yield blocks.norms("norms", size, count=5, bias=True)
+    yield blocks.replicated("attn", *attention, distances)
+    yield blocks.replicated("conv", *convolutions, (size, conv), (size,))
+    counter = "conv.batch_norm.num_batches_tracked"
+    yield blocks.replicated(counter, (), dtype="int64")
     for part in ("ff1", "ff2"):
-        modules += blocks.unquantised(
-            *blocks.plain_mlp(
-                f"{name}.{part}.up_proj", f"{name}.{part}.down_proj", size, size * wide
-            )
-        )
-    return modules
+        mlp = f"{part}.up_proj", f"{part}.down_proj"
+        yield from blocks.unquantised(*blocks.plain_mlp(*mlp, size, size * wide))
 
 
-READERS = {
-    "GraniteSpeechForConditionalGeneration": read_granite_speech,
-    "GraniteSpeechPlusForConditionalGeneration": read_granite_speech,
-}
+READERS = dict.fromkeys(
+    (
+        "GraniteSpeechForConditionalGeneration",
+        "GraniteSpeechPlusForConditionalGeneration",
+    ),
+    Composite(tower=_modules, modalities=AUDIO),
+)

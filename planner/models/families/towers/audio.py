@@ -118,6 +118,19 @@ def convolutions(facts: Facts, name: str) -> tuple[Module, ...]:
     )
 
 
+def as_whisper(facts: Facts) -> Facts:
+    """Return an encoder's config under Whisper's names."""
+    named = {
+        "d_model": facts.integer("d_model", "hidden_size"),
+        "encoder_layers": facts.integer("encoder_layers", "num_hidden_layers"),
+        "encoder_attention_heads": facts.integer(
+            "encoder_attention_heads", "num_attention_heads"
+        ),
+        "encoder_ffn_dim": facts.integer("encoder_ffn_dim", "intermediate_size"),
+    }
+    return Facts({**facts.config, **named}, facts.model_type)
+
+
 def whisper_of_transformers(facts: Facts, name: str) -> tuple[Module, ...]:
     """Return Whisper's encoder where vLLM takes Transformers' own, in full.
 

@@ -2,70 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import sub_config
 from planner.models.families.towers import blocks
 from planner.models.families.towers.intern_vit import InternShape, intern_layer
 from planner.models.layers import Module
 
-_DIMENSIONS = {
-    "vit_small_patch16_224": (384, 12, 6, 1536),
-    "vit_base_patch16_224": (768, 12, 12, 3072),
-    "vit_large_patch16_224": (1024, 24, 16, 4096),
-    "vit_huge_patch16_224": (1280, 32, 16, 5120),
-    "vit_so400m_patch16_224": (1152, 27, 16, 4304),
+_SIZES = {
+    "vit_small_patch16_224": blocks.Sizes(384, 6, 1536, 12),
+    "vit_base_patch16_224": blocks.Sizes(768, 12, 3072, 12),
+    "vit_large_patch16_224": blocks.Sizes(1024, 16, 4096, 24),
+    "vit_huge_patch16_224": blocks.Sizes(1280, 16, 5120, 32),
+    "vit_so400m_patch16_224": blocks.Sizes(1152, 16, 4304, 27),
 }
-"""Width, layers, heads and MLP of each tower.
-
-Source: vLLM 0.33.0 `transformers_utils/configs/radio.py` VIT_TIMM_DIM_BY_NAME.
-"""
-
+"""Source: vLLM 0.33.0 `transformers_utils/configs/radio.py` VIT_TIMM_DIM_BY_NAME."""
 _POSITIONS_UP_TO = 2048
 
 
-def radio(facts: Facts) -> tuple[Module, ...]:
-    """Return the tower that args of the vision config name.
+def radio(facts: Facts) -> Iterator[Module]:
+    """Yield the tower that args of this vision config name.
 
     Source: vLLM 0.33.0 `models/radio.py` RadioModel.
     """
-    inner = sub_config(facts, "vision_config", "radio")
-    args = Facts(inner.mapping("args"), "radio")
-    if args.value("model") not in _DIMENSIONS:
-        raise args.unsupported("model", f"{', '.join(_DIMENSIONS)} are.")
-    size, num_layers, heads, wide = _DIMENSIONS[str(args.value("model"))]
-    patch = inner.integer("patch_size", default=16)
+    args = Facts(facts.mapping("args"), "radio")
+    if args.value("model") not in _SIZES:
+        raise args.unsupported("model", f"{', '.join(_SIZES)} are.")
+    sizes = _SIZES[str(args.value("model"))]
+    size, patch = sizes.width, facts.integer("patch_size", default=16)
     side = round(args.integer("cpe_max_size", default=_POSITIONS_UP_TO) / patch)
-    name = "vision_model.model"
-    modules: list[Module] = [
-        blocks.replicated(
-            f"{name}.patch_generator",
-            (size, 3 * patch * patch),
-            (side * side, size),
-            (_class_tokens(args), size),
-        )
-    ]
-    frames = inner.integer("video_temporal_patch_size", default=1)
+    name, pixels = "vision_model.model.patch_generator", 3 * patch * patch
+    tokens = ((side * side, size), (_class_tokens(args), size))
+    yield blocks.replicated(name, (size, pixels), *tokens)
+    frames = facts.integer("video_temporal_patch_size", default=1)
     if frames > 1:
-        modules.append(
-            blocks.replicated(
-                f"{name}.patch_generator.video_embedder",
-                (size, 3 * frames * patch * patch),
-            )
-        )
-    shape = InternShape(
-        hidden_size=size,
-        num_heads=heads,
-        num_dummy_heads=0,
-        intermediate_size=wide,
-        qkv_bias=True,
-        has_qk_norm=False,
-        norm_bias=True,
-    )
-    for index in range(num_layers):
-        modules += blocks.unquantised(
-            *intern_layer(f"{name}.encoder.layers.{index}", shape)
-        )
-    return tuple(modules)
+        yield blocks.replicated(f"{name}.video_embedder", (size, frames * pixels))
+    shape = InternShape(sizes=sizes)
+    for index in range(sizes.depth):
+        layer = f"vision_model.model.encoder.layers.{index}"
+        yield from blocks.unquantised(*intern_layer(layer, shape))
 
 
 def _class_tokens(args: Facts) -> int:
