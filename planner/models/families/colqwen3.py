@@ -1,21 +1,21 @@
-"""ColQwen: Qwen3-VL and Qwen3.5 as retrievers."""
+"""Images for retrieval: Qwen3-VL, Qwen3.5 and PaliGemma, which keep their heads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from planner.models.architecture import ModelArchitecture
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Label, Reader
 from planner.models.families.facts import Facts
+from planner.models.families.paligemma import read_paligemma
 from planner.models.families.qwen3_vl import read_qwen3_5, read_qwen3_vl
 from planner.models.layers import Part, Replicated
 
-WIDTHS = ("embed_dim", "dims", "dim", "projection_dim", "colbert_dim")
+_WIDTHS = ("embed_dim", "dims", "dim", "projection_dim", "colbert_dim")
 
 
-def as_retriever(
+def _retriever(
     model: ModelArchitecture, columns: int | None, *, bias: bool = False
 ) -> ModelArchitecture:
     """Return a model that projects each token, whose prompts are not split."""
@@ -33,24 +33,32 @@ def as_retriever(
     )
 
 
-def read_colqwen(
-    facts: Facts,
-    label: Label,
-    *,
-    base: Callable[[Facts, Label], ModelArchitecture],
-    default: int | None = None,
+def _read(
+    facts: Facts, label: Label, *, base: Reader, default: int | None = None
 ) -> ModelArchitecture:
-    """Return Qwen3-VL or Qwen3.5 as a retriever.
+    """Source: vLLM 0.33.0 `models/colqwen3.py`, `models/colqwen3_5.py`."""
+    columns = facts.optional_integer(*_WIDTHS) or default
+    return _retriever(base(facts, label), columns, bias=default is not None)
 
-    Source: vLLM 0.33.0 `models/colqwen3.py`, `models/colqwen3_5.py`.
+
+def _read_colpali(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return ColPali: PaliGemma within a config of its own.
+
+    Source: vLLM 0.33.0 `models/colpali.py`.
     """
-    columns = facts.optional_integer(*WIDTHS) or default
-    return as_retriever(base(facts, label), columns, bias=default is not None)
+    keys = {"dtype", "torch_dtype"} & set(facts.config)
+    outer = {key: facts.config[key] for key in keys}
+    inner = Facts({**facts.mapping("vlm_config"), **outer}, "paligemma")
+    model = read_paligemma(inner, label)
+    columns = facts.optional_integer("embedding_dim", *_WIDTHS)
+    return _retriever(replace(model, model_type=facts.model_type), columns)
 
 
-READERS = {
-    "ColQwen3": partial(read_colqwen, base=read_qwen3_vl),
-    "OpsColQwen3Model": partial(read_colqwen, base=read_qwen3_vl),
-    "Qwen3VLNemotronEmbedModel": partial(read_colqwen, base=read_qwen3_vl),
-    "ColQwen3_5": partial(read_colqwen, base=read_qwen3_5, default=128),
+READERS: dict[str, Reader] = {
+    **dict.fromkeys(
+        ("ColQwen3", "OpsColQwen3Model", "Qwen3VLNemotronEmbedModel"),
+        partial(_read, base=read_qwen3_vl),
+    ),
+    "ColQwen3_5": partial(_read, base=read_qwen3_5, default=128),
+    "ColPaliForRetrieval": _read_colpali,
 }

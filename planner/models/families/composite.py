@@ -25,8 +25,8 @@ from planner.models.families.towers.clip import ALL_LAYERS, Depth, siglip_vision
 from planner.models.layers import Module
 from planner.values import frozen
 
-Towers: TypeAlias = Callable[[Facts, int], Tower | Iterable[Module]]
-"""Returns a tower, or its modules, of the outer config and the words' width."""
+Towers: TypeAlias = Callable[[Facts, int], Tower | Iterable[Tower | Module]]
+"""Returns towers, or the modules of one, by the outer config and the words' width."""
 
 
 @frozen(kw_only=False)
@@ -86,11 +86,9 @@ class Composite:
         size = model.hidden_size
         if self.has_mm_prefix:
             model = with_mm_prefix(model)
-        tower = self.tower(facts, size)
-        if not isinstance(tower, Tower):
-            tower = Tower(modalities=self.modalities, modules=tuple(tower))
+        towers = self._towers(self.tower(facts, size))
         whole = composed(
-            facts, label, model, tower, prefix=self.prefix, renames=self.renames
+            facts, label, model, *towers, prefix=self.prefix, renames=self.renames
         )
         beside = self.beside(facts, size) if self.beside else ()
         return replace(
@@ -98,6 +96,14 @@ class Composite:
             every_stage=(*whole.every_stage, *beside),
             supports_pp=whole.supports_pp and self.supports_pp,
         )
+
+    def _towers(self, made: Tower | Iterable[Tower | Module]) -> tuple[Tower, ...]:
+        if isinstance(made, Tower):
+            return (made,)
+        parts = tuple(made)
+        towers = tuple(part for part in parts if isinstance(part, Tower))
+        modules = tuple(part for part in parts if not isinstance(part, Tower))
+        return towers or (Tower(modalities=self.modalities, modules=modules),)
 
 
 def siglip_of(

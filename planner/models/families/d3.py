@@ -9,11 +9,8 @@ from planner.models.families.facts import Facts
 from planner.models.families.qwen3_vl import read_qwen3_5
 
 
-def read_decision3(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Decision 3: Qwen3.5, and a score for each code of an answer.
-
-    Source: vLLM 0.33.0 `models/d3.py`; `models/config.py` D3ForSequenceClassification.
-    """
+def _read(facts: Facts, label: Label) -> ModelArchitecture:
+    """Source: vLLM 0.33.0 `models/d3.py`; `models/config.py`."""
     decision = facts.mapping("decision_config")
     if not decision:
         raise facts.unsupported("decision_config", "decision_config.json is needed.")
@@ -25,6 +22,4 @@ def read_decision3(facts: Facts, label: Label) -> ModelArchitecture:
     return converted(read_qwen3_5(own, usual), own, label.architecture)
 
 
-READERS = {
-    "D3ForSequenceClassification": read_decision3,
-}
+READERS = {"D3ForSequenceClassification": _read}

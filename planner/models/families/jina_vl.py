@@ -8,39 +8,24 @@ from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
 from planner.models.families.qwen2_vl import read_qwen2_vl
-from planner.models.layers import ColumnParallelLinear, Part, RowParallelLinear
+from planner.models.families.towers import blocks
+from planner.models.layers import Part
 
 
-def read_jina_vl(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Jina's ranker of images: Qwen2-VL with its head, and one of its own.
+def _read(facts: Facts, label: Label) -> ModelArchitecture:
+    """Source: vLLM 0.33.0 `models/jina_vl.py` JinaVLScorer.
 
-    Source: vLLM 0.33.0 `models/jina_vl.py` JinaVLScorer; `models/config.py`
-    JinaVLForSequenceClassificationConfig, which sets one label.
+    One label is set by `models/config.py` JinaVLForSequenceClassificationConfig.
     """
     model = read_qwen2_vl(facts, label)
     size = model.hidden_size
-    dense = ColumnParallelLinear(
-        name="score.dense",
-        part=Part.CLASSIFIER,
-        input_size=size,
-        output_sizes=(size,),
-        bias=True,
-        dtype="float32",
-        is_quantizable=False,
+    head = (
+        blocks.column("score.dense", size, size, bias=True),
+        blocks.row("score.out_proj", size, 1, bias=True),
     )
-    out = RowParallelLinear(
-        name="score.out_proj",
-        part=Part.CLASSIFIER,
-        input_size=size,
-        output_size=1,
-        bias=True,
-        dtype="float32",
-        is_quantizable=False,
-    )
-    every = (*model.every_stage, dense, out)
+    own = {"part": Part.CLASSIFIER, "dtype": "float32", "is_quantizable": False}
+    every = (*model.every_stage, *(replace(layer, **own) for layer in head))
     return replace(model, every_stage=every, is_pooling=True)
 
 
-READERS = {
-    "JinaVLForRanking": read_jina_vl,
-}
+READERS = {"JinaVLForRanking": _read}

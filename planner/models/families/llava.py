@@ -2,127 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from planner.models.architecture import MediaItem, ModelArchitecture, Tower
-from planner.models.families import llama, moe
 from planner.models.families.assembly import Label
+from planner.models.families.composite import Composite, siglip_of
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import (
+    CAUSAL_LM_OF,
     inner_type,
-    known_as,
-    quant_method,
+    named,
+    read_language_model,
     sub_config,
     text_facts,
-    with_towers,
 )
 from planner.models.families.towers import blocks, tiles
+from planner.models.families.towers.blocks import IMAGE, IMAGE_AND_VIDEO
 from planner.models.families.towers.clip import (
     Depth,
     clip_vision,
     encoder_pass,
     selected_layers,
-    siglip_vision,
 )
 from planner.models.families.towers.pixtral import pixtral_vision
 from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass, block_pass
 
-LAYERS = "language_model.model.layers"
-
 TOWER, PROJECTOR = "vision_tower", "multi_modal_projector"
-
 RENAMES = (
     ("model.language_model.", "language_model.model."),
     ("model.vision_tower.", "vision_tower."),
     ("model.multi_modal_projector.", "multi_modal_projector."),
     ("lm_head.", "language_model.lm_head."),
 )
-
-_LLAMA = partial(llama.read, style=llama.LLAMA)
-
-_CLASSES: dict[str, tuple[str, Callable[..., ModelArchitecture]]] = {
-    "gemma": ("GemmaForCausalLM", partial(llama.read, style=llama.STYLES["Gemma"])),
-    "gemma2": ("Gemma2ForCausalLM", partial(llama.read, style=llama.STYLES["Gemma2"])),
-    "granite": ("GraniteForCausalLM", _LLAMA),
-    "llama": ("LlamaForCausalLM", _LLAMA),
-    "ministral3": ("Ministral3ForCausalLM", _LLAMA),
-    "mistral": ("MistralForCausalLM", _LLAMA),
-    "mixtral": ("MixtralForCausalLM", moe.read_mixtral),
-    "phi3": ("Phi3ForCausalLM", partial(llama.read, style=llama.STYLES["Phi3"])),
-    "qwen2": ("Qwen2ForCausalLM", partial(llama.read, style=llama.STYLES["Qwen2"])),
-    "qwen3": ("Qwen3ForCausalLM", partial(llama.read, style=llama.STYLES["Qwen3"])),
-}
+_TEXTS = (
+    *("gemma", "gemma2", "granite", "llama", "ministral3"),
+    *("mistral", "mixtral", "phi3", "qwen2", "qwen3"),
+)
 
 
-def read_llava(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return LLaVA 1.5, or Pixtral in Transformers' format.
+def read_text(
+    facts: Facts, label: Label, *, default: str = "llama"
+) -> ModelArchitecture:
+    """Return the language model that an inner config describes.
+
+    Raises:
+        UnknownArchitecture: when it is of another class than LLaVA's checkpoints have.
+
+    Source: vLLM 0.33.0 `models/utils.py` init_vllm_registered_model, `config/vllm.py`
+    with_hf_config.
+    """
+    text = text_facts(facts, inner_type(facts, default))
+    if text.model_type not in _TEXTS:
+        raise text.unsupported("architectures", "this language model with a tower.")
+    architecture, given = CAUSAL_LM_OF[text.model_type], text.value("architectures")
+    if given and architecture not in given:
+        raise text.unsupported("architectures", f"{architecture} is expected here.")
+    return read_language_model(named(text, architecture), label)
+
+
+def _tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower of LLaVA 1.5, or Pixtral's in Transformers' format.
 
     Source: vLLM 0.33.0 `models/llava.py` LlavaForConditionalGeneration.
     """
     vision, modules = vision_tower(facts)
-    model = language_model(facts, label)
-    projector = projector_of(facts, vision, model)
-    return whole_of(
-        facts,
-        label,
-        model,
-        images(vision, (*modules, *projector), tiles.llava_items(facts, vision)),
-    )
+    own = projector(facts, vision, text_size)
+    return images(vision, (*modules, *own), tiles.llava_items(facts, vision))
 
 
-def read_llava_next(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return LLaVA 1.6.
+def _next_tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower of LLaVA 1.6.
 
     Source: vLLM 0.33.0 `models/llava_next.py` LlavaNextForConditionalGeneration.
     """
     layers = facts.value("vision_feature_layer")
     count = len(layers) if isinstance(layers, list | tuple) else 1
     vision, modules = vision_tower(facts)
-    model = language_model(facts, label)
-    projector = projector_of(facts, vision, model, num_features=count)
-    newline = blocks.replicated("image_newline", (model.hidden_size,))
-    return whole_of(
-        facts,
-        label,
-        model,
-        images(
-            vision,
-            (*modules, newline, *projector),
-            tiles.llava_next_items(facts, vision),
-        ),
-    )
+    newline = blocks.replicated("image_newline", (text_size,))
+    own = (newline, *projector(facts, vision, text_size, num_features=count))
+    return images(vision, (*modules, *own), tiles.llava_next_items(facts, vision))
 
 
-def read_llava_onevision(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return LLaVA-OneVision.
+def _onevision_tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower of LLaVA-OneVision, whose projector no rank divides.
 
     Source: vLLM 0.33.0 `models/llava_onevision.py`
     LlavaOnevisionForConditionalGeneration.
     """
     vision, modules = vision_tower(facts)
-    model = language_model(facts, label)
-    size, text_size = vision.integer("hidden_size"), model.hidden_size
-    weights = ((text_size, size), (text_size, text_size))
+    weights = ((text_size, vision.integer("hidden_size")), (text_size, text_size))
     biases = ((text_size,),) * (2 if facts.flag("multimodal_projector_bias") else 0)
     own = (
-        blocks.replicated(PROJECTOR, *weights, *biases),  # no rank divides it
+        blocks.replicated(PROJECTOR, *weights, *biases),
         blocks.replicated("image_newline", (text_size,)),
     )
-    tower = Tower(
-        modalities=("image", "video"),
-        modules=(*modules, *own),
-        items=tiles.llava_onevision_items(vision),
-        forward=_vision_pass(vision),
-    )
-    return whole_of(facts, label, model, tower)
-
-
-def language_model(facts: Facts, label: Label) -> ModelArchitecture:
-    text_type = inner_type(facts, "llama")
-    return read_language_model(text_facts(facts, text_type), label)
+    items = tiles.llava_onevision_items(vision)
+    return replace(images(vision, (*modules, *own), items), modalities=IMAGE_AND_VIDEO)
 
 
 def vision_tower(facts: Facts) -> tuple[Facts, tuple[Module, ...]]:
@@ -132,33 +108,28 @@ def vision_tower(facts: Facts) -> tuple[Facts, tuple[Module, ...]]:
     """
     vision_type = inner_type(facts, "clip_vision_model", "vision_config")
     vision = sub_config(facts, "vision_config", vision_type)
-    depth = Depth(
-        num_layers=selected_layers(facts, vision.integer("num_hidden_layers")),
-        has_post_norm=False,
-    )
+    built = selected_layers(facts, vision.integer("num_hidden_layers"))
+    depth = Depth(num_layers=built, has_post_norm=False)
     if vision_type == "clip_vision_model":
         return vision, clip_vision(vision, TOWER, depth)
     if vision_type == "siglip_vision_model":
-        method = quant_method(facts)
-        return vision, siglip_vision(vision, TOWER, depth, quant_method=method)
+        return siglip_of(facts, TOWER, depth)
     if vision_type == "pixtral":
-        return vision, pixtral_vision(vision, TOWER, depth.num_layers or 0)
+        return vision, tuple(pixtral_vision(vision, TOWER, built))
     raise vision.unsupported("model_type", "CLIP, SigLIP and Pixtral are.")
 
 
-def projector_of(
-    facts: Facts, vision: Facts, model: ModelArchitecture, *, num_features: int = 1
+def projector(
+    facts: Facts, vision: Facts, text_size: int, *, num_features: int = 1
 ) -> tuple[Module, ...]:
     """Return two linear layers.
 
     Source: vLLM 0.33.0 `models/llava.py` LlavaMultiModalProjector.
     """
-    size, text_size = vision.integer("hidden_size"), model.hidden_size
+    size = vision.integer("hidden_size") * num_features
     bias = facts.flag("multimodal_projector_bias")
     return (
-        blocks.column(
-            f"{PROJECTOR}.linear_1", size * num_features, text_size, bias=bias
-        ),
+        blocks.column(f"{PROJECTOR}.linear_1", size, text_size, bias=bias),
         blocks.row(f"{PROJECTOR}.linear_2", text_size, text_size, bias=bias),
     )
 
@@ -166,11 +137,9 @@ def projector_of(
 def images(
     vision: Facts, modules: tuple[Module, ...], items: tuple[MediaItem, ...]
 ) -> Tower:
+    """Return a tower for images."""
     return Tower(
-        modalities=("image",),
-        modules=modules,
-        items=items,
-        forward=_vision_pass(vision),
+        modalities=IMAGE, modules=modules, items=items, forward=_vision_pass(vision)
     )
 
 
@@ -197,40 +166,11 @@ def _vision_pass(vision: Facts) -> TowerPass:
     return replace(passed, moments=(*passed.moments, rotating))
 
 
-def whole_of(
-    facts: Facts, label: Label, model: ModelArchitecture, tower: Tower
-) -> ModelArchitecture:
-    whole = with_towers(
-        model,
-        (tower,),
-        layer_prefix=LAYERS,
-        prefix_renames=RENAMES,
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
-
-
-def read_language_model(text: Facts, label: Label) -> ModelArchitecture:
-    """Return the language model that an inner config describes.
-
-    Raises:
-        UnknownArchitecture: when it is of another class.
-
-    Source: vLLM 0.33.0 `models/utils.py` init_vllm_registered_model, `config/vllm.py`
-    with_hf_config.
-    """
-    found = _CLASSES.get(text.model_type)
-    if found is None:
-        raise text.unsupported("architectures", "this language model with a tower.")
-    architecture, reader = found
-    given = text.value("architectures")
-    if given and architecture not in given:
-        raise text.unsupported("architectures", f"{architecture} is expected here.")
-    return reader(text, label.of(architecture))
-
-
 READERS = {
-    "LlavaForConditionalGeneration": read_llava,
-    "LlavaNextForConditionalGeneration": read_llava_next,
-    "LlavaOnevisionForConditionalGeneration": read_llava_onevision,
+    name: Composite(text=read_text, tower=tower, renames=RENAMES)
+    for name, tower in (
+        ("LlavaForConditionalGeneration", _tower),
+        ("LlavaNextForConditionalGeneration", _next_tower),
+        ("LlavaOnevisionForConditionalGeneration", _onevision_tower),
+    )
 }

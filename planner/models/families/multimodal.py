@@ -114,7 +114,7 @@ def inner_type(facts: Facts, default: str, name: str = "text_config") -> str:
     return str(facts.mapping(name).get("model_type") or default)
 
 
-_CAUSAL_LM_OF = {
+CAUSAL_LM_OF = {
     "cohere2": "Cohere2ForCausalLM",
     "cohere2_moe": "Cohere2MoeForCausalLM",
     "exaone4": "Exaone4ForCausalLM",
@@ -155,7 +155,7 @@ def read_language_model(text: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/utils.py` init_vllm_registered_model.
     """
-    names = text.value("architectures") or [_CAUSAL_LM_OF.get(text.model_type)]
+    names = text.value("architectures") or [CAUSAL_LM_OF.get(text.model_type)]
     reader = label.readers.get(names[0])
     if reader is None:
         raise text.unsupported("architectures", "this language model is not.")

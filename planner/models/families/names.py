@@ -47,8 +47,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "ColModernVBertForRetrieval",
         "ModernVBertModel",
     ),
-    "colpali": ("ColPaliForRetrieval",),
     "colqwen3": (
+        "ColPaliForRetrieval",
         "ColQwen3",
         "OpsColQwen3Model",
         "Qwen3VLNemotronEmbedModel",

@@ -2,57 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from planner.models.architecture import ModelArchitecture, Tower
+from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label, classification_head, num_labels
+from planner.models.families.composite import Composite, Text, siglip_of
 from planner.models.families.eagle2_5_vl import shuffled_mlp
 from planner.models.families.embedding import pooled
 from planner.models.families.facts import Facts
-from planner.models.families.llama import LLAMA
-from planner.models.families.llama import read as read_llama
-from planner.models.families.multimodal import (
-    composed,
-    quant_method,
-    sub_config,
-    text_facts,
-)
 from planner.models.families.towers import blocks
-from planner.models.families.towers.blocks import IMAGE
-from planner.models.families.towers.clip import siglip_vision
 from planner.models.layers import Module
 
 
-def read_llama_nemotron_vl(
+def _text(
     facts: Facts, label: Label, *, is_classifier: bool = False
 ) -> ModelArchitecture:
-    """Return Nemotron's embeddings of images: SigLIP and Llama in both directions.
-
-    Source: vLLM 0.33.0 `models/nemotron_vl.py` LlamaNemotronVLForEmbedding.
-    """
-    name = "llm_config" if facts.mapping("llm_config") else "text_config"
-    text = text_facts(facts, "llama", name=name)
-    text = Facts({**text.config, "is_causal": False}, "llama")
+    text = Text("llama", "LlamaForCausalLM", other_name="llm_config").facts(facts)
     inner = label.of("LlamaForCausalLM")
-    model = read_llama(text, inner, style=LLAMA)
-    vision = sub_config(facts, "vision_config", "siglip_vision_model")
-    modules = (
-        *siglip_vision(vision, "vision_model", quant_method=quant_method(facts)),
-        *shuffled_mlp(facts, vision, model.hidden_size),
-    )
-    tower = Tower(modalities=IMAGE, modules=modules)
-    score: tuple[Module, ...] = ()
-    if is_classifier:
-        score = classification_head(model.hidden_size, num_labels(text))
-    whole = composed(facts, label, pooled(model, inner, score, is_whole=True), tower)
-    input_norm = blocks.input_norm("input_norm")
-    return replace(whole, every_stage=(*whole.every_stage, input_norm))
+    both_ways = Facts({**text.config, "is_causal": False}, "llama")
+    model = label.readers[inner.architecture](both_ways, inner)
+    score = classification_head(model.hidden_size, num_labels(text))
+    return pooled(model, inner, score if is_classifier else (), is_whole=True)
 
 
+def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/nemotron_vl.py` LlamaNemotronVLForEmbedding."""
+    vision, encoder = siglip_of(facts, "vision_model")
+    yield from encoder
+    yield from shuffled_mlp(facts, vision, text_size)
+
+
+_MODEL = Composite(
+    text=_text,
+    tower=_modules,
+    beside=lambda _facts, _size: (blocks.input_norm("input_norm"),),
+)
 READERS = {
-    "LlamaNemotronVLModel": read_llama_nemotron_vl,
-    "LlamaNemotronVLForSequenceClassification": partial(
-        read_llama_nemotron_vl, is_classifier=True
+    "LlamaNemotronVLModel": _MODEL,
+    "LlamaNemotronVLForSequenceClassification": replace(
+        _MODEL, text=partial(_text, is_classifier=True)
     ),
 }

@@ -2,54 +2,34 @@
 
 from __future__ import annotations
 
-from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families.assembly import Label
+from functools import partial
+
+from planner.models.architecture import Tower
+from planner.models.families.composite import Composite, siglip_of
 from planner.models.families.facts import Facts
-from planner.models.families.gemma3_mm import RENAMES
-from planner.models.families.llava import read_language_model
-from planner.models.families.multimodal import (
-    inner_type,
-    known_as,
-    quant_method,
-    sub_config,
-    text_facts,
-    with_mm_prefix,
-    with_towers,
-)
+from planner.models.families.llava import PROJECTOR, RENAMES, TOWER, read_text
 from planner.models.families.towers import blocks, tiles
-from planner.models.families.towers.clip import encoder_pass, siglip_vision
+from planner.models.families.towers.blocks import IMAGE
+from planner.models.families.towers.clip import encoder_pass
 
 
-def read_paligemma(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return PaliGemma with its tower.
-
-    Source: vLLM 0.33.0 `models/paligemma.py` PaliGemmaForConditionalGeneration.
-    """
-    vision = sub_config(facts, "vision_config", "siglip_vision_model")
-    text = text_facts(facts, inner_type(facts, "gemma"))
-    model = with_mm_prefix(read_language_model(text, label))
+def _tower(facts: Facts, _text_size: int) -> Tower:
+    """Source: vLLM 0.33.0 `models/paligemma.py` PaliGemmaForConditionalGeneration."""
+    vision, encoder = siglip_of(facts, TOWER)
     size, output = vision.integer("hidden_size"), facts.integer("projection_dim")
-    tower = Tower(
-        modalities=("image",),
-        modules=(
-            *siglip_vision(vision, "vision_tower", quant_method=quant_method(facts)),
-            blocks.replicated(
-                "multi_modal_projector.linear", (output, size), (output,)
-            ),
-        ),
+    linear = blocks.linear(f"{PROJECTOR}.linear", size, output, bias=True)
+    return Tower(
+        modalities=IMAGE,
+        modules=(*encoder, linear),
         items=tiles.paligemma_items(vision),
         forward=encoder_pass(vision),
     )
-    whole = with_towers(
-        model,
-        (tower,),
-        layer_prefix="language_model.model.layers",
-        prefix_renames=RENAMES,
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
 
 
-READERS = {
-    "PaliGemmaForConditionalGeneration": read_paligemma,
-}
+read_paligemma = Composite(
+    text=partial(read_text, default="gemma"),
+    tower=_tower,
+    renames=RENAMES,
+    has_mm_prefix=True,
+)
+READERS = {"PaliGemmaForConditionalGeneration": read_paligemma}

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from planner.models.architecture import ModelArchitecture
-from planner.models.families import llama
-from planner.models.families.assembly import Label
+from planner.models.architecture import Tower
+from planner.models.families.composite import Composite, Text
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
-    known_as,
-    sub_config,
-    text_facts,
-    with_towers,
-)
-from planner.models.families.qwen2_vl import LAYERS
+from planner.models.families.multimodal import sub_config
 from planner.models.families.towers.audio import qwen2_audio_tower
 
 
-def read_qwen2_audio(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Qwen2-Audio. Source: vLLM 0.33.0 `models/qwen2_audio.py`."""
-    text = text_facts(facts, "qwen2")
-    inner = label.of("Qwen2ForCausalLM")
-    model = llama.read(text, inner, style=llama.STYLES["Qwen2"])
+def _tower(facts: Facts, text_size: int) -> Tower:
+    """Source: vLLM 0.33.0 `models/qwen2_audio.py`."""
     audio = sub_config(facts, "audio_config", "qwen2_audio_encoder")
-    whole = with_towers(
-        model,
-        (qwen2_audio_tower(audio, model.hidden_size),),
-        layer_prefix=LAYERS,
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
+    return qwen2_audio_tower(audio, text_size)
 
 
 READERS = {
-    "Qwen2AudioForConditionalGeneration": read_qwen2_audio,
+    "Qwen2AudioForConditionalGeneration": Composite(
+        text=Text("qwen2", "Qwen2ForCausalLM"), tower=_tower
+    )
 }

@@ -3,55 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from planner.models.architecture import ModelArchitecture
-from planner.models.families import llama
-from planner.models.families.assembly import Label
+from planner.models.architecture import ModelArchitecture, Tower
+from planner.models.families.assembly import Label, Reader
+from planner.models.families.composite import Composite
 from planner.models.families.conversion import without_head
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
-    known_as,
-    nested,
-    sub_config,
-    text_facts,
-    with_towers,
-)
-from planner.models.families.qwen2_5_omni_thinker import THINKER_RENAMES, thinker_of
-from planner.models.families.qwen2_vl import LAYERS
+from planner.models.families.multimodal import nested, sub_config
+from planner.models.families.qwen2_5_omni_thinker import THINKER_RENAMES, read_thinker
 from planner.models.families.towers.audio import qwen3_omni_audio_tower
 from planner.models.layers import Part, Replicated
 
 
-def read_qwen3_asr(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Qwen3-ASR: Qwen3-Omni's ears on a dense Qwen3.
-
-    Source: vLLM 0.33.0 `models/qwen3_asr.py`;
-    `transformers_utils/configs/qwen3_asr.py`.
-    """
+def _tower(facts: Facts, _text_size: int) -> Tower:
+    """Source: vLLM 0.33.0 `models/qwen3_asr.py`; `configs/qwen3_asr.py`."""
     thinker = nested(facts, "thinker_config")
-    text = text_facts(thinker_of(facts), "qwen3_asr_text")
-    inner = label.of("Qwen3ForCausalLM")
     audio = sub_config(thinker, "audio_config", "qwen3_asr_audio_encoder")
-    whole = with_towers(
-        llama.read(text, inner, style=llama.STYLES["Qwen3"]),
-        (qwen3_omni_audio_tower(audio),),
-        layer_prefix=LAYERS,
-        prefix_renames=(
-            *THINKER_RENAMES,
-            ("model.audio_tower.", "audio_tower."),
-            ("model.language_model.", "language_model.model."),
-        ),
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
+    return qwen3_omni_audio_tower(audio)
 
 
-def read_forced_aligner(facts: Facts, label: Label) -> ModelArchitecture:
+_read = Composite(
+    text=partial(
+        read_thinker, model_type="qwen3_asr_text", architecture="Qwen3ForCausalLM"
+    ),
+    tower=_tower,
+    renames=(
+        *THINKER_RENAMES,
+        ("model.audio_tower.", "audio_tower."),
+        ("model.language_model.", "language_model.model."),
+    ),
+)
+
+
+def _read_forced_aligner(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Qwen3-ASR with a classifier in its head's place.
 
     Source: vLLM 0.33.0 `models/qwen3_asr_forced_aligner.py`.
     """
-    model = read_qwen3_asr(facts, label)
+    model = _read(facts, label)
     labels = Facts(facts.mapping("thinker_config"), facts.model_type)
     classifier = Replicated(
         name="classifier",
@@ -66,8 +56,8 @@ def read_forced_aligner(facts: Facts, label: Label) -> ModelArchitecture:
     )
 
 
-READERS = {
-    "Qwen3ASRForConditionalGeneration": read_qwen3_asr,
-    "Qwen3ASRRealtimeGeneration": read_qwen3_asr,
-    "Qwen3ASRForcedAlignerForTokenClassification": read_forced_aligner,
+READERS: dict[str, Reader] = {
+    "Qwen3ASRForConditionalGeneration": _read,
+    "Qwen3ASRRealtimeGeneration": _read,
+    "Qwen3ASRForcedAlignerForTokenClassification": _read_forced_aligner,
 }

@@ -2,51 +2,35 @@
 
 from __future__ import annotations
 
-from planner.models.architecture import ModelArchitecture
-from planner.models.families import moe
-from planner.models.families.assembly import Label
+from functools import partial
+
+from planner.models.architecture import Tower
+from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
-    known_as,
-    nested,
-    sub_config,
-    text_facts,
-    with_towers,
-)
-from planner.models.families.qwen2_5_omni_thinker import THINKER_RENAMES, thinker_of
-from planner.models.families.qwen2_vl import LAYERS
+from planner.models.families.multimodal import MODEL_RENAMES, nested, sub_config
+from planner.models.families.qwen2_5_omni_thinker import THINKER_RENAMES, read_thinker
 from planner.models.families.towers.audio import qwen3_omni_audio_tower
 from planner.models.families.towers.qwen_vl import qwen3_omni_vision_tower
 
 
-def read_qwen3_omni(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return the thinker of Qwen3-Omni.
-
-    Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py`.
-    """
+def _towers(facts: Facts, text_size: int) -> tuple[Tower, ...]:
+    """Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py`."""
     thinker = nested(facts, "thinker_config")
-    text = text_facts(thinker_of(facts), "qwen3_omni_moe_text")
-    inner = label.of("Qwen3MoeForCausalLM")
-    model = moe.read_qwen_moe(text, inner)
     vision = sub_config(thinker, "vision_config", "qwen3_omni_moe_vision_encoder")
     audio = sub_config(thinker, "audio_config", "qwen3_omni_moe_audio_encoder")
-    whole = with_towers(
-        model,
-        (
-            qwen3_omni_audio_tower(audio),
-            qwen3_omni_vision_tower(vision, deepstack_columns=model.hidden_size),
-        ),
-        layer_prefix=LAYERS,
-        prefix_renames=(
-            *THINKER_RENAMES,
-            ("model.", "language_model.model."),
-            ("lm_head.", "language_model.lm_head."),
-        ),
-        head_prefix="language_model.",
+    return (
+        qwen3_omni_audio_tower(audio),
+        qwen3_omni_vision_tower(vision, deepstack_columns=text_size),
     )
-    return known_as(whole, facts, label)
 
 
-READERS = {
-    "Qwen3OmniMoeForConditionalGeneration": read_qwen3_omni,
-}
+read_qwen3_omni = Composite(
+    text=partial(
+        read_thinker,
+        model_type="qwen3_omni_moe_text",
+        architecture="Qwen3MoeForCausalLM",
+    ),
+    tower=_towers,
+    renames=(*THINKER_RENAMES, *reversed(MODEL_RENAMES)),
+)
+READERS = {"Qwen3OmniMoeForConditionalGeneration": read_qwen3_omni}
