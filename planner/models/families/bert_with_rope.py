@@ -6,10 +6,9 @@ from functools import partial
 
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
-from planner.models.families.bert import pooled_and_labelled
+from planner.models.families.assembly import Label
+from planner.models.families.bert import encoder, encoder_shape, pooled_and_labelled
 from planner.models.families.decoder import (
-    AttentionShape,
     attention,
     encoder_only,
     gated_mlp,
@@ -35,7 +34,7 @@ def read_gte(facts: Facts, label: Label, *, head: Head = no_head) -> ModelArchit
     Source: vLLM 0.33.0 `models/bert_with_rope.py` GteNewModel, SnowflakeGteNewModel.
     """
     only(facts, "position_embedding_type", "rope", "rotary")
-    shape = encoder_shape(facts, qkv_bias=True, output_bias=True)
+    shape = encoder_shape(facts)
     size, width = shape.hidden_size, facts.integer("intermediate_size")
     up, down = gated_mlp(size, width)
     down = gated_mlp(size, width, bias=True)[1]
@@ -118,44 +117,6 @@ def _nomic_experts(facts: Facts, size: int, width: int) -> tuple[Module, ...]:
     )
 
 
-def encoder(
-    facts: Facts,
-    label: Label,
-    layers: list[LayerKind],
-    around: tuple[Module, ...],
-    head: tuple[Module, ...],
-) -> ModelArchitecture:
-    skeleton = Skeleton(
-        hidden_size=facts.integer("hidden_size"),
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(),
-        embeddings_on=Placement.EVERYWHERE,
-        extra_embeddings=around,
-        classifier=head,
-    )
-    return assemble(
-        facts,
-        label,
-        skeleton,
-        Body.of(layers),
-        supports_pp=False,
-        is_pooling=True,
-        is_encoder_only=True,
-    )
-
-
-def encoder_shape(facts: Facts, *, qkv_bias: bool, output_bias: bool) -> AttentionShape:
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
-    return AttentionShape(
-        hidden_size=size,
-        num_heads=heads,
-        num_kv_heads=heads,
-        head_size=size // heads,
-        qkv_bias=qkv_bias,
-        output_bias=output_bias,
-    )
-
-
 def beside_words(
     facts: Facts, *, max_position: int, rotary_dim: int | None
 ) -> tuple[Module, ...]:
@@ -178,6 +139,7 @@ def beside_words(
 
 
 def only(facts: Facts, name: str, *allowed: str) -> None:
+    """Refuse another value of a field than these."""
     if facts.value(name) not in (None, *allowed):
         raise facts.unsupported(name, f"{' or '.join(allowed)} is.")
 

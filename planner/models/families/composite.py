@@ -107,9 +107,9 @@ class Composite:
 
 
 def siglip_of(
-    facts: Facts, name: str, depth: Depth = ALL_LAYERS, field: str = "vision_config"
+    facts: Facts, name: str, depth: Depth = ALL_LAYERS
 ) -> tuple[Facts, tuple[Module, ...]]:
     """Return SigLIP's config within a config, and its layers."""
-    vision = sub_config(facts, field, "siglip_vision_model")
+    vision = sub_config(facts, "vision_config", "siglip_vision_model")
     method = quant_method(facts)
     return vision, siglip_vision(vision, name, depth, quant_method=method)

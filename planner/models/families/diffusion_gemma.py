@@ -15,15 +15,12 @@ from planner.models.families.multimodal import (
     text_facts,
     with_towers,
 )
-from planner.models.families.towers.gemma4 import vision_tower
+from planner.models.families.towers import gemma4
 from planner.models.layers import Part, Replicated
 
 
-def read_diffusion(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return DiffusionGemma: Gemma 4, and an MLP that reads its own guesses.
-
-    Source: vLLM 0.33.0 `models/diffusion_gemma.py`.
-    """
+def _read(facts: Facts, label: Label) -> ModelArchitecture:
+    """Source: vLLM 0.33.0 `models/diffusion_gemma.py`."""
     text = text_facts(facts, "diffusion_gemma_text")
     model = read_gemma4_text(text, label)
     size = model.hidden_size
@@ -37,7 +34,7 @@ def read_diffusion(facts: Facts, label: Label) -> ModelArchitecture:
     towers: tuple[Tower, ...] = ()
     if facts.value("vision_config") is not None:
         vision = sub_config(facts, "vision_config", "gemma4_vision")
-        towers = (vision_tower(vision, size, quant_method(facts)),)
+        towers = (gemma4.vision_tower(vision, size, quant_method(facts)),)
     whole = with_towers(
         replace(model, every_stage=(*model.every_stage, guesses), supports_pp=False),
         towers,
@@ -46,6 +43,4 @@ def read_diffusion(facts: Facts, label: Label) -> ModelArchitecture:
     return known_as(whole, facts, label)
 
 
-READERS = {
-    "DiffusionGemmaForBlockDiffusion": read_diffusion,
-}
+READERS = {"DiffusionGemmaForBlockDiffusion": _read}

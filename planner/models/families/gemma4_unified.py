@@ -2,89 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from functools import partial
 
-from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families.assembly import Label
+from planner.models.architecture import Tower
+from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts
-from planner.models.families.gemma4 import read_gemma4_text
-from planner.models.families.gemma4_mm import LAYERS, RENAMES, step_buffer
-from planner.models.families.multimodal import (
-    known_as,
-    sub_config,
-    text_facts,
-    with_mm_prefix,
-    with_towers,
-)
-from planner.models.layers import ColumnParallelLinear, Module, Part, Replicated
+from planner.models.families.gemma4_mm import RENAMES, read_text, step_buffer
+from planner.models.families.multimodal import sub_config
+from planner.models.families.towers import blocks
+from planner.models.families.towers.blocks import AUDIO, IMAGE_AND_VIDEO
+from planner.models.layers import Module
+
+_KIND = "gemma4_unified_text"
 
 
-def read_unified(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Gemma 4 that takes patches and sounds as they are, without encoders.
-
-    Source: vLLM 0.33.0 `models/gemma4_unified.py`.
-
-    Raises:
-        UnknownArchitecture: for a config without patches, which vLLM refuses.
-    """
+def _tower(facts: Facts, _text_size: int) -> Tower:
+    """Source: vLLM 0.33.0 `models/gemma4_unified.py`."""
     if facts.value("vision_config") is None:
         raise facts.unsupported("vision_config", "vLLM requires one.")
-    text = text_facts(facts, "gemma4_unified_text")
-    model = read_gemma4_text(text, label)
-    if text.value("use_bidirectional_attention") == "vision":
-        model = with_mm_prefix(model)
-    sounds = ("audio",) if facts.value("audio_config") is not None else ()
-    whole = with_towers(
-        model,
-        (Tower(modalities=("image", "video", *sounds), modules=()),),
-        layer_prefix=LAYERS,
-        prefix_renames=RENAMES,
-        head_prefix="language_model.",
-    )
-    every_stage = (
-        *whole.every_stage,
-        *step_buffer(text, len(model.layers)),
-        *_patches(facts, model.hidden_size),
-    )
-    return known_as(replace(whole, every_stage=every_stage), facts, label)
+    sounds = AUDIO if facts.value("audio_config") is not None else ()
+    return Tower(modalities=(*IMAGE_AND_VIDEO, *sounds), modules=())
 
 
-def _patches(facts: Facts, text_size: int) -> tuple[Module, ...]:
-    """Return what embeds patches and sounds, on every stage.
+def _beside(facts: Facts, text_size: int) -> Iterator[Module]:
+    """Yield what embeds patches and sounds, on every stage.
 
     Source: vLLM 0.33.0 `models/gemma4_unified.py` Gemma4UnifiedVisionEmbedder,
     `models/gemma4_mm.py` Gemma4MultimodalEmbedder.
     """
+    yield from step_buffer(facts, text_size, kind=_KIND)
     vision = sub_config(facts, "vision_config", "gemma4_unified_vision")
     side = vision.integer("patch_size") * vision.integer("pooling_kernel_size")
     pixels, size = 3 * side**2, vision.integer("mm_embed_dim")
+    places, name = vision.integer("mm_posemb_size"), "vision_embedder"
+    shapes = ((pixels,),) * 2 + ((size,),) * 4 + ((places, 2, size),)
+    yield blocks.column(f"{name}.patch_dense", pixels, size, bias=True)
+    yield blocks.replicated(name, *shapes)
     widths = [vision.integer("output_proj_dims")]
     if facts.value("audio_config") is not None:
         audio = sub_config(facts, "audio_config", "gemma4_unified_audio")
         widths.append(audio.integer("audio_embed_dim", "hidden_size"))
-    places = vision.integer("mm_posemb_size")
-    return (
-        ColumnParallelLinear(
-            name="vision_embedder.patch_dense",
-            part=Part.TOWERS,
-            input_size=pixels,
-            output_sizes=(size,),
-            bias=True,
-        ),
-        Replicated(
-            name="vision_embedder",
-            part=Part.TOWERS,
-            shapes=((pixels,),) * 2 + ((size,),) * 4 + ((places, 2, size),),
-        ),
-        *(
-            Replicated(
-                name="embed", part=Part.TOWERS, shapes=((text_size, width), (width,))
-            )
-            for width in widths
-        ),
-    )
+    for width in widths:
+        yield blocks.replicated("embed", (text_size, width), (width,))
 
 
 READERS = {
-    "Gemma4UnifiedForConditionalGeneration": read_unified,
+    "Gemma4UnifiedForConditionalGeneration": Composite(
+        text=partial(read_text, kind=_KIND),
+        tower=_tower,
+        beside=_beside,
+        renames=RENAMES,
+    )
 }

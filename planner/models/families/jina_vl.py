@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.models.architecture import ModelArchitecture
@@ -9,7 +10,17 @@ from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
 from planner.models.families.qwen2_vl import read_qwen2_vl
 from planner.models.families.towers import blocks
-from planner.models.layers import Part
+from planner.models.layers import Module, Part
+
+
+def _head(size: int) -> Iterator[Module]:
+    for layer in (
+        blocks.column("score.dense", size, size, bias=True),
+        blocks.row("score.out_proj", size, 1, bias=True),
+    ):
+        yield replace(
+            layer, part=Part.CLASSIFIER, dtype="float32", is_quantizable=False
+        )
 
 
 def _read(facts: Facts, label: Label) -> ModelArchitecture:
@@ -18,13 +29,7 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
     One label is set by `models/config.py` JinaVLForSequenceClassificationConfig.
     """
     model = read_qwen2_vl(facts, label)
-    size = model.hidden_size
-    head = (
-        blocks.column("score.dense", size, size, bias=True),
-        blocks.row("score.out_proj", size, 1, bias=True),
-    )
-    own = {"part": Part.CLASSIFIER, "dtype": "float32", "is_quantizable": False}
-    every = (*model.every_stage, *(replace(layer, **own) for layer in head))
+    every = (*model.every_stage, *_head(model.hidden_size))
     return replace(model, every_stage=every, is_pooling=True)
 
 

@@ -6,8 +6,7 @@ from functools import partial
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label
-from planner.models.families.bert import labelled, linear32
-from planner.models.families.bert_with_rope import encoder, encoder_shape
+from planner.models.families.bert import encoder, encoder_shape, labelled, linear32
 from planner.models.families.decoder import attention, encoder_only, gated_mlp, norms
 from planner.models.families.embedding import Head, colbert_linear, no_head
 from planner.models.families.facts import Facts
@@ -74,20 +73,20 @@ def _modernbert_ropes(facts: Facts, head_size: int) -> tuple[Module, ...]:
     )
 
 
+def _head_shapes(facts: Facts, size: int) -> tuple[tuple[int, ...], ...]:
+    biases = facts.flag("classifier_bias"), facts.flag("norm_bias")
+    return ((size, size), (size,), *((size,),) * sum(biases))
+
+
 def _modern_pooler(facts: Facts, size: int) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/modernbert.py` ModernBertPooler."""
-    shapes: list[tuple[int, ...]] = [(size, size), (size,)]
-    shapes += [(size,)] * int(facts.flag("classifier_bias"))
-    shapes += [(size,)] * int(facts.flag("norm_bias"))
-    return (linear32(*shapes), *labelled(facts, size))
+    return (linear32(*_head_shapes(facts, size)), *labelled(facts, size))
 
 
 def _prediction_head(facts: Facts, size: int) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/modernbert.py` ModernBertPredictionHead."""
-    shapes: list[tuple[int, ...]] = [(size, size), (size,)]
-    shapes += [(size,)] * int(facts.flag("classifier_bias"))
-    shapes += [(size,)] * int(facts.flag("norm_bias"))
-    dense = Replicated(name="head", part=Part.CLASSIFIER, shapes=tuple(shapes))
+    shapes = _head_shapes(facts, size)
+    dense = Replicated(name="head", part=Part.CLASSIFIER, shapes=shapes)
     return (dense, *labelled(facts, size))
 
 

@@ -1,16 +1,17 @@
-"""Phi-4-multimodal, for images and sounds."""
+"""Phi-4-multimodal, for images and sounds.
+
+Its class is in each release that the planner knows, from 0.9.2 on.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 
-from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families import llama
-from planner.models.families.assembly import Label
+from planner.models.architecture import Tower
+from planner.models.families.composite import Composite, Text
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import known_as, with_towers
-from planner.models.families.phi3v import two_layers
 from planner.models.families.towers import blocks, crops
+from planner.models.families.towers.blocks import AUDIO, IMAGE_AND_VIDEO
 from planner.models.families.towers.clip import Depth, idefics_vision
 from planner.models.layers import Module
 
@@ -23,15 +24,8 @@ _SIGLIP = {
     "num_hidden_layers": 27,
     "patch_size": 14,
 }
-
-_PHI4_RENAMES = (
-    ("model.embed_tokens_extend.image_embed.", "vision_encoder."),
-    ("model.embed_tokens_extend.audio_embed.", "embed_tokens_extend."),
-)
-
 _POSITIONS = 5000
 """Rows of the table of sinusoids, which the class fills and never uses."""
-
 _SHAPED_OTHERWISE: dict[str, object] = {
     "batch_norm": False,
     "attention_group_size": 1,
@@ -41,32 +35,12 @@ _SHAPED_OTHERWISE: dict[str, object] = {
     "linear_glu_in_convm": False,
 }
 """Settings under which a block has other layers, and what they have to be."""
-
 _NEMO_SETTINGS = {"conv_channels", "is_causal", "activation"}
 """Of nemo_conv_settings, those under which the layers are the same ones."""
 
 
-def read_phi4_multimodal(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Phi-4-multimodal without the adapters that its checkpoint has.
-
-    vLLM loads only the layers below them; the adapters can be served as LoRA.
-
-    Source: vLLM 0.33.0 `models/phi4mm.py` Phi4MMForCausalLM (hf_to_vllm_mapper drops
-    every name with "lora" in it).
-    """
-    model = llama.read(
-        facts, replace(label, architecture="LlamaForCausalLM"), style=llama.LLAMA
-    )
-    whole = with_towers(
-        model,
-        (
-            _vision_tower(facts, model.hidden_size),
-            _audio_tower(facts, model.hidden_size),
-        ),
-        layer_prefix=model.layer_prefix,
-        prefix_renames=_PHI4_RENAMES,
-    )
-    return replace(known_as(whole, facts, label), supports_pp=False)
+def _towers(facts: Facts, text_size: int) -> tuple[Tower, ...]:
+    return _vision_tower(facts, text_size), _audio_tower(facts, text_size)
 
 
 def _vision_tower(facts: Facts, text_size: int) -> Tower:
@@ -81,14 +55,13 @@ def _vision_tower(facts: Facts, text_size: int) -> Tower:
     name, vision = "vision_encoder", Facts(_SIGLIP, "siglip_vision_model")
     size = vision.integer("hidden_size")
     depth = Depth(num_layers=vision.integer("num_hidden_layers") - 1)
+    encoder = idefics_vision(vision, f"{name}.img_processor", depth)
     return Tower(
-        modalities=("image", "video"),
+        modalities=IMAGE_AND_VIDEO,
         modules=(
             blocks.replicated(name, (1, 1, size), (1, 1, 1, size)),
-            *blocks.unquantised(
-                *idefics_vision(vision, f"{name}.img_processor", depth)
-            ),
-            two_layers(f"{name}.img_projection", size, text_size),
+            *blocks.unquantised(*encoder),
+            blocks.two_layers(f"{name}.img_projection", size, text_size),
         ),
         items=crops.phi4_image_items(),
     )
@@ -108,19 +81,22 @@ def _audio_tower(facts: Facts, text_size: int) -> Tower:
         raise facts.unsupported("embd_layer", "an audio projector of two layers is.")
     name, encoder = "embed_tokens_extend", Facts(processor["config"], facts.model_type)
     size = encoder.integer("attention_dim") * int(layer.get("downsample_rate", 1))
+    projectors = ("audio_projection", "audio_projection_for_vision")
     return Tower(
-        modalities=("audio",),
+        modalities=AUDIO,
         modules=(
             *_conformer(encoder, f"{name}.encoder"),
-            two_layers(f"{name}.audio_projection", size, text_size),
-            two_layers(f"{name}.audio_projection_for_vision", size, text_size),
+            *(
+                blocks.two_layers(f"{name}.{one}", size, text_size)
+                for one in projectors
+            ),
         ),
         items=crops.phi4_audio_items(encoder, layer),
     )
 
 
-def _conformer(facts: Facts, name: str) -> tuple[Module, ...]:
-    """Return the encoder: depthwise convolutions, relative positions, blocks.
+def _conformer(facts: Facts, name: str) -> Iterator[Module]:
+    """Yield the encoder: depthwise convolutions, relative positions, blocks.
 
     Args:
         facts: audio_processor.config.
@@ -137,21 +113,14 @@ def _conformer(facts: Facts, name: str) -> tuple[Module, ...]:
     relative = facts.mapping("relative_attention_bias_args")
     sides = 1 if relative.get("t5_bias_symmetric") else 2
     distances = sides * int(relative.get("t5_bias_max_distance", 1000))
-    return (
-        *_subsampling(facts, f"{name}.embed"),
-        blocks.replicated(f"{name}.pos_emb", (1, _POSITIONS, size)),
-        blocks.replicated(
-            f"{name}.relative_attention_bias_layer",
-            (distances, facts.integer("attention_heads")),
-        ),
-        blocks.replicated(f"{name}.encoder_embedding", (mel_bins,), (mel_bins,)),
-        blocks.replicated(f"{name}.dev_type", ()),
-        *(
-            module
-            for index in range(facts.integer("num_blocks"))
-            for module in _block(facts, f"{name}.encoders.{index}")
-        ),
-    )
+    biases = (distances, facts.integer("attention_heads"))
+    yield from _subsampling(facts, f"{name}.embed")
+    yield blocks.replicated(f"{name}.pos_emb", (1, _POSITIONS, size))
+    yield blocks.replicated(f"{name}.relative_attention_bias_layer", biases)
+    yield blocks.replicated(f"{name}.encoder_embedding", (mel_bins,), (mel_bins,))
+    yield blocks.replicated(f"{name}.dev_type", ())
+    count = facts.integer("num_blocks")
+    yield from blocks.repeated(f"{name}.encoders", count, *_block(facts))
 
 
 def _check(facts: Facts) -> None:
@@ -168,8 +137,8 @@ def _check(facts: Facts) -> None:
         raise facts.unsupported("nemo_conv_settings", "conv_channels alone is.")
 
 
-def _subsampling(facts: Facts, name: str) -> tuple[Module, ...]:
-    """Return convolutions that halve steps and frequencies, and a linear layer.
+def _subsampling(facts: Facts, name: str) -> Iterator[Module]:
+    """Yield convolutions that halve steps and frequencies, and a linear layer.
 
     Source: vLLM 0.33.0 `models/phi4mm_utils.py` NemoConvSubsampling.
     """
@@ -184,41 +153,41 @@ def _subsampling(facts: Facts, name: str) -> tuple[Module, ...]:
     for _halving in range(halvings):
         bins = (bins + extra - 3) // 2 + 1
     each = ((channels, 1, 3, 3), (channels,), (channels, channels, 1, 1), (channels,))
-    return (
-        blocks.convolution(f"{name}.conv.0", channels, 1, 3, 3, bias=True),
-        blocks.replicated(f"{name}.conv", *(each * (halvings - 1))),
-        blocks.replicated(f"{name}.out", (size, channels * bins), (size,)),
-    )
+    yield blocks.convolution(f"{name}.conv.0", channels, 1, 3, 3, bias=True)
+    yield blocks.replicated(f"{name}.conv", *(each * (halvings - 1)))
+    yield blocks.linear(f"{name}.out", channels * bins, size, bias=True)
 
 
-def _block(facts: Facts, name: str) -> tuple[Module, ...]:
-    """Return two halves of an MLP around attention and a convolution."""
+def _block(facts: Facts) -> Iterator[Module]:
+    """Yield two halves of an MLP around attention and a convolution."""
     size, mlp_size = facts.integer("attention_dim"), facts.integer("linear_units")
     gated = facts.flag("bias_in_glu", default=True)
-    mlp: tuple[tuple[int, ...], ...] = ((2 * mlp_size, size), (size, mlp_size), (size,))
-    mlp += ((2 * mlp_size,),) if gated else ()
+    vector = (size,)
+    mlp = ((2 * mlp_size, size), (size, mlp_size), vector)
     kernel = facts.integer("kernel_size", default=3)
     wide = facts.integer("ext_pw_kernel_size", default=1)
-    conv: tuple[tuple[int, ...], ...] = (
-        (size, size, wide),
-        (size,),
-        (2 * size, size, wide),
-        (2 * size,),
-        (size, 1, kernel),
-        (size,),
-        (size, size, 1),
-        (size,),
-    )
-    conv += ((1, size, 1),) * (2 if gated else 0)
-    return (
-        blocks.replicated(f"{name}.feed_forward_in", *mlp),
-        blocks.replicated(f"{name}.self_attn", *((size, size),) * 4, *((size,),) * 4),
-        blocks.replicated(f"{name}.conv", *conv),
-        blocks.replicated(f"{name}.feed_forward_out", *mlp),
-        blocks.norms(f"{name}.layer_norm", size, count=5, bias=True),
-    )
+    pointwise = (size, size, wide), vector, (2 * size, size, wide), (2 * size,)
+    depthwise = (size, 1, kernel), vector, (size, size, 1), vector
+    halves = (*mlp, *(((2 * mlp_size,),) if gated else ()))
+    gates = ((1, size, 1),) * (2 if gated else 0)
+    yield blocks.replicated("feed_forward_in", *halves)
+    yield blocks.replicated("self_attn", *((size, size),) * 4, *(vector,) * 4)
+    yield blocks.replicated("conv", *pointwise, *depthwise, *gates)
+    yield blocks.replicated("feed_forward_out", *halves)
+    yield blocks.norms("layer_norm", size, count=5, bias=True)
 
 
 READERS = {
-    "Phi4MMForCausalLM": read_phi4_multimodal,
+    # Adapters are dropped, as by hf_to_vllm_mapper, and can be served as LoRA.
+    # Source: vLLM 0.33.0 `models/phi4mm.py` Phi4MMForCausalLM.
+    "Phi4MMForCausalLM": Composite(
+        text=Text("", "LlamaForCausalLM", name=""),
+        tower=_towers,
+        prefix="",
+        renames=(
+            ("model.embed_tokens_extend.image_embed.", "vision_encoder."),
+            ("model.embed_tokens_extend.audio_embed.", "embed_tokens_extend."),
+        ),
+        supports_pp=False,
+    )
 }

@@ -2,62 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 
-from planner.models.architecture import ModelArchitecture, Tower
+from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label
 from planner.models.families.clip import text_encoder
+from planner.models.families.composite import Composite, siglip_of
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
-    composed,
-    quant_method,
-    sub_config,
-    text_facts,
-)
+from planner.models.families.multimodal import text_facts
 from planner.models.families.towers import blocks
-from planner.models.families.towers.blocks import IMAGE
-from planner.models.families.towers.clip import siglip_vision
 from planner.models.layers import Module, Part, Replicated
 
 
-def read_siglip(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return SigLIP with both its halves.
-
-    Source: vLLM 0.33.0 `models/siglip.py` SiglipEmbeddingModel.
-    """
+def _text(facts: Facts, label: Label) -> ModelArchitecture:
     text = text_facts(facts, "siglip_text_model")
     size = text.integer("hidden_size")
     columns = text.integer("projection_size", default=size)
     head = Replicated(
         name="head", part=Part.CLASSIFIER, shapes=((columns, size), (columns,))
     )
-    model = text_encoder(text, label, is_causal=False, head=(head,))
-    vision = sub_config(facts, "vision_config", "siglip_vision_model")
-    modules = siglip_vision(vision, "vision", quant_method=quant_method(facts))
+    return text_encoder(text, label, is_causal=False, head=(head,))
+
+
+def _modules(facts: Facts, _text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/siglip.py` SiglipEmbeddingModel."""
+    vision, encoder = siglip_of(facts, "vision")
+    yield from encoder
     if vision.flag("vision_use_head", default=True):
-        modules = (*modules, *_pooling_head(vision))
-    tower = Tower(modalities=IMAGE, modules=modules)
-    whole = composed(facts, label, model, tower, prefix="text_model.")
-    return replace(whole, is_encoder_only=True)
+        yield from _pooling_head(vision)
 
 
-def _pooling_head(facts: Facts) -> tuple[Module, ...]:
+def _pooling_head(facts: Facts) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/siglip.py` SiglipMultiheadAttentionPoolingHead."""
     size, name = facts.integer("hidden_size"), "vision_model.head"
-    return (
-        blocks.replicated(
-            name, (size,), (3 * size, size), (3 * size,), (size, size), (size,)
-        ),
-        blocks.norms(f"{name}.layernorm", size, bias=True),
-        *blocks.plain_mlp(
-            f"{name}.mlp.fc1",
-            f"{name}.mlp.fc2",
-            size,
-            facts.integer("intermediate_size"),
-        ),
-    )
+    wide, mlp = facts.integer("intermediate_size"), f"{name}.mlp"
+    attention = ((3 * size, size), (3 * size,), (size, size), (size,))
+    yield blocks.replicated(name, (size,), *attention)
+    yield blocks.norms(f"{name}.layernorm", size, bias=True)
+    yield from blocks.plain_mlp(f"{mlp}.fc1", f"{mlp}.fc2", size, wide)
 
 
-READERS = {
-    "SiglipModel": read_siglip,
-}
+READERS = {"SiglipModel": Composite(text=_text, tower=_modules, prefix="text_model.")}

@@ -231,9 +231,12 @@ VIT = Parts(norms="norm", qkv="attn.qkv", out="attn.proj")
 
 
 def repeated(name: str, count: int, *modules: Module) -> tuple[Module, ...]:
-    """Return the modules of a layer once for each of several, under their names."""
+    """Return the modules of a layer once for each of several, under their names.
+
+    One without a name is the layer itself.
+    """
     return tuple(
-        replace(module, name=f"{name}.{index}.{module.name}")  # type: ignore[type-var]
+        replace(module, name=f"{name}.{index}.{module.name}".rstrip("."))  # type: ignore[type-var]
         for index in range(count)
         for module in modules
     )

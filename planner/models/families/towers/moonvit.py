@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from planner.models.architecture import Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, items
+from planner.models.families.towers.blocks import IMAGE
 from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass
+
+_ROTARY_SIDE = 512
+"""Rows and columns for which rotary angles are computed ahead."""
+_STEPS = 11
+_MOONVIT = {
+    "patch_size": 14,
+    "init_pos_emb_height": 64,
+    "init_pos_emb_width": 64,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 27,
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "merge_kernel_size": (2, 2),
+}
+"""Defaults of vLLM's own class, for it is not one of Transformers'."""
+_PARTS = blocks.Parts(norms="norm", qkv="wqkv", out="wo", mlp=("mlp.fc0", "mlp.fc1"))
 
 
 def moonvit_3d_tower(
@@ -21,15 +38,21 @@ def moonvit_3d_tower(
     Source: vLLM 0.33.0 `models/kimi_k25_vit.py` MoonViT3dPretrainedModel,
     KimiK25MultiModalProjector.
     """
-    name, heads = "vision_tower", facts.integer("num_attention_heads")
-    modules = (*_vision_model(facts, name), *_projector(facts, text_size))
+    name, size = "vision_tower", facts.integer("hidden_size")
+    positions = facts.integer("pos_emb_height"), facts.integer("pos_emb_width")
+    times = (facts.integer("pos_emb_time"), size)
+    modules = (
+        blocks.replicated(f"{name}.patch_embed.pos_emb.time", times),
+        *_blocks(facts, name, positions),
+        *_projector(facts, text_size, "mm_projector"),
+    )
     return Tower(
         modalities=("vision_chunk",),
         modules=modules if is_quantizable else blocks.unquantised(*modules),
         items=items.kimi_k25_items(facts),
         supports_data_parallel=True,
         forward=_k25_pass(facts),
-        whole_unless_heads_divide=heads,
+        whole_unless_heads_divide=facts.integer("num_attention_heads"),
     )
 
 
@@ -43,17 +66,12 @@ def _k25_pass(facts: Facts) -> TowerPass:
     decomposes it), Rope2DPosEmbRepeated.
     """
     size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
-    rows, columns = (
-        facts.integer("pos_emb_height", "init_pos_emb_height"),
-        facts.integer("pos_emb_width", "init_pos_emb_width"),
-    )
+    rows = facts.integer("pos_emb_height", "init_pos_emb_height")
+    columns = facts.integer("pos_emb_width", "init_pos_emb_width")
     rotary = _ROTARY_SIDE**2 * (size // heads // 2) * 8
+    whole = _STEPS * 2 * size + size + 2 * size // heads
     return TowerPass(
-        moments=(
-            Moment(
-                name="positions", whole=_STEPS * 2 * size + size + 2 * size // heads
-            ),
-        ),
+        moments=(Moment(name="positions", whole=whole),),
         tables_bytes=rotary + rows * columns * size * (4 + 2),
         kept_tables_bytes=rotary,
     )
@@ -66,14 +84,16 @@ def moonvit_tower(facts: Facts, text_size: int) -> Tower:
     KimiVLMultiModalProjector; `transformers_utils/configs/moonvit.py`.
     """
     facts = Facts({**_MOONVIT, **facts.config}, facts.model_type)
-    height = facts.integer("init_pos_emb_height")
-    positions = (height, facts.integer("init_pos_emb_width"))
+    height, width = (
+        facts.integer("init_pos_emb_height"),
+        facts.integer("init_pos_emb_width"),
+    )
     modules = (
-        *_blocks(facts, "vision_tower", positions),
+        *_blocks(facts, "vision_tower", (height, width)),
         *_projector(facts, text_size, "multi_modal_projector"),
     )
     return Tower(
-        modalities=("image",),
+        modalities=IMAGE,
         modules=blocks.unquantised(*modules),
         items=items.kimi_vl_items(facts),
         rotates_in_fp32=True,
@@ -81,58 +101,19 @@ def moonvit_tower(facts: Facts, text_size: int) -> Tower:
     )
 
 
-_ROTARY_SIDE = 512
-"""Rows and columns for which rotary angles are computed ahead."""
-
-_STEPS = 11
-
-_MOONVIT = {
-    "patch_size": 14,
-    "init_pos_emb_height": 64,
-    "init_pos_emb_width": 64,
-    "num_attention_heads": 16,
-    "num_hidden_layers": 27,
-    "hidden_size": 1152,
-    "intermediate_size": 4304,
-    "merge_kernel_size": (2, 2),
-}
-"""Defaults of vLLM's own class, for it is not one of Transformers'."""
-
-
-def _vision_model(facts: Facts, name: str) -> Iterable[Module]:
-    height, width = facts.integer("pos_emb_height"), facts.integer("pos_emb_width")
-    times = (facts.integer("pos_emb_time"), facts.integer("hidden_size"))
-    yield blocks.replicated(f"{name}.patch_embed.pos_emb.time", times)
-    yield from _blocks(facts, name, (height, width))
-
-
-def _blocks(facts: Facts, name: str, positions: tuple[int, int]) -> Iterable[Module]:
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
-    mlp_size, patch = facts.integer("intermediate_size"), facts.integer("patch_size")
-    embedding = f"{name}.patch_embed"
+def _blocks(facts: Facts, name: str, positions: tuple[int, int]) -> Iterator[Module]:
+    sizes, patch = blocks.Sizes.of(facts), facts.integer("patch_size")
+    size, embedding = sizes.width, f"{name}.patch_embed"
     yield blocks.convolution(f"{embedding}.proj", size, 3, patch, patch, bias=True)
     yield blocks.replicated(f"{embedding}.pos_emb", (*positions, size))
     yield blocks.norms(f"{name}.encoder.final_layernorm", size, bias=True)
-    for index in range(facts.integer("num_hidden_layers")):
-        block = f"{name}.encoder.blocks.{index}"
-        yield from (
-            blocks.norms(f"{block}.norm", size, count=2, bias=True),
-            blocks.qkv(f"{block}.wqkv", size, heads, bias=True),
-            blocks.row(f"{block}.wo", size, size, bias=True),
-        )
-        yield from blocks.plain_mlp(
-            f"{block}.mlp.fc0", f"{block}.mlp.fc1", size, mlp_size
-        )
+    yield from blocks.layers(f"{name}.encoder.blocks", sizes, _PARTS)
 
 
-def _projector(
-    facts: Facts, text_size: int, name: str = "mm_projector"
-) -> tuple[Module, ...]:
+def _projector(facts: Facts, text_size: int, name: str) -> Iterator[Module]:
     size = facts.integer("hidden_size")
     rows, columns = facts.pair("merge_kernel_size")
     merged = size * rows * columns
-    return (
-        blocks.norms(f"{name}.pre_norm", size, bias=True),
-        blocks.whole(f"{name}.linear_1", merged, merged, bias=True),
-        blocks.whole(f"{name}.linear_2", merged, text_size, bias=True),
-    )
+    yield blocks.norms(f"{name}.pre_norm", size, bias=True)
+    yield blocks.whole(f"{name}.linear_1", merged, merged, bias=True)
+    yield blocks.whole(f"{name}.linear_2", merged, text_size, bias=True)
