@@ -30,7 +30,7 @@ def encoder_shape(
     facts: Facts, *, qkv_bias: bool = True, output_bias: bool = True
 ) -> AttentionShape:
     """Return attention whose heads are all its own, and share the model's width."""
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
     return AttentionShape(
         hidden_size=size,
         num_heads=heads,

@@ -124,7 +124,7 @@ def beside_words(
 
     Source: vLLM 0.33.0 `models/bert_with_rope.py` BertWithRopeEmbedding.
     """
-    size, types = facts.integer("hidden_size"), facts.integer("type_vocab_size")
+    size, types = facts.integers("hidden_size", "type_vocab_size")
     head_size = size // facts.integer("num_attention_heads")
     words = VocabParallelEmbedding(
         name="token_type_embeddings", num_embeddings=types, embedding_dim=size

@@ -30,7 +30,7 @@ def _tower(facts: Facts, text_size: int) -> Tower:
 
 def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/deepseek_v4/common/vl_model.py` and `vision.py`."""
-    size, heads = facts.integer("vision_dim"), facts.integer("vision_n_heads")
+    size, heads = facts.integers("vision_dim", "vision_n_heads")
     pixels = 3 * facts.integer("vision_patch_size") ** 2
     yield blocks.linear("vision.patch_embed", pixels, size, bias=True)
     wide = facts.integer("vision_inter_dim")

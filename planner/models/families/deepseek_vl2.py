@@ -77,7 +77,7 @@ def _projector(facts: Facts) -> Module:
 
     Source: vLLM 0.33.0 `models/deepseek_vl2.py` MlpProjector.
     """
-    size, ratio = facts.integer("n_embed"), facts.integer("downsample_ratio")
+    size, ratio = facts.integers("n_embed", "downsample_ratio")
     if facts.value("projector_type") != "downsample_mlp_gelu":
         raise facts.unsupported("projector_type", "downsample_mlp_gelu is.")
     wide, given = size * facts.integer("mlp_ratio"), facts.integer("input_dim")

@@ -44,8 +44,8 @@ def _modules(facts: Facts, name: str) -> Iterator[Module]:
 
     Source: vLLM 0.33.0 `models/dots_ocr.py` DotsVisionTransformer.
     """
-    size, heads = facts.integer("embed_dim"), facts.integer("num_attention_heads")
-    mlp_size, patch = facts.integer("intermediate_size"), facts.integer("patch_size")
+    size, heads = facts.integers("embed_dim", "num_attention_heads")
+    mlp_size, patch = facts.integers("intermediate_size", "patch_size")
     bias, colours = facts.flag("use_bias"), facts.integer("num_channels")
     patches, pair = f"{name}.patch_embed.patchifier", (mlp_size, mlp_size)
     yield blocks.convolution(f"{patches}.proj", size, colours, patch, patch, bias=True)

@@ -114,10 +114,7 @@ def _whole(name: str, input_size: int, output_size: int) -> ReplicatedLinear:
 
 
 def _around(facts: Facts) -> tuple[Module, ...]:
-    size, narrow = (
-        facts.integer("hidden_size"),
-        facts.integer("hidden_size_per_layer_input"),
-    )
+    size, narrow = facts.integers("hidden_size", "hidden_size_per_layer_input")
     wide = facts.integer("num_hidden_layers") * narrow
     return (
         ColumnParallelLinear(

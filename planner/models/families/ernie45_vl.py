@@ -217,7 +217,7 @@ def _routed(facts: Facts, name: str, count: int, size: int) -> tuple[Module, ...
 def _tower(facts: Facts) -> Tower:
     """Source: vLLM 0.33.0 `models/ernie45_vl.py` Ernie4_5_VisionTransformer."""
     vision, name = Facts(facts.mapping("vision_config"), ""), "vision_model"
-    size, heads = vision.integer("embed_dim"), vision.integer("num_heads")
+    size, heads = vision.integers("embed_dim", "num_heads")
     patch = vision.integer("in_channels") * vision.integer("patch_size") ** 2
     frequencies = -(-(size // heads // 2) // 2)
     modules: list[Module] = [

@@ -16,7 +16,7 @@ from planner.models.layers import Module
 def _modules(facts: Facts, _text_size: int) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/funaudiochat.py`."""
     audio = sub_config(facts, "audio_config", "funaudiochat_audio_encoder")
-    size, out = audio.integer("d_model"), audio.integer("output_dim")
+    size, out = audio.integers("d_model", "output_dim")
     name, wide = "continuous_audio_tower", audio.integer("encoder_ffn_dim")
     heads = audio.integer("encoder_attention_heads")
     yield from convolutions(audio, name)

@@ -82,8 +82,8 @@ def _modules(facts: Facts, name: str, gate_and_up: tuple[str, ...]) -> Iterator[
     Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vVisionTransformer, whose blocks take
     the output's size for that of their MLP, and whose merger the MLP's.
     """
-    size, output = facts.integer("hidden_size"), facts.integer("out_hidden_size")
-    heads, depth = facts.integer("num_heads"), facts.integer("depth")
+    size, output = facts.integers("hidden_size", "out_hidden_size")
+    heads, depth = facts.integers("num_heads", "depth")
     yield from _before(facts, name)
     yield from blocks.repeated(
         f"{name}.blocks",
@@ -110,12 +110,9 @@ def _glm_ocr_tower(facts: Facts, _text_size: int) -> Tower:
     Source: vLLM 0.33.0 `models/glm_ocr.py` GlmOcrVisionTransformer.
     """
     vision, name = sub_config(facts, "vision_config", "glm_ocr_vision"), "visual"
-    size, heads = vision.integer("hidden_size"), vision.integer("num_heads")
+    size, heads = vision.integers("hidden_size", "num_heads")
     text = text_facts(facts, "glm_ocr_text", tie=Tie.EITHER)
-    output, wide = (
-        vision.integer("out_hidden_size"),
-        vision.integer("intermediate_size"),
-    )
+    output, wide = vision.integers("out_hidden_size", "intermediate_size")
     layers = blocks.repeated(
         f"{name}.blocks",
         vision.integer("depth"),
@@ -140,7 +137,7 @@ def _glm_ocr_tower(facts: Facts, _text_size: int) -> Tower:
 
 
 def _before(facts: Facts, name: str) -> Iterator[Module]:
-    size, patch = facts.integer("hidden_size"), facts.integer("patch_size")
+    size, patch = facts.integers("hidden_size", "patch_size")
     kernel = facts.integer("temporal_patch_size"), patch, patch
     embedding, channels = f"{name}.patch_embed.proj", facts.integer("in_channels")
     yield blocks.convolution(embedding, size, channels, *kernel, bias=True)
@@ -150,7 +147,7 @@ def _before(facts: Facts, name: str) -> Iterator[Module]:
 
 
 def _after(facts: Facts, name: str) -> Iterator[Module]:
-    size, output = facts.integer("hidden_size"), facts.integer("out_hidden_size")
+    size, output = facts.integers("hidden_size", "out_hidden_size")
     kernel = (facts.integer("spatial_merge_size"),) * 2
     yield blocks.convolution(f"{name}.downsample", output, size, *kernel, bias=True)
     yield blocks.norms(f"{name}.post_layernorm", size, bias=False)

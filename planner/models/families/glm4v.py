@@ -17,7 +17,7 @@ def _modules(facts: Facts, size: int) -> Iterator[Module]:
         Facts(facts.mapping("vision_config"), "eva2_clip"),
         "transformer.vision",
     )
-    seen, patch = vision.integer("hidden_size"), vision.integer("patch_size")
+    seen, patch = vision.integers("hidden_size", "patch_size")
     wide, channels = facts.integer("ffn_hidden_size"), vision.integer("in_channels")
     embedding, linear = f"{name}.patch_embedding", f"{name}.linear_proj"
     positions = vision.integer("num_positions")

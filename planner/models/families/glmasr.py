@@ -35,7 +35,7 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 
 def _encoder(facts: Facts, name: str) -> Iterator[Module]:
-    size, heads = facts.integer("d_model"), facts.integer("encoder_attention_heads")
+    size, heads = facts.integers("d_model", "encoder_attention_heads")
     kv_heads = facts.integer("num_key_value_heads", default=heads)
     head_size = facts.integer("head_dim", default=size // heads)
     factor = facts.mapping("rope_parameters").get("partial_rotary_factor", 1.0)

@@ -26,8 +26,8 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 
 def _conformer(facts: Facts, name: str) -> Iterator[Module]:
-    size, output = facts.integer("hidden_dim"), facts.integer("output_dim")
-    given, context = facts.integer("input_dim"), facts.integer("context_size")
+    size, output = facts.integers("hidden_dim", "output_dim")
+    given, context = facts.integers("input_dim", "context_size")
     yield blocks.linear(f"{name}.input_linear", given, size, bias=True)
     distances = f"{name}.attention_dists"
     yield blocks.replicated(distances, (context, context), dtype="int64")
@@ -40,7 +40,7 @@ def _conformer(facts: Facts, name: str) -> Iterator[Module]:
 
 def _block(facts: Facts) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/granite_speech.py` GraniteSpeechConformerBlock."""
-    size, dim = facts.integer("hidden_dim"), facts.integer("dim_head")
+    size, dim = facts.integers("hidden_dim", "dim_head")
     inner, wide = dim * facts.integer("num_heads"), facts.integer("feedforward_mult")
     conv, kernel = (
         size * facts.integer("conv_expansion_factor"),

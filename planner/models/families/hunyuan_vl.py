@@ -62,7 +62,7 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
 def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
     """Yield the tower, which each rank holds in full."""
     size, name = facts.integer("hidden_size"), "model.vision_tower"
-    wide, patch = facts.integer("intermediate_size"), facts.integer("patch_size")
+    wide, patch = facts.integers("intermediate_size", "patch_size")
     positions = (facts.integer("max_image_size") // patch) ** 2 + 1
     embedding, channels = f"{name}.embeddings", facts.integer("num_channels")
     patches = f"{embedding}.patch_embedding"

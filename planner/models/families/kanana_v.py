@@ -22,7 +22,7 @@ def _modules(facts: Facts, _text_size: int) -> tuple[Module, ...]:
 
 def _abstractor(facts: Facts) -> Iterator[Module]:
     name, depth = "abstractor", facts.integer("depth")
-    seen, size = facts.integer("encoder_hidden_size"), facts.integer("hidden_size")
+    seen, size = facts.integers("encoder_hidden_size", "hidden_size")
     output, read = facts.integer("output_hidden_size"), seen
     if facts.flag("pos_emb"):
         positions = facts.integer("pos_emb_size")

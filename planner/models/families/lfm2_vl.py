@@ -51,7 +51,7 @@ def _pass(vision: Facts, patches: int) -> TowerPass:
     Source: vLLM 0.33.0 `models/lfm2_siglip2.py` Siglip2EncoderLayer,
     `models/lfm2_vl.py` image_pixels_to_features, get_image_size_with_most_features.
     """
-    size, heads = vision.integer("hidden_size"), vision.integer("num_attention_heads")
+    size, heads = vision.integers("hidden_size", "num_attention_heads")
     attention = Attention(num_heads=heads, head_size=size // heads, length=patches)
     passed = block_pass(size, vision.integer("intermediate_size"), beside=4)
     return replace(passed, attention=attention, input_copies=2)

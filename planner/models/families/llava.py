@@ -157,7 +157,7 @@ def _vision_pass(vision: Facts) -> TowerPass:
     if vision.model_type != "pixtral":
         is_clip = vision.model_type == "clip_vision_model"
         return encoder_pass(vision, has_class_token=is_clip)
-    size, heads = vision.integer("hidden_size"), vision.integer("num_attention_heads")
+    size, heads = vision.integers("hidden_size", "num_attention_heads")
     tables = 2 * size // heads
     passed = block_pass(
         size, vision.integer("intermediate_size"), beside=5, is_gated=True, more=tables

@@ -31,7 +31,7 @@ def _modules(facts: Facts, _text_size: int) -> tuple[Module, ...]:
 
 def _vision(facts: Facts) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/mimo_v2_omni.py` MiMoVisionTransformer."""
-    size, heads = facts.integer("hidden_size"), facts.integer("num_heads")
+    size, heads = facts.integers("hidden_size", "num_heads")
     keys = facts.integer("qk_channels", default=64)
     values = facts.integer("kv_channels", default=64)
     name, patch = "visual", facts.integer("patch_size")

@@ -44,7 +44,7 @@ def _tower(facts: Facts, text_size: int, *, drops_layer: bool | None = None) -> 
 
 
 def _window_merger(facts: Facts) -> Iterator[Module]:
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
     wide, middle, name = 4 * size, 4 * facts.integer("intermediate_size"), "vit_merger"
     qkv, shards = f"{name}.self_attn.qkv_proj", blocks.QKV_SHARDS
     yield blocks.qkv(qkv, size, heads, bias=True, shards=shards)

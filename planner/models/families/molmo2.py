@@ -118,11 +118,8 @@ def _ropes(text: Facts, shape: AttentionShape) -> tuple[Module, ...]:
 
 def _tower(vision: Facts, adapter: Facts) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/molmo2.py` Molmo2VisionBackbone."""
-    size, wide = vision.integer("hidden_size"), vision.integer("intermediate_size")
-    patch, num_layers = (
-        vision.integer("image_patch_size"),
-        vision.integer("num_hidden_layers"),
-    )
+    size, wide = vision.integers("hidden_size", "intermediate_size")
+    patch, num_layers = vision.integers("image_patch_size", "num_hidden_layers")
     used = [at + (num_layers if at < 0 else 0) for at in adapter.value("vit_layers")]
     vit = "vision_backbone.image_vit"
     yield blocks.replicated(vit, (vision.integer("image_num_pos"), size))
@@ -149,7 +146,7 @@ def _tower(vision: Facts, adapter: Facts) -> Iterator[Module]:
 
 def _pooling(facts: Facts, input_size: int) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/molmo2.py` ImagePoolingAttention."""
-    size, head_size = facts.integer("hidden_size"), facts.integer("head_dim")
+    size, head_size = facts.integers("hidden_size", "head_dim")
     keys = facts.integer("num_key_value_heads") * head_size
     name, projector = (
         "vision_backbone.image_pooling_2d",

@@ -157,7 +157,7 @@ def _experts(moe: Facts, size: int) -> tuple[Module, ...]:
 
     Source: vLLM 0.33.0 `models/moondream3.py` Moondream3TextMoE.
     """
-    count, inner = moe.integer("n_experts"), moe.integer("expert_inner_dim")
+    count, inner = moe.integers("n_experts", "expert_inner_dim")
     return (
         ReplicatedLinear(
             name="mlp.gate",
@@ -189,8 +189,8 @@ def _experts(moe: Facts, size: int) -> tuple[Module, ...]:
 
 def _tower(vision: Facts, text_size: int) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/moondream3.py` Moondream3VisionEncoder."""
-    size, heads = vision.integer("enc_dim"), vision.integer("enc_n_heads")
-    patch, wide = vision.integer("enc_patch_size"), vision.integer("enc_ff_dim")
+    size, heads = vision.integers("enc_dim", "enc_n_heads")
+    patch, wide = vision.integers("enc_patch_size", "enc_ff_dim")
     positions = (vision.integer("crop_size") // patch) ** 2
     yield blocks.replicated("vision.patch_emb", (size, RGB * patch**2), (size,))
     yield blocks.replicated("vision.pos_emb", (positions, size))

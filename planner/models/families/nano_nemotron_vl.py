@@ -64,7 +64,7 @@ def _tower(facts: Facts, text_size: int) -> Tower:
 def _sounds(facts: Facts, text_size: int) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/parakeet.py` ProjectedParakeet."""
     sound, name = sub_config(facts, "sound_config", "parakeet_encoder"), "sound_encoder"
-    size, wide = sound.integer("hidden_size"), sound.integer("projection_hidden_size")
+    size, wide = sound.integers("hidden_size", "projection_hidden_size")
     layers = ((wide, size), (text_size, wide))
     biases = ((wide,), (text_size,)) if sound.flag("projection_bias") else ()
     yield from parakeet(sound, f"{name}.encoder")

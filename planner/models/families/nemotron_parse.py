@@ -60,7 +60,7 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
 
 
 def _layer(facts: Facts, *, attends: bool) -> LayerKind:
-    size, heads = facts.integer("d_model"), facts.integer("decoder_attention_heads")
+    size, heads = facts.integers("d_model", "decoder_attention_heads")
     kv_heads = facts.integer("self_attention_kv_heads", default=heads)
     shape = AttentionShape(
         hidden_size=size,

@@ -55,7 +55,7 @@ def _pass(vision: Facts, merge: int, words: int) -> TowerPass:
 
     Source: vLLM 0.33.0 and 0.19.1 `models/ovis.py` VisualTokenizer.forward.
     """
-    size, wide = vision.integer("hidden_size"), vision.integer("intermediate_size")
+    size, wide = vision.integers("hidden_size", "intermediate_size")
     values = merge**2 * size + 2 * (words - _INDICATORS) + words
     passed = block_pass(size, wide, beside=4, is_gated="aimv2" in vision.model_type)
     head = Moment(name="words", whole=values // merge**2)

@@ -31,7 +31,7 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
     Source: vLLM 0.33.0 `models/paddleocr_vl.py` SiglipVisionModel and Projector;
     `models/siglip.py` SiglipMLP.
     """
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
     name = "visual.vision_model.encoder.rotary_pos_emb"
     rotary = blocks.inverse_frequencies(name, size // heads)
     *layers, last = siglip_vision(facts, "visual")

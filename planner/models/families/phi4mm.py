@@ -109,7 +109,7 @@ def _conformer(facts: Facts, name: str) -> Iterator[Module]:
     TransformerEncoderBase, ConformerEncoderLayer; `models/phi4mm_utils.py`.
     """
     _check(facts)
-    size, mel_bins = facts.integer("attention_dim"), facts.integer("input_size")
+    size, mel_bins = facts.integers("attention_dim", "input_size")
     relative = facts.mapping("relative_attention_bias_args")
     sides = 1 if relative.get("t5_bias_symmetric") else 2
     distances = sides * int(relative.get("t5_bias_max_distance", 1000))
@@ -144,7 +144,7 @@ def _subsampling(facts: Facts, name: str) -> Iterator[Module]:
     """
     settings = facts.mapping("nemo_conv_settings")
     channels = int(settings.get("conv_channels", 256))
-    size, bins = facts.integer("attention_dim"), facts.integer("input_size")
+    size, bins = facts.integers("attention_dim", "input_size")
     reduction = facts.integer("time_reduction", default=4)
     halvings = reduction.bit_length() - 1
     if reduction != 1 << halvings:
@@ -160,7 +160,7 @@ def _subsampling(facts: Facts, name: str) -> Iterator[Module]:
 
 def _block(facts: Facts) -> Iterator[Module]:
     """Yield two halves of an MLP around attention and a convolution."""
-    size, mlp_size = facts.integer("attention_dim"), facts.integer("linear_units")
+    size, mlp_size = facts.integers("attention_dim", "linear_units")
     gated = facts.flag("bias_in_glu", default=True)
     vector = (size,)
     mlp = ((2 * mlp_size, size), (size, mlp_size), vector)

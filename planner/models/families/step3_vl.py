@@ -16,7 +16,7 @@ from planner.models.layers import Module
 def _tower(facts: Facts, _text_size: int) -> Tower:
     """Source: vLLM 0.33.0 `models/step3_vl.py`."""
     vision = sub_config(facts, "vision_config", "step3_vision_encoder")
-    size, out = vision.integer("hidden_size"), vision.integer("output_hidden_size")
+    size, out = vision.integers("hidden_size", "output_hidden_size")
     text_size, bias = facts.integer("hidden_size"), facts.flag("projector_bias")
     modules = (
         *_encoder(vision),

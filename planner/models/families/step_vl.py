@@ -32,7 +32,7 @@ def _perception(facts: Facts) -> Iterator[Module]:
 
     Source: vLLM 0.33.0 `models/step_vl.py` PerceptionEncoder.
     """
-    width, patch = facts.integer("width"), facts.integer("patch_size")
+    width, patch = facts.integers("width", "patch_size")
     has_class = facts.flag("use_cls_token")
     positions = (facts.integer("image_size") // patch) ** 2 + int(has_class)
     yield blocks.convolution(f"{_NAME}.conv1", width, 3, patch, patch, bias=False)

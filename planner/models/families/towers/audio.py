@@ -60,7 +60,7 @@ def _transformers_pass(
     Source: Transformers' Qwen2AudioEncoderLayer, Qwen2_5OmniAudioEncoderLayer (whose
     encoder pads and copies the spectrogram: chunk_and_pad_features).
     """
-    size, mlp_size = facts.integer("d_model"), facts.integer("encoder_ffn_dim")
+    size, mlp_size = facts.integers("d_model", "encoder_ffn_dim")
     whole = Moment(name="MLP", whole=beside * size + 2 * mlp_size)
     return TowerPass(moments=(whole,), input_copies=input_copies)
 
@@ -152,10 +152,7 @@ def parakeet(facts: Facts, name: str) -> tuple[Module, ...]:
     Source: vLLM 0.33.0 `models/parakeet.py` ProjectedParakeet, which switches biases of
     attention off; Transformers' ParakeetEncoder.
     """
-    size, channels = (
-        facts.integer("hidden_size"),
-        facts.integer("subsampling_conv_channels"),
-    )
+    size, channels = facts.integers("hidden_size", "subsampling_conv_channels")
     kernel = facts.integer("subsampling_conv_kernel_size")
     halvings = facts.integer("subsampling_factor").bit_length() - 1
     bins = facts.integer("num_mel_bins") // facts.integer(
@@ -179,7 +176,7 @@ def parakeet(facts: Facts, name: str) -> tuple[Module, ...]:
 
 
 def _parakeet_layer(facts: Facts, name: str) -> tuple[Module, ...]:
-    size, wide = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    size, wide = facts.integers("hidden_size", "intermediate_size")
     heads = facts.integer("num_attention_heads")
     head_size = facts.integer("head_dim", default=size // heads)
     keys = facts.integer("num_key_value_heads", default=heads) * head_size
@@ -209,7 +206,7 @@ def _sinusoids(facts: Facts, name: str) -> Module:
 
 def _whole_layers(facts: Facts, name: str) -> tuple[Module, ...]:
     """Return Whisper's encoder layers, of which only the keys have no bias."""
-    size, ffn = facts.integer("d_model"), facts.integer("encoder_ffn_dim")
+    size, ffn = facts.integers("d_model", "encoder_ffn_dim")
     square, vector = (size, size), (size,)
     shapes = (square,) * 4 + (vector,) * 3 + ((ffn, size), (ffn,), (size, ffn), vector)
     return tuple(

@@ -22,7 +22,7 @@ _TAKES_ANY_SIZE = ("bitsandbytes", "torchao", "compressed-tensors")
 def vision_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
     """Return the vision tower with its projection."""
     parts = _Parts(facts, is_quantizable=_is_quantizable(facts, quant_method))
-    size, patch = facts.integer("hidden_size"), facts.integer("patch_size")
+    size, patch = facts.integers("hidden_size", "patch_size")
     positions = facts.integer("position_embedding_size", least=1)
     half_head = facts.integer("head_dim") // 4  # rows and columns share a head
     name = "vision_tower"
@@ -59,7 +59,7 @@ def _vision_pass(facts: Facts) -> TowerPass:
     Source: Transformers' Gemma4VisionEncoderLayer, Gemma4VisionMLP; vLLM 0.33.0
     `models/gemma4_mm.py` _process_image_input, _process_video_input, _encoder_chunk.
     """
-    size, mlp_size = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    size, mlp_size = facts.integers("hidden_size", "intermediate_size")
     tables = 2 * facts.integer("head_dim")
     return TowerPass(
         moments=(Moment(name="MLP", whole=4 * size + 3 * mlp_size + tables),),
@@ -73,8 +73,8 @@ def _vision_pass(facts: Facts) -> TowerPass:
 
 
 def _vision_layer(facts: Facts, name: str, parts: _Parts) -> tuple[Module, ...]:
-    size, mlp_size = facts.integer("hidden_size"), facts.integer("intermediate_size")
-    head_size, heads = facts.integer("head_dim"), facts.integer("num_attention_heads")
+    size, mlp_size = facts.integers("hidden_size", "intermediate_size")
+    head_size, heads = facts.integers("head_dim", "num_attention_heads")
     kv_heads = facts.integer("num_key_value_heads", default=heads)
     bias = facts.flag("attention_bias")
     if bias:
@@ -98,7 +98,7 @@ def _vision_layer(facts: Facts, name: str, parts: _Parts) -> tuple[Module, ...]:
 def audio_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
     """Return the audio tower with its projection."""
     parts = _Parts(facts, is_quantizable=_is_quantizable(facts, quant_method))
-    size, output = facts.integer("hidden_size"), facts.integer("output_proj_dims")
+    size, output = facts.integers("hidden_size", "output_proj_dims")
     first, second = facts.value("subsampling_conv_channels")
     name, conv = "audio_tower", "audio_tower.subsample_conv_projection"
     modules: list[Module] = [
@@ -120,10 +120,7 @@ def audio_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
 
 def _audio_layer(facts: Facts, name: str, parts: _Parts) -> tuple[Module, ...]:
     size = facts.integer("hidden_size")
-    heads, kernel = (
-        facts.integer("num_attention_heads"),
-        facts.integer("conv_kernel_size"),
-    )
+    heads, kernel = facts.integers("num_attention_heads", "conv_kernel_size")
     width = size // heads * heads
     sizes = {
         "feed_forward1.ffw_layer_1": (size, 4 * size),

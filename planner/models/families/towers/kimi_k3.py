@@ -43,10 +43,7 @@ def kimi_k3_tower(facts: Facts, text_size: int) -> Tower:
     facts = Facts(facts.config, facts.model_type, _DEFAULTS)
     if facts.value("mm_projector_type") != "patchmergerv2":
         raise facts.unsupported("mm_projector_type", "patchmergerv2 is.")
-    size, heads = (
-        facts.integer("vt_hidden_size"),
-        facts.integer("vt_num_attention_heads"),
-    )
+    size, heads = facts.integers("vt_hidden_size", "vt_num_attention_heads")
     patch, has_bias = facts.integer("patch_size"), facts.value("norm_type") != "rmsnorm"
     name = "vision_tower"
     modules: list[Module] = [
@@ -88,10 +85,7 @@ def kimi_k3_tower(facts: Facts, text_size: int) -> Tower:
 
 
 def _block(facts: Facts, name: str, size: int, heads: int) -> tuple[Module, ...]:
-    wide, mlp_size = (
-        facts.integer("qkv_hidden_size"),
-        facts.integer("vt_intermediate_size"),
-    )
+    wide, mlp_size = facts.integers("qkv_hidden_size", "vt_intermediate_size")
     attention_bias, linear_bias = facts.flag("attn_bias"), facts.flag("linear_bias")
     return (
         QKVParallelLinear(

@@ -27,7 +27,7 @@ def minimax_m3_tower(
     MiniMaxVLVisionModel, MiniMaxVLMultiModalProjector.
     """
     compression = facts.mapping("img_token_compression_config")
-    size, patch = facts.integer("hidden_size"), facts.integer("patch_size")
+    size, patch = facts.integers("hidden_size", "patch_size")
     heads = facts.integer("num_attention_heads")
     frames = int(compression.get("temporal_patch_size", 2))
     merged = int(compression.get("spatial_merge_size", 2)) ** 2

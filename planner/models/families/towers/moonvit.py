@@ -65,7 +65,7 @@ def _k25_pass(facts: Facts) -> TowerPass:
     Source: vLLM 0.33.0 `models/kimi_k25_vit.py` get_rope_shape (bicubic, as PyTorch
     decomposes it), Rope2DPosEmbRepeated.
     """
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
     rows = facts.integer("pos_emb_height", "init_pos_emb_height")
     columns = facts.integer("pos_emb_width", "init_pos_emb_width")
     rotary = _ROTARY_SIDE**2 * (size // heads // 2) * 8
@@ -84,10 +84,7 @@ def moonvit_tower(facts: Facts, text_size: int) -> Tower:
     KimiVLMultiModalProjector; `transformers_utils/configs/moonvit.py`.
     """
     facts = Facts({**_MOONVIT, **facts.config}, facts.model_type)
-    height, width = (
-        facts.integer("init_pos_emb_height"),
-        facts.integer("init_pos_emb_width"),
-    )
+    height, width = facts.integers("init_pos_emb_height", "init_pos_emb_width")
     modules = (
         *_blocks(facts, "vision_tower", (height, width)),
         *_projector(facts, text_size, "multi_modal_projector"),

@@ -12,7 +12,7 @@ def qformer(facts: Facts, name: str) -> tuple[Module, ...]:
 
     Source: vLLM 0.33.0 `models/blip2.py` Blip2QFormerModel.
     """
-    size, wide = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    size, wide = facts.integers("hidden_size", "intermediate_size")
     every = facts.integer("cross_attention_frequency")
     outside = facts.integer("encoder_hidden_size")
     modules: list[Module] = [blocks.norms(f"{name}.layernorm", size, bias=True)]

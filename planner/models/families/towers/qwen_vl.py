@@ -218,7 +218,7 @@ def _qwen3_pass(facts: Facts, levels: int) -> TowerPass:
     Source: vLLM 0.33.0 `models/qwen3_vl.py` Qwen3_VisionTransformer,
     Qwen3_VisionBlock; `models/qwen2_5_vl.py` Qwen2_5_VisionAttention.
     """
-    size, mlp_size = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    size, mlp_size = facts.integers("hidden_size", "intermediate_size")
     merged = facts.integer("spatial_merge_size") ** 2
     features = levels * facts.integer("out_hidden_size") // merged
     beside = size // facts.integer("num_heads") + features
@@ -278,7 +278,7 @@ def qwen3_omni_vision_tower(
 
 
 def _qwen3_blocks(facts: Facts, name: str) -> list[Module]:
-    size, heads = facts.integer("hidden_size"), facts.integer("num_heads")
+    size, heads = facts.integers("hidden_size", "num_heads")
     mlp_size = facts.integer("intermediate_size")
     modules: list[Module] = []
     for index in range(facts.integer("depth")):
