@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.engine.layout import ParallelLayout
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
@@ -10,7 +12,7 @@ from planner.models.families.assembly import Body, Label, Skeleton, assemble
 from planner.models.families.decoder import attention_scales, learned_positions
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, sounds
-from planner.models.families.towers.audio import convolutions
+from planner.models.families.towers.audio import convolutions, whisper_sizes
 from planner.models.families.towers.blocks import AUDIO
 from planner.models.layers import (
     ColumnParallelLinear,
@@ -102,7 +104,7 @@ def _decoder_layer(facts: Facts) -> LayerKind:
 def _encoder(facts: Facts) -> Tower:
     return Tower(
         modalities=AUDIO,
-        modules=encoder_modules(facts, "model.encoder"),
+        modules=tuple(encoder_modules(facts, "model.encoder")),
         items=sounds.whisper_items(facts),
         forward=block_pass(
             facts.integer("d_model"), facts.integer("encoder_ffn_dim"), beside=3
@@ -112,37 +114,25 @@ def _encoder(facts: Facts) -> Tower:
 
 def encoder_modules(
     facts: Facts, name: str, *, positions_dtype: str | None = None
-) -> tuple[Module, ...]:
-    """Return Whisper's encoder, also as part of a larger model.
+) -> Iterator[Module]:
+    """Yield Whisper's encoder, also as part of a larger model.
 
     Source: vLLM 0.33.0 `models/whisper.py` WhisperEncoder (init_in_fp32).
     """
-    size = facts.integer("d_model")
-    heads = facts.integer("encoder_attention_heads")
-    positions = (facts.integer("max_source_positions"), size)
-    modules: list[Module] = [*convolutions(facts, name)]
-    for index in range(facts.integer("encoder_layers")):
-        layer = f"{name}.layers.{index}.layers"
-        attention, mlp = f"{layer}.self_attn", f"{layer}.mlp"
-        modules += [
-            blocks.qkv(
-                f"{attention}.qkv_proj",
-                size,
-                heads,
-                bias=True,
-                shards=blocks.QKV_SHARDS,
-            ),
-            blocks.row(f"{attention}.out_proj", size, size, bias=True),
-            blocks.norms(f"{layer}.norm", size, count=2, bias=True),
-            *blocks.plain_mlp(
-                f"{mlp}.fc1", f"{mlp}.fc2", size, facts.integer("encoder_ffn_dim")
-            ),
-        ]
-    modules += [
-        blocks.norms(f"{name}.layer_norm", size, bias=True),
-        blocks.replicated(f"{name}.embed_positions", positions, dtype=positions_dtype),
-    ]
-    return tuple(modules)
+    sizes, rows = whisper_sizes(facts), facts.integer("max_source_positions")
+    size, qkv = sizes.width, "layers.self_attn.qkv_proj"
+    yield from convolutions(facts, name)
+    yield from blocks.repeated(
+        f"{name}.layers",
+        sizes.depth,
+        blocks.qkv(qkv, size, sizes.heads, bias=True, shards=blocks.QKV_SHARDS),
+        blocks.row("layers.self_attn.out_proj", size, size, bias=True),
+        blocks.norms("layers.norm", size, count=2, bias=True),
+        *blocks.plain_mlp("layers.mlp.fc1", "layers.mlp.fc2", size, sizes.mlp),
+    )
+    yield blocks.norms(f"{name}.layer_norm", size, bias=True)
+    embedding = f"{name}.embed_positions"
+    yield blocks.replicated(embedding, (rows, size), dtype=positions_dtype)
 
 
 def _column(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.models.architecture import Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, items
@@ -48,25 +50,8 @@ def minimax_m3_tower(
         blocks.norms(f"{model}.pre_layrnorm", size, bias=True),
         blocks.replicated(f"{model}.inv_freq", *((angles,),) * _AXES, dtype="float32"),
     ]
-    for index in range(facts.integer("num_hidden_layers")):
-        block = f"{model}.encoder.layers.{index}"
-        modules += [
-            blocks.norms(f"{block}.layer_norm", size, count=2, bias=True),
-            blocks.qkv(
-                f"{block}.self_attn.qkv_proj",
-                size,
-                heads,
-                bias=True,
-                shards=blocks.QKV_SHARDS,
-            ),
-            blocks.row(f"{block}.self_attn.out_proj", size, size, bias=True),
-            *blocks.plain_mlp(
-                f"{block}.fc1",
-                f"{block}.fc2",
-                size,
-                facts.integer("intermediate_size"),
-            ),
-        ]
+    parts = replace(blocks.CLIP, mlp=("fc1", "fc2"))
+    modules += blocks.layers(f"{model}.encoder.layers", blocks.Sizes.of(facts), parts)
     for part, width in (
         ("multi_modal_projector", size),
         ("patch_merge_mlp", text_size * merged),

@@ -277,20 +277,10 @@ def qwen3_omni_vision_tower(
     )
 
 
-def _qwen3_blocks(facts: Facts, name: str) -> list[Module]:
-    size, heads = facts.integers("hidden_size", "num_heads")
-    mlp_size = facts.integer("intermediate_size")
-    modules: list[Module] = []
-    for index in range(facts.integer("depth")):
-        block = f"{name}.blocks.{index}"
-        first, second = f"{block}.mlp.linear_fc1", f"{block}.mlp.linear_fc2"
-        modules += [
-            blocks.norms(f"{block}.norm", size, count=2, bias=True),
-            blocks.qkv(f"{block}.attn.qkv", size, heads, bias=True),
-            blocks.row(f"{block}.attn.proj", size, size, bias=True),
-            *blocks.plain_mlp(first, second, size, mlp_size),
-        ]
-    return modules
+def _qwen3_blocks(facts: Facts, name: str) -> tuple[Module, ...]:
+    names = ("hidden_size", "num_heads", "intermediate_size", "depth")
+    parts = replace(blocks.VIT, mlp=("mlp.linear_fc1", "mlp.linear_fc2"))
+    return blocks.layers(f"{name}.blocks", blocks.Sizes(*facts.integers(*names)), parts)
 
 
 def _deepstack_buffers(levels: int, columns: int) -> tuple[Module, ...]:
