@@ -21,7 +21,7 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import known_as, with_towers
+from planner.models.families.multimodal import composed
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
@@ -57,16 +57,10 @@ def read_ernie_vl(facts: Facts, label: Label) -> ModelArchitecture:
         Body.of(_layer(facts, index) for index in range(num_layers)),
         num_experts=_experts_of(facts)[0],
     )
-    whole = with_towers(
-        model,
-        (_tower(facts),),
-        layer_prefix="language_model.model.layers",
-        prefix_renames=_RENAMES,
-        head_prefix="language_model.",
-    )
+    whole = composed(facts, label, model, _tower(facts), renames=_RENAMES)
     if skeleton.tie_word_embeddings:
         whole = replace(whole, every_stage=(*whole.every_stage, _TiedHead()))
-    return known_as(_with_marks(whole, facts), facts, label)
+    return _with_marks(whole, facts)
 
 
 def _with_marks(model: ModelArchitecture, facts: Facts) -> ModelArchitecture:
@@ -215,31 +209,26 @@ def _routed(facts: Facts, name: str, count: int, size: int) -> tuple[Module, ...
 
 
 def _tower(facts: Facts) -> Tower:
-    """Source: vLLM 0.33.0 `models/ernie45_vl.py` Ernie4_5_VisionTransformer."""
-    vision, name = Facts(facts.mapping("vision_config"), ""), "vision_model"
-    size, heads = vision.integers("embed_dim", "num_heads")
-    patch = vision.integer("in_channels") * vision.integer("patch_size") ** 2
-    frequencies = -(-(size // heads // 2) // 2)
-    modules: list[Module] = [
-        blocks.replicated(f"{name}.patch_embed.proj", (size, patch)),
-        blocks.replicated(f"{name}.rotary_pos_emb", (frequencies,), dtype="float32"),
-    ]
-    wide = int(size * vision.number("mlp_ratio"))
-    for index in range(vision.integer("depth")):
-        block = f"{name}.blocks.{index}"
-        modules += [
-            blocks.norms(f"{block}.norm", size, count=2, bias=True),
-            blocks.qkv(f"{block}.attn.qkv", size, heads, bias=True),
-            blocks.row(f"{block}.attn.proj", size, size, bias=True),
-            *blocks.plain_mlp(f"{block}.mlp.fc1", f"{block}.mlp.fc2", size, wide),
-        ]
-    modules += [blocks.norms(f"{name}.ln", size, bias=True), *_resampler(facts)]
+    vision = Facts(facts.mapping("vision_config"), "")
     return Tower(
         modalities=IMAGE_AND_VIDEO,
-        modules=tuple(modules),
+        modules=(*_encoder(vision, "vision_model"), *_resampler(facts)),
         items=items.ernie_vl_items(vision, facts.integer("temporal_conv_size")),
         gathers_attention=True,
     )
+
+
+def _encoder(vision: Facts, name: str) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/ernie45_vl.py` Ernie4_5_VisionTransformer."""
+    size, heads, depth = vision.integers("embed_dim", "num_heads", "depth")
+    patch = vision.integer("in_channels") * vision.integer("patch_size") ** 2
+    frequencies = -(-(size // heads // 2) // 2)
+    wide = int(size * vision.number("mlp_ratio"))
+    yield blocks.replicated(f"{name}.patch_embed.proj", (size, patch))
+    yield blocks.replicated(f"{name}.rotary_pos_emb", (frequencies,), dtype="float32")
+    sizes = blocks.Sizes(size, heads, wide, depth)
+    yield from blocks.layers(f"{name}.blocks", sizes, blocks.VIT)
+    yield blocks.norms(f"{name}.ln", size, bias=True)
 
 
 def _resampler(facts: Facts) -> tuple[Module, ...]:
