@@ -30,7 +30,9 @@ def test_mlps_alone_are_cut(ranks: int) -> None:
     patches = 1152 * 3 * 14 * 14 + 1152 + 27 * 27 * 1152
     layers = 27 * (attention + 2 * norm + mlp)
     head = 1152 + norm + attention + mlp
-    assert _elements(timm_siglip("vision"), ranks) == patches + layers + norm + head
+    assert (
+        _elements(tuple(timm_siglip("vision")), ranks) == patches + layers + norm + head
+    )
 
 
 def test_the_largest_size_has_most_tokens() -> None:

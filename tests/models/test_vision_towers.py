@@ -103,14 +103,14 @@ def test_features_of_a_layer_that_is_not_there_are_refused() -> None:
     """Layer 3 of 2, for both kinds of tower."""
     facts = Facts(TINY, "pixtral")
     with pytest.raises(UnknownArchitecture, match="num_hidden_layers"):
-        pixtral_vision(facts, "t", 3)
+        tuple(pixtral_vision(facts, "t", 3))
     with pytest.raises(UnknownArchitecture, match="num_hidden_layers"):
         clip_vision(facts, "t", Depth(num_layers=3))
 
 
 def test_pixtral_has_gated_blocks_without_biases() -> None:
     """Patches 96, norm 8, frequencies 2 + 2; block: norms 16, 4 x 64, 3 x 48."""
-    modules = pixtral_vision(Facts(TINY, "pixtral"), "t", 1)
+    modules = tuple(pixtral_vision(Facts(TINY, "pixtral"), "t", 1))
     assert 96 + 8 + 4 + 16 + 256 + 144 == elements(modules)
 
 

@@ -14,7 +14,7 @@ from planner.models.families.decoder import (
     gated_mlp,
     norms,
 )
-from planner.models.families.embedding import pooled
+from planner.models.families.heads import pooled
 from planner.models.families.facts import Facts
 from planner.models.families.layered import Frame, decoder, typed_ropes
 from planner.models.families.multimodal import known_as, text_facts

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
-from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.assembly import Label, Placement
 from planner.models.families.decoder import attention_scales, gated_mlp, norms
 from planner.models.families.facts import Facts
+from planner.models.families.layered import Frame, decoder
 from planner.models.families.mla import LatentShape, latent_shape
 from planner.models.families.rope import rope_cache
-from planner.models.layers import (
-    ColumnParallelLinear,
-    Module,
-    Part,
-    Replicated,
-    ReplicatedLinear,
-    RowParallelLinear,
-)
+from planner.models.families.towers import blocks
+from planner.models.layers import Module, Part, Replicated
 
 
-def read_minicpm3(facts: Facts, label: Label) -> ModelArchitecture:
-    """Read MiniCPM3, whose values are padded to the size of its keys.
+def _read(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return MiniCPM3, whose values are padded to the size of its keys.
 
     Source: vLLM 0.33.0 `models/minicpm3.py`, `models/minicpm.py`.
     """
@@ -41,27 +38,17 @@ def read_minicpm3(facts: Facts, label: Label) -> ModelArchitecture:
     )
     if facts.value("num_experts"):
         raise facts.unsupported("num_experts", "its experts are not.")
-    skeleton = Skeleton(
-        hidden_size=shape.hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(shape.hidden_size, count=1),),
-        embeddings_on=Placement.EVERYWHERE,
-        norm_on=Placement.EVERYWHERE,
-        head_on=Placement.EVERYWHERE,
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        every_stage=rope_cache(
-            facts,
-            head_size=shape.qk_rope_head_dim,
-            max_position=facts.integer("max_position_embeddings"),
-        ),
-    )
-    return assemble(
+    rope = rope_cache(
         facts,
-        label,
-        skeleton,
-        Body.alike(kind, facts.integer("num_hidden_layers")),
         head_size=shape.qk_rope_head_dim,
+        max_position=facts.integer("max_position_embeddings"),
     )
+    frame = Frame(
+        hidden_size=shape.hidden_size, rope=rope, placement=Placement.EVERYWHERE
+    )
+    layers = [kind] * facts.integer("num_hidden_layers")
+    own = {"num_experts": 0, "head_size": shape.qk_rope_head_dim}
+    return decoder(facts, label, frame, layers, **own)
 
 
 def _projections(shape: LatentShape) -> tuple[Module, ...]:
@@ -69,48 +56,22 @@ def _projections(shape: LatentShape) -> tuple[Module, ...]:
     if shape.q_lora_rank is None:
         message = "q_lora_rank is needed."
         raise ValueError(message)
-    heads = shape.num_heads
+    size, heads, name = shape.hidden_size, shape.num_heads, "self_attn"
+    rank, kv_rank = shape.q_lora_rank, shape.kv_lora_rank
+    unfolded = heads * (shape.qk_nope_head_dim + shape.v_head_dim)
+    layers = (
+        blocks.whole(f"{name}.q_a_proj", size, rank, bias=False),
+        blocks.column(f"{name}.q_b_proj", rank, heads * shape.qk_head_dim, bias=False),
+        blocks.whole(f"{name}.kv_a_proj_with_mqa", size, shape.kept_size, bias=False),
+        blocks.column(f"{name}.kv_b_proj", kv_rank, unfolded, bias=False),
+        blocks.row(f"{name}.o_proj", heads * shape.v_head_dim, size, bias=False),
+    )
     return (
-        _replicated("q_a_proj", shape.hidden_size, shape.q_lora_rank),
-        _column("q_b_proj", shape.q_lora_rank, heads * shape.qk_head_dim),
-        _replicated("kv_a_proj_with_mqa", shape.hidden_size, shape.kept_size),
-        _column(
-            "kv_b_proj",
-            shape.kv_lora_rank,
-            heads * (shape.qk_nope_head_dim + shape.v_head_dim),
-        ),
-        RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=heads * shape.v_head_dim,
-            output_size=shape.hidden_size,
-        ),
+        *(replace(layer, part=Part.ATTENTION) for layer in layers),
         Replicated(
-            name="self_attn.layernorm",
-            part=Part.NORMS,
-            shapes=((shape.q_lora_rank,), (shape.kv_lora_rank,)),
+            name=f"{name}.layernorm", part=Part.NORMS, shapes=((rank,), (kv_rank,))
         ),
     )
 
 
-def _replicated(name: str, input_size: int, output_size: int) -> ReplicatedLinear:
-    return ReplicatedLinear(
-        name=f"self_attn.{name}",
-        part=Part.ATTENTION,
-        input_size=input_size,
-        output_sizes=(output_size,),
-    )
-
-
-def _column(name: str, input_size: int, output_size: int) -> ColumnParallelLinear:
-    return ColumnParallelLinear(
-        name=f"self_attn.{name}",
-        part=Part.ATTENTION,
-        input_size=input_size,
-        output_sizes=(output_size,),
-    )
-
-
-READERS = {
-    "MiniCPM3ForCausalLM": read_minicpm3,
-}
+READERS = {"MiniCPM3ForCausalLM": _read}

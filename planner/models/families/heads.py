@@ -1,4 +1,4 @@
-"""Decoders under names of their own for embeddings, rewards and late interaction."""
+"""Decoders with another head: for embeddings, rewards, ranks and late interaction."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label, classification_head, num_labels
 from planner.models.families.conversion import without_head
 from planner.models.families.facts import Facts
+from planner.models.families.towers import blocks
 from planner.models.layers import (
-    ColumnParallelLinear,
     Module,
     Part,
     Replicated,
-    RowParallelLinear,
 )
 from planner.values import frozen
 
@@ -67,6 +66,7 @@ def _linear(name: str, *shapes: tuple[int, ...], dtype: str | None = None) -> Mo
 
 
 def no_head(_facts: Facts, _size: int) -> tuple[Module, ...]:
+    """Return nothing, as for embeddings."""
     return ()
 
 
@@ -86,38 +86,19 @@ def _voyage_linear(facts: Facts, size: int) -> tuple[Module, ...]:
 
 def _reward(labels: int, _facts: Facts, size: int) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/qwen2_rm.py` Qwen2RewardBaseModel."""
-    return (
-        ColumnParallelLinear(
-            name="score.0",
-            part=Part.CLASSIFIER,
-            input_size=size,
-            output_sizes=(size,),
-            bias=True,
-            dtype="float32",
-        ),
-        RowParallelLinear(
-            name="score.2",
-            part=Part.CLASSIFIER,
-            input_size=size,
-            output_size=labels,
-            bias=True,
-            dtype="float32",
-        ),
+    first = blocks.column("score.0", size, size, bias=True)
+    second = blocks.row("score.2", size, labels, bias=True)
+    return tuple(
+        replace(layer, part=Part.CLASSIFIER, dtype="float32")
+        for layer in (first, second)
     )
 
 
 def _value_head(_facts: Facts, size: int) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/internlm2.py` InternLM2ForRewardModel."""
-    return (
-        RowParallelLinear(
-            name="v_head",
-            part=Part.CLASSIFIER,
-            input_size=size,
-            output_size=1,
-            dtype="float32",
-            is_quantizable=False,
-        ),
-    )
+    head = blocks.row("v_head", size, 1, bias=False)
+    own = replace(head, part=Part.CLASSIFIER, dtype="float32", is_quantizable=False)
+    return (own,)
 
 
 @frozen(kw_only=False)
