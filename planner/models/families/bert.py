@@ -21,8 +21,8 @@ from planner.models.families.decoder import (
     norms,
     plain_mlp,
 )
-from planner.models.families.heads import Head, colbert_linear, no_head
 from planner.models.families.facts import Facts
+from planner.models.families.heads import Head, colbert_linear, no_head
 from planner.models.layers import Module, Part, Replicated, VocabParallelEmbedding
 
 

@@ -15,8 +15,8 @@ from planner.models.families.decoder import (
     norms,
     plain_mlp,
 )
-from planner.models.families.heads import Head, no_head
 from planner.models.families.facts import Facts
+from planner.models.families.heads import Head, no_head
 from planner.models.families.rope import rope_cache
 from planner.models.layers import (
     Module,

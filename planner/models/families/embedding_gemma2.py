@@ -14,8 +14,8 @@ from planner.models.families.decoder import (
     gated_mlp,
     norms,
 )
-from planner.models.families.heads import pooled
 from planner.models.families.facts import Facts
+from planner.models.families.heads import pooled
 from planner.models.families.layered import Frame, decoder, typed_ropes
 from planner.models.families.multimodal import known_as, text_facts
 from planner.models.layers import (

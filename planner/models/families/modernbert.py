@@ -8,8 +8,8 @@ from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label
 from planner.models.families.bert import encoder, encoder_shape, labelled, linear32
 from planner.models.families.decoder import attention, encoder_only, gated_mlp, norms
-from planner.models.families.heads import Head, colbert_linear, no_head
 from planner.models.families.facts import Facts
+from planner.models.families.heads import Head, colbert_linear, no_head
 from planner.models.families.layered import typed_ropes
 from planner.models.layers import Module, Part, Replicated
 

@@ -247,24 +247,6 @@ def quant_method(facts: Facts) -> str:
     return str(own.get("quant_method") or "")
 
 
-def joined(
-    facts: Facts,
-    label: Label,
-    model: ModelArchitecture,
-    tower: Tower,
-    prefix_renames: tuple[tuple[str, str], ...],
-) -> ModelArchitecture:
-    """Return the whole of a language model called language_model and one tower."""
-    whole = with_towers(
-        model,
-        (tower,),
-        layer_prefix="language_model.model.layers",
-        prefix_renames=prefix_renames,
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
-
-
 def known_as(model: ModelArchitecture, facts: Facts, label: Label) -> ModelArchitecture:
     """Return the model under the name and type of the outer config.
 

@@ -10,8 +10,8 @@ from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label, classification_head, num_labels
 from planner.models.families.composite import Composite, Text, siglip_of
 from planner.models.families.eagle2_5_vl import shuffled_mlp
-from planner.models.families.heads import pooled
 from planner.models.families.facts import Facts
+from planner.models.families.heads import pooled
 from planner.models.families.towers import blocks
 from planner.models.layers import Module
 

@@ -8,7 +8,7 @@ from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label, Placement
 from planner.models.families.facts import Facts
 from planner.models.families.layered import Frame, decoder
-from planner.models.families.multimodal import Tie, joined, sub_config, text_facts
+from planner.models.families.multimodal import Tie, composed, sub_config, text_facts
 from planner.models.families.qwen3_next import (
     gated_attention,
     gated_attention_layer,
@@ -116,7 +116,7 @@ def read_qwen4_exp_vl(facts: Facts, label: Label) -> ModelArchitecture:
     tower = qwen3_vl_tower(vision, deepstack_columns=model.hidden_size)
     levels = len(vision.value("deepstack_visual_indexes") or ())
     language = replace(model, deepstack_layers=levels)
-    return joined(facts, label, language, tower, QWEN3_RENAMES)
+    return composed(facts, label, language, tower, renames=QWEN3_RENAMES)
 
 
 READERS = {

@@ -19,8 +19,8 @@ from planner.models.families.bert import (
 )
 from planner.models.families.bert_with_rope import beside_words, only
 from planner.models.families.decoder import encoder_only
-from planner.models.families.heads import Head, colbert_linear, no_head
 from planner.models.families.facts import Facts
+from planner.models.families.heads import Head, colbert_linear, no_head
 from planner.models.layers import Module, Part, VocabParallelEmbedding
 from planner.models.tensors import Tensor
 from planner.values import frozen
