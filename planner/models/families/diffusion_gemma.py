@@ -9,11 +9,10 @@ from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
 from planner.models.families.gemma4 import read_gemma4_text
 from planner.models.families.multimodal import (
-    known_as,
+    composed,
     quant_method,
     sub_config,
     text_facts,
-    with_towers,
 )
 from planner.models.families.towers import gemma4
 from planner.models.layers import Part, Replicated
@@ -35,12 +34,9 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
     if facts.value("vision_config") is not None:
         vision = sub_config(facts, "vision_config", "gemma4_vision")
         towers = (gemma4.vision_tower(vision, size, quant_method(facts)),)
-    whole = with_towers(
-        replace(model, every_stage=(*model.every_stage, guesses), supports_pp=False),
-        towers,
-        layer_prefix="model.layers",
-    )
-    return known_as(whole, facts, label)
+    every = (*model.every_stage, guesses)
+    own = replace(model, every_stage=every, supports_pp=False)
+    return composed(facts, label, own, *towers, prefix="")
 
 
 READERS = {"DiffusionGemmaForBlockDiffusion": _read}

@@ -12,7 +12,7 @@ from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Label
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -21,6 +21,7 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
+from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import composed
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, items
@@ -42,23 +43,14 @@ def read_ernie_vl(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/ernie45_vl.py` Ernie4_5_VLMoeForConditionalGeneration.
     """
-    hidden_size = facts.integer("hidden_size")
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
-        tie_word_embeddings=facts.flag("tie_word_embeddings", default=True),
+    is_tied = facts.flag("tie_word_embeddings", default=True)
+    frame = Frame(hidden_size=facts.integer("hidden_size"), is_tied=is_tied)
+    layers = (
+        _layer(facts, index) for index in range(facts.integer("num_hidden_layers"))
     )
-    num_layers = facts.integer("num_hidden_layers")
-    model = assemble(
-        facts,
-        label,
-        skeleton,
-        Body.of(_layer(facts, index) for index in range(num_layers)),
-        num_experts=_experts_of(facts)[0],
-    )
+    model = decoder(facts, label, frame, layers, num_experts=_experts_of(facts)[0])
     whole = composed(facts, label, model, _tower(facts), renames=_RENAMES)
-    if skeleton.tie_word_embeddings:
+    if is_tied:
         whole = replace(whole, every_stage=(*whole.every_stage, _TiedHead()))
     return _with_marks(whole, facts)
 

@@ -14,7 +14,10 @@ from planner.models.families.assembly import Label, Placement
 from planner.models.families.decoder import norms
 from planner.models.families.facts import Facts
 from planner.models.families.layered import Frame, decoder
-from planner.models.families.multimodal import known_as, text_facts, with_towers
+from planner.models.families.multimodal import (
+    composed,
+    text_facts,
+)
 from planner.models.families.towers.inkling import towers
 from planner.models.layers import (
     ColumnParallelLinear,
@@ -344,13 +347,7 @@ def read_inkling(facts: Facts, label: Label) -> ModelArchitecture:
     """
     text = text_facts(facts, "inkling_model")
     model = read_inkling_text(text, label)
-    whole = with_towers(
-        model,
-        tuple(towers(facts)),
-        layer_prefix="model.layers",
-        prefix_renames=RENAMES,
-    )
-    return known_as(whole, facts, label)
+    return composed(facts, label, model, *towers(facts), prefix="", renames=RENAMES)
 
 
 READERS = {

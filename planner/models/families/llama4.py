@@ -19,10 +19,9 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import (
-    known_as,
+    composed,
     sub_config,
     text_facts,
-    with_towers,
 )
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, tiles
@@ -141,13 +140,8 @@ def read_llama4(facts: Facts, label: Label) -> ModelArchitecture:
     """
     model = read_llama4_text(text_facts(facts, "llama4_text"), label)
     vision = sub_config(facts, "vision_config", "llama4_vision_model")
-    whole = with_towers(
-        model,
-        llama4_towers(vision, model.hidden_size),
-        layer_prefix="language_model.model.layers",
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
+    towers = llama4_towers(vision, model.hidden_size)
+    return composed(facts, label, model, *towers)
 
 
 def llama4_towers(facts: Facts, text_size: int) -> tuple[Tower, ...]:
@@ -217,16 +211,14 @@ def _vision_model(facts: Facts, name: str) -> Iterable[Module]:
     yield blocks.replicated(
         f"{name}.rotary_emb", (positions, size // heads // 2, 2), dtype="float32"
     )
-    for index in range(facts.integer("num_hidden_layers")):
-        layer = f"{name}.model.layers.{index}"
-        yield from (
-            blocks.qkv(f"{layer}.self_attn.qkv_proj", size, heads, bias=True),
-            blocks.row(f"{layer}.self_attn.o_proj", size, size, bias=True),
-            blocks.norms(f"{layer}.layernorm", size, count=2, bias=True),
-        )
-        yield from blocks.plain_mlp(
-            f"{layer}.mlp.fc1", f"{layer}.mlp.fc2", size, mlp_size
-        )
+    yield from blocks.repeated(
+        f"{name}.model.layers",
+        facts.integer("num_hidden_layers"),
+        blocks.qkv("self_attn.qkv_proj", size, heads, bias=True),
+        blocks.row("self_attn.o_proj", size, size, bias=True),
+        blocks.norms("layernorm", size, count=2, bias=True),
+        *blocks.plain_mlp("mlp.fc1", "mlp.fc2", size, mlp_size),
+    )
     yield from _adapter(facts, f"{name}.vision_adapter.mlp")
 
 

@@ -22,10 +22,9 @@ from planner.models.families.decoder import (
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import (
     Tie,
-    known_as,
+    composed,
     sub_config,
     text_facts,
-    with_towers,
 )
 from planner.models.families.towers.minimax_m3 import minimax_m3_tower
 from planner.models.layers import (
@@ -170,17 +169,11 @@ def read_minimax_m3(facts: Facts, label: Label) -> ModelArchitecture:
         text_size=model.hidden_size,
         projector_size=facts.optional_integer("projector_hidden_size"),
     )
-    whole = with_towers(
-        model,
-        (tower,),
-        layer_prefix="language_model.model.layers",
-        prefix_renames=(
-            ("multi_modal_projector.", "vision_tower.multi_modal_projector."),
-            ("patch_merge_mlp.", "vision_tower.patch_merge_mlp."),
-        ),
-        head_prefix="language_model.",
+    renames = tuple(
+        (name, f"vision_tower.{name}")
+        for name in ("multi_modal_projector.", "patch_merge_mlp.")
     )
-    return known_as(whole, facts, label)
+    return composed(facts, label, model, tower, renames=renames)
 
 
 def _sparse(facts: Facts) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import (
-    known_as,
+    composed,
     nested,
     text_facts,
     with_mm_prefix,
@@ -73,9 +73,8 @@ def read_molmo2(facts: Facts, label: Label) -> ModelArchitecture:
         modules=tuple(_tower(vision, adapter)),
         items=_items(vision),
     )
-    model = with_mm_prefix(model)
-    whole = replace(model, towers=(tower,), prefix_renames=_RENAMES)
-    return known_as(whole, facts, label)
+    seen = with_mm_prefix(model)
+    return composed(facts, label, seen, tower, prefix="", renames=_RENAMES)
 
 
 def _shape(text: Facts) -> AttentionShape:
