@@ -18,10 +18,8 @@ from planner.models.layers import Module, Part, Replicated, VocabParallelEmbeddi
 
 
 def _text(facts: Facts, label: Label) -> ModelArchitecture:
-    text, columns = (
-        text_facts(facts, "clip_text_model"),
-        facts.integer("projection_dim"),
-    )
+    text = text_facts(facts, "clip_text_model")
+    columns = facts.integer("projection_dim")
     head = Replicated(
         name="text_projection",
         part=Part.CLASSIFIER,

@@ -62,10 +62,8 @@ def _modules(facts: Facts, name: str) -> Iterator[Module]:
     )
     if facts.flag("post_norm"):
         yield blocks.norms(f"{name}.post_trunk_norm", size, bias=False)
-    count, output = (
-        facts.integer("spatial_merge_size") ** 2,
-        facts.integer("hidden_size"),
-    )
+    count = facts.integer("spatial_merge_size") ** 2
+    output = facts.integer("hidden_size")
     merged = merger(f"{name}.merger", size, count, output, bias=True)
     yield from blocks.unquantised(*merged)
 

@@ -14,10 +14,8 @@ from planner.models.layers import Module
 
 def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/fireredasr2.py`, `models/conformer_encoder.py`."""
-    audio, name = (
-        nested(facts, "audio_encoder_conf", "audio_encoder_conf"),
-        "model.encoder_projector",
-    )
+    audio = nested(facts, "audio_encoder_conf", "audio_encoder_conf")
+    name = "model.encoder_projector"
     stacked = audio.integer("d_model") * facts.integer("encoder_downsample_rate")
     yield from _encoder(audio, "model.encoder.audio_encoder")
     yield blocks.whole(f"{name}.linear1", stacked, text_size, bias=True)

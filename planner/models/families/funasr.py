@@ -18,10 +18,8 @@ _ADAPTOR, _ADAPTOR_MLP, _ADAPTOR_LAYERS = (512, 1024), 2048, 2
 
 def _modules(facts: Facts, _text_size: int) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/funasr.py`."""
-    audio, name = (
-        nested(facts, "audio_encoder_conf", "audio_encoder_conf"),
-        "model.encoder",
-    )
+    audio = nested(facts, "audio_encoder_conf", "audio_encoder_conf")
+    name = "model.encoder"
     narrow, wide = _ADAPTOR
     adaptor = f"{name}.audio_adaptor"
     return blocks.unquantised(

@@ -14,10 +14,8 @@ from planner.models.families.towers.clip import encoder_pass
 def _tower(facts: Facts, text_size: int) -> Tower:
     """Source: vLLM 0.33.0 `models/gemma3_mm.py` Gemma3ForConditionalGeneration."""
     vision, encoder = siglip_of(facts, TOWER)
-    size, weight = (
-        vision.integer("hidden_size"),
-        f"{PROJECTOR}.mm_input_projection_weight",
-    )
+    size = vision.integer("hidden_size")
+    weight = f"{PROJECTOR}.mm_input_projection_weight"
     return Tower(
         modalities=IMAGE,
         modules=(

@@ -13,10 +13,8 @@ from planner.models.layers import Module
 
 def _modules(facts: Facts, size: int) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/glm4v.py` GLM4VForCausalLM, EVA2CLIPModel."""
-    vision, name = (
-        Facts(facts.mapping("vision_config"), "eva2_clip"),
-        "transformer.vision",
-    )
+    vision = Facts(facts.mapping("vision_config"), "eva2_clip")
+    name = "transformer.vision"
     seen, patch = vision.integers("hidden_size", "patch_size")
     wide, channels = facts.integer("ffn_hidden_size"), vision.integer("in_channels")
     embedding, linear = f"{name}.patch_embedding", f"{name}.linear_proj"

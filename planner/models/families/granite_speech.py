@@ -42,10 +42,8 @@ def _block(facts: Facts) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/granite_speech.py` GraniteSpeechConformerBlock."""
     size, dim = facts.integers("hidden_dim", "dim_head")
     inner, wide = dim * facts.integer("num_heads"), facts.integer("feedforward_mult")
-    conv, kernel = (
-        size * facts.integer("conv_expansion_factor"),
-        facts.integer("conv_kernel_size"),
-    )
+    conv = size * facts.integer("conv_expansion_factor")
+    kernel = facts.integer("conv_kernel_size")
     attention = ((inner, size), (2 * inner, size), (size, inner), (size,))
     distances = (2 * facts.integer("max_pos_emb") + 1, dim)
     convolutions = ((2 * conv, size), (2 * conv,), (conv, kernel), *((conv,),) * 4)

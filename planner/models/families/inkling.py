@@ -230,7 +230,7 @@ def _heads(facts: Facts, is_local: bool) -> _Heads:
 
 
 def _layer(facts: Facts, heads: _Heads, *, is_dense: bool) -> LayerKind:
-    size, kernel = facts.integer("hidden_size"), facts.integer("sconv_kernel_size")
+    size, kernel = facts.integers("hidden_size", "sconv_kernel_size")
     kept = AttentionLayer(
         num_heads=heads.num_heads,
         num_kv_heads=heads.num_kv_heads,
@@ -255,7 +255,7 @@ def _layer(facts: Facts, heads: _Heads, *, is_dense: bool) -> LayerKind:
 
 def _attention(facts: Facts, heads: _Heads) -> tuple[Module, ...]:
     size = facts.integer("hidden_size")
-    d_rel, extent = facts.integer("d_rel"), facts.integer("rel_extent")
+    d_rel, extent = facts.integers("d_rel", "rel_extent")
     return (
         WithRelative(
             heads=heads, hidden_size=size, d_rel=d_rel, bias=facts.flag("q_bias")
@@ -288,10 +288,8 @@ def _attention(facts: Facts, heads: _Heads) -> tuple[Module, ...]:
 
 def _mlp(facts: Facts) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/inkling/nvidia/mlp.py` InklingDenseMLP."""
-    size, width = (
-        facts.integer("hidden_size"),
-        facts.integer("dense_intermediate_size"),
-    )
+    size = facts.integer("hidden_size")
+    width = facts.integer("dense_intermediate_size")
     scale = Replicated(name="mlp.global_scale", part=Part.MLP, shapes=((1,),))
     return (
         ColumnParallelLinear(
@@ -312,11 +310,9 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
 
     Source: vLLM 0.33.0 `models/inkling/nvidia/moe.py` InklingMoE.
     """
-    size, width = facts.integer("hidden_size"), facts.integer("intermediate_size")
-    routed, shared = (
-        facts.integer("n_routed_experts"),
-        facts.integer("n_shared_experts"),
-    )
+    size, width = facts.integers("hidden_size", "intermediate_size")
+    routed = facts.integer("n_routed_experts")
+    shared = facts.integer("n_shared_experts")
     rows = -(-(routed + shared) // _GATE_ROWS) * _GATE_ROWS
     in_float32 = (
         *(((1,),) if facts.flag("use_global_scale") else ()),

@@ -45,10 +45,8 @@ def _intern_vit(facts: Facts) -> Iterator[Module]:
     if facts.flag("use_absolute_position_embeddings"):
         positions = (image[0] // patch[0]) * (image[1] // patch[1]) + 1
         yield blocks.replicated(f"{name}.position", (positions, size))
-    patches, channels = (
-        f"{name}.patch_embeddings.projection",
-        facts.integer("num_channels"),
-    )
+    patches = f"{name}.patch_embeddings.projection"
+    channels = facts.integer("num_channels")
     yield blocks.convolution(patches, size, channels, *patch, bias=True)
     layers, depth = "vision_tower.encoder.layer", facts.integer("num_hidden_layers")
     yield from blocks.repeated(layers, depth, *_layer(facts))

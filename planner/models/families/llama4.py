@@ -178,7 +178,7 @@ def _vision_pass(facts: Facts) -> TowerPass:
     Llama4VisionEncoderLayer; `layers/rotary_embedding/llama4_vision_rope.py`
     Llama4VisionRotaryEmbedding.
     """
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
     positions = (facts.integer("image_size") // facts.integer("patch_size")) ** 2 + 1
     return TowerPass(
         moments=(
@@ -196,8 +196,8 @@ def _vision_pass(facts: Facts) -> TowerPass:
 
 
 def _vision_model(facts: Facts, name: str) -> Iterable[Module]:
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
-    mlp_size, patch = facts.integer("intermediate_size"), facts.integer("patch_size")
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
+    mlp_size, patch = facts.integers("intermediate_size", "patch_size")
     positions = (facts.integer("image_size") // patch) ** 2 + 1
     channels = facts.integer("num_channels")
     yield blocks.replicated(

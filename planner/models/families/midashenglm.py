@@ -24,11 +24,9 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 def _dasheng(facts: Facts) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/midashenglm.py` DashengAudioTransformer."""
-    size, name, mels = (
-        facts.integer("embed_dim"),
-        "audio_encoder",
-        facts.integer("n_mels"),
-    )
+    size = facts.integer("embed_dim")
+    name = "audio_encoder"
+    mels = facts.integer("n_mels")
     bins, front = facts.integer("n_fft") // 2 + 1, facts.integer("win_length")
     high, wide = sides(facts, "patch_size")
     step_high, step_wide = sides(facts, "patch_stride")

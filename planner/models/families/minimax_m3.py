@@ -253,7 +253,7 @@ def _sparse_attention(
 
 def _experts(facts: Facts) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/minimax_m3/nvidia/model.py` MiniMaxM3MoE."""
-    hidden, size = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    hidden, size = facts.integers("hidden_size", "intermediate_size")
     count = facts.integer("num_local_experts")
     modules: list[Module] = [
         ReplicatedLinear(

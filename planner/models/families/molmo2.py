@@ -102,10 +102,8 @@ def _ropes(text: Facts, shape: AttentionShape) -> tuple[Module, ...]:
         "max_position": text.integer("max_position_embeddings"),
     }
     scaled = rope_cache(text, **sizes)
-    chosen, num_layers = (
-        text.value("rope_scaling_layers"),
-        text.integer("num_hidden_layers"),
-    )
+    chosen = text.value("rope_scaling_layers")
+    num_layers = text.integer("num_hidden_layers")
     if chosen is None or rope_dict(text)["rope_type"] == "default":
         return scaled
     own = {**text.config, "rope_scaling": None, "rope_parameters": None}
@@ -162,10 +160,8 @@ def _items(vision: Facts) -> Items:
 
     Source: vLLM 0.33.0 `models/molmo2.py` Molmo2ProcessingInfo.
     """
-    side, patch = (
-        int(vision.value("image_default_input_size")[0]),
-        vision.integer("image_patch_size"),
-    )
+    side = int(vision.value("image_default_input_size")[0])
+    patch = vision.integer("image_patch_size")
     grid = side // patch
     whole, frame = -(-grid // 2), -(-grid // _FRAME_POOL)
     high = -(-(_CROPS * (grid - 2 * _MARGIN) + 2 * _MARGIN) // 2)

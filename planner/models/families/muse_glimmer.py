@@ -98,7 +98,7 @@ def _towers(facts: Facts, model: ModelArchitecture) -> tuple[Tower, ...]:
     Nothing of either is quantised.
     """
     vision = sub_config(facts, "vision_config", "muse_glimmer_vision")
-    size, heads = vision.integer("hidden_size"), vision.integer("num_attention_heads")
+    size, heads = vision.integers("hidden_size", "num_attention_heads")
     attention = blocks.repeated(
         "vision_encoder.transformer",
         vision.integer("num_hidden_layers"),
@@ -142,7 +142,7 @@ def _whole_parts(
 ) -> Iterable[Module]:
     """Return what every rank holds in full, the MLPs among it."""
     name, size = "vision_encoder", vision.integer("hidden_size")
-    mlp_size, patch = vision.integer("intermediate_size"), vision.integer("patch_size")
+    mlp_size, patch = vision.integers("intermediate_size", "patch_size")
     pixels = vision.integer("patch_temporal") * 3 * patch**2
     positions = vision.integer("pos_emb_height") * vision.integer("pos_emb_width")
     yield blocks.replicated(f"{name}.positional_embedding_vlm", (positions, size))
@@ -154,10 +154,8 @@ def _whole_parts(
         blocks.norms("ln", size, count=2, bias=True),
         blocks.two_layers("mlp", size, size, between=mlp_size),
     )
-    merged, inner = (
-        facts.integer("out_hidden_size"),
-        facts.integer("projector_hidden_size"),
-    )
+    merged = facts.integer("out_hidden_size")
+    inner = facts.integer("projector_hidden_size")
     yield blocks.replicated("vision_adapter", (inner, merged), (inner, inner))
     yield blocks.replicated("vision_projection", (model.hidden_size, inner))
 

@@ -42,7 +42,7 @@ def read_qwen4_exp(facts: Facts, label: Label) -> ModelArchitecture:
         raise facts.unsupported("indexer_n_heads", "attention to all tokens is.")
     if facts.value("ple_layer_ids"):
         raise facts.unsupported("ple_layer_ids", "layers without n-grams are.")
-    size, num_layers = facts.integer("hidden_size"), facts.integer("num_hidden_layers")
+    size, num_layers = facts.integers("hidden_size", "num_hidden_layers")
     types = facts.value("layer_types") or [
         "" if (layer + 1) % _FULL_EVERY == 0 else _LINEAR for layer in range(num_layers)
     ]
@@ -91,7 +91,7 @@ def _mixing(facts: Facts, name: str, *, is_last: bool = False) -> tuple[Module, 
 
     Source: vLLM 0.33.0 `models/qwen4_exp/nvidia/hyperconnection.py` GatedResidual.
     """
-    streams, rank = facts.integer("hc_count"), facts.integer("hc_lowrank")
+    streams, rank = facts.integers("hc_count", "hc_lowrank")
     width = streams * facts.integer("hidden_size")
     rows = rank if is_last else -(-(rank + streams) // _ROWS) * _ROWS
     return (

@@ -51,7 +51,7 @@ def encoder_pass(facts: Facts, *, has_class_token: bool = False) -> TowerPass:
     Source: vLLM 0.33.0 `models/clip.py` CLIPEncoderLayer; `models/siglip.py`
     SiglipEncoderLayer, SiglipMLP.
     """
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
     length = _patches(facts) + int(has_class_token)
     attention = Attention(num_heads=heads, head_size=size // heads, length=length)
     passed = block_pass(size, facts.integer("intermediate_size"), beside=4)

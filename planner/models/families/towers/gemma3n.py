@@ -96,10 +96,8 @@ def _attention(size: int, queries: int, keys: int) -> tuple[tuple[int, ...], ...
 def audio_tower(facts: Facts, text_size: int) -> Tower:
     """Return the conformer with its projection."""
     first, second = facts.value("sscp_conv_channel_size")
-    sizes, strides = (
-        facts.value("sscp_conv_kernel_size"),
-        facts.value("sscp_conv_stride_size"),
-    )
+    sizes = facts.value("sscp_conv_kernel_size")
+    strides = facts.value("sscp_conv_stride_size")
     bins = facts.integer("input_feat_size")
     for (_high, wide), (_down, step) in zip(sizes, strides, strict=True):
         bins = (bins + 2 - wide) // step + 1

@@ -23,10 +23,8 @@ class InternShape:
 def intern_layer(name: str, shape: InternShape) -> tuple[Module, ...]:
     """Return a layer; ranks that do not divide its heads hold its attention whole."""
     size, mlp = shape.sizes.width, shape.sizes.mlp
-    heads, head_size = (
-        shape.sizes.heads + shape.num_dummy_heads,
-        size // shape.sizes.heads,
-    )
+    heads = shape.sizes.heads + shape.num_dummy_heads
+    head_size = size // shape.sizes.heads
     wide = heads * head_size
     qkv = replace(
         blocks.qkv(f"{name}.attn.qkv", size, heads, bias=shape.qkv_bias),
