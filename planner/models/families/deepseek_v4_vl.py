@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families.assembly import Label
 from planner.models.families.composite import Composite
-from planner.models.families.deepseek_v4 import read_deepseek_v4
 from planner.models.families.facts import Facts
+from planner.models.families.multimodal import read_as
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.layers import Module
@@ -16,7 +16,7 @@ from planner.models.layers import Module
 
 def _text(facts: Facts, label: Label) -> ModelArchitecture:
     blind = Facts({**facts.config, "vision_n_layers": 0}, facts.model_type)
-    return read_deepseek_v4(blind, label.of("DeepseekV4ForCausalLM"))
+    return read_as(blind, label, "DeepseekV4ForCausalLM")
 
 
 def _tower(facts: Facts, text_size: int) -> Tower:

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families import deepseek
 from planner.models.families.assembly import Label
 from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import text_facts
+from planner.models.families.multimodal import read_as, text_facts
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.facts import deepseek_vl2_items
@@ -66,13 +65,13 @@ def read_language_model(facts: Facts, label: Label) -> ModelArchitecture:
     names = text.value("architectures") or ()
     if names and names[0] != "DeepseekV2ForCausalLM":
         raise text.unsupported("architectures", "DeepseekV2ForCausalLM is.")
-    inner = label.of("DeepseekV2ForCausalLM")
     if any(text.value(name) for name in ("qk_nope_head_dim", "qk_rope_head_dim")):
-        return deepseek.read_deepseek_text(text, inner)
+        return read_as(text, label, "DeepseekV2ForCausalLM")
     # The class divides the width by the heads, whatever head_dim the config class has.
     head_size = text.integer("hidden_size") // text.integer("num_attention_heads")
     text = Facts({**text.config, "head_dim": head_size}, text.model_type)
-    return deepseek.read_deepseek(text, inner)
+    inner = label.of("DeepseekV2ForCausalLM")
+    return label.readers["DeepseekForCausalLM"](text, inner)
 
 
 def _projector(facts: Facts) -> Module:

@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from functools import partial
 
 from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families import llama
 from planner.models.families.assembly import Label, Reader
 from planner.models.families.composite import Composite, Text
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import Tie, composed, sub_config, text_facts
+from planner.models.families.multimodal import (
+    Tie,
+    composed,
+    read_as,
+    sub_config,
+    text_facts,
+)
 from planner.models.families.qwen3_vl import QWEN3_RENAMES
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import (
@@ -49,7 +54,7 @@ def _dense(
     """
     text = text_facts(facts, kind, flat_keys=flat_keys, tie=Tie.EITHER)
     text = Facts(text.config, kind, {"partial_rotary_factor": 0.5})
-    return llama.read(text, label.of("Glm4ForCausalLM"), style=llama.STYLES["Glm4"])
+    return read_as(text, label, "Glm4ForCausalLM")
 
 
 def _sparse(facts: Facts, label: Label) -> ModelArchitecture:

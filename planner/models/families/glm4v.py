@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.models.families import gpt
+from planner.models.architecture import ModelArchitecture
+from planner.models.families.assembly import Label
 from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks
 from planner.models.layers import Module
+
+
+def _text(facts: Facts, label: Label) -> ModelArchitecture:
+    return label.readers["ChatGLMModel"](facts, label)
 
 
 def _modules(facts: Facts, size: int) -> Iterator[Module]:
@@ -43,6 +48,4 @@ def _modules(facts: Facts, size: int) -> Iterator[Module]:
     yield from blocks.layers(f"{name}.transformer.layers", sizes, parts)
 
 
-READERS = {
-    "GLM4VForCausalLM": Composite(text=gpt.read_chatglm, tower=_modules, prefix="")
-}
+READERS = {"GLM4VForCausalLM": Composite(text=_text, tower=_modules, prefix="")}

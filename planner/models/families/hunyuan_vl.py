@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families import llama
 from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import (
     Tie,
     known_as,
+    read_as,
     sub_config,
     text_facts,
     with_towers,
@@ -49,8 +49,7 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
     """
     text = text_facts(facts, "hunyuan_vl_text", flat_keys=facts.config, tie=Tie.EITHER)
     text = Facts(text.config, text.model_type, _TEXT)
-    inner = label.of("HunYuanDenseV1ForCausalLM")
-    model = llama.read(text, inner, style=llama.STYLES["HunYuanDense"])
+    model = read_as(text, label, "HunYuanDenseV1ForCausalLM")
     given = sub_config(facts, "vision_config", "hunyuan_vl_vision")
     vision = Facts(given.config, given.model_type, _VISION)
     tower = Tower(modalities=IMAGE, modules=tuple(_modules(vision, model.hidden_size)))

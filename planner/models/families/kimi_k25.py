@@ -5,7 +5,6 @@ from __future__ import annotations
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families.assembly import Label
 from planner.models.families.composite import Composite
-from planner.models.families.deepseek import read_deepseek_text
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import quant_method, sub_config, text_facts
 from planner.models.families.towers.moonvit import moonvit_3d_tower
@@ -18,7 +17,8 @@ _RENAMES = (
 
 
 def _text(facts: Facts, label: Label) -> ModelArchitecture:
-    return read_deepseek_text(text_facts(facts, "deepseek_v3"), label)
+    text = text_facts(facts, "deepseek_v3")
+    return label.readers["DeepseekV3ForCausalLM"](text, label)
 
 
 def _tower(facts: Facts, text_size: int) -> Tower:

@@ -8,8 +8,7 @@ from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label
 from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts
-from planner.models.families.mimo_v2 import read_mimo_v2
-from planner.models.families.multimodal import sub_config
+from planner.models.families.multimodal import read_as, sub_config
 from planner.models.families.qwen2_vl import QWEN2_RENAMES
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
@@ -22,7 +21,7 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
             "audio_config", "the tokeniser of sounds has a folder of its own."
         )
     blind = Facts({**facts.config, "vision_config": None}, facts.model_type)
-    return read_mimo_v2(blind, label.of("MiMoV2FlashForCausalLM"))
+    return read_as(blind, label, "MiMoV2FlashForCausalLM")
 
 
 def _modules(facts: Facts, _text_size: int) -> tuple[Module, ...]:

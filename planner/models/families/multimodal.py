@@ -156,10 +156,14 @@ def read_language_model(text: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/utils.py` init_vllm_registered_model.
     """
     names = text.value("architectures") or [CAUSAL_LM_OF.get(text.model_type)]
-    reader = label.readers.get(names[0])
-    if reader is None:
+    if names[0] not in label.readers:
         raise text.unsupported("architectures", "this language model is not.")
-    return reader(text, label.of(names[0]))
+    return read_as(text, label, names[0])
+
+
+def read_as(text: Facts, label: Label, architecture: str) -> ModelArchitecture:
+    """Return the language model as that of an architecture is read."""
+    return label.readers[architecture](text, label.of(architecture))
 
 
 def model_dtype(facts: Facts, text_config: Mapping[str, Any]) -> str | None:
