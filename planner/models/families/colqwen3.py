@@ -9,7 +9,8 @@ from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label, Reader
 from planner.models.families.facts import Facts
 from planner.models.families.paligemma import read_paligemma
-from planner.models.families.qwen3_vl import read_qwen3_5, read_qwen3_vl
+from planner.models.families.qwen3_5 import read_qwen3_5
+from planner.models.families.qwen3_vl import read_qwen3_vl
 from planner.models.layers import Part, Replicated
 
 _WIDTHS = ("embed_dim", "dims", "dim", "projection_dim", "colbert_dim")

@@ -6,7 +6,7 @@ from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label
 from planner.models.families.conversion import converted
 from planner.models.families.facts import Facts
-from planner.models.families.qwen3_vl import read_qwen3_5
+from planner.models.families.qwen3_5 import read_qwen3_5
 
 
 def _read(facts: Facts, label: Label) -> ModelArchitecture:

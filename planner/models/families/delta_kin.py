@@ -12,13 +12,13 @@ from planner.models.families.decoder import norms
 from planner.models.families.facts import Facts
 from planner.models.families.kimi_linear import delta_attention, delta_state
 from planner.models.families.layered import Frame, decoder
+from planner.models.families.qwen3_5 import read_qwen3_5
 from planner.models.families.qwen3_next import (
     gated_attention,
     gated_attention_layer,
     sparse_block,
 )
 from planner.models.families.qwen3_omni_moe_thinker import read_qwen3_omni
-from planner.models.families.qwen3_vl import read_qwen3_5
 from planner.models.families.rope import rope_cache
 from planner.models.layers import Module, Part, Replicated
 
