@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Label
 from planner.models.families.decoder import (
     AttentionShape,
     ExpertsShape,
@@ -18,6 +18,7 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
+from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import (
     composed,
     sub_config,
@@ -44,31 +45,23 @@ def read_llama4_text(facts: Facts, label: Label) -> ModelArchitecture:
     num_layers = facts.integer("num_hidden_layers")
     rope = _has_rope(facts, num_layers)
     step = facts.integer("interleave_moe_layer_step", default=1)
-    kinds = [
-        (rope[layer], step > 0 and (layer + 1) % step == 0)
-        for layer in range(num_layers)
-    ]
-    distinct = tuple(dict.fromkeys(kinds))
-    body = Body(
-        kinds=tuple(
-            _layer(facts, shape, has_rope=has_rope, is_sparse=is_sparse)
-            for has_rope, is_sparse in distinct
-        ),
-        layers=tuple(map(distinct.index, kinds)),
-    )
-    skeleton = Skeleton(
-        hidden_size=shape.hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(shape.hidden_size, count=1),),
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        every_stage=rope_cache(
+    layers = (
+        _layer(
             facts,
-            head_size=shape.head_size,
-            max_position=facts.integer("max_position_embeddings", default=8192),
-        ),
+            shape,
+            has_rope=rope[layer],
+            is_sparse=step > 0 and (layer + 1) % step == 0,
+        )
+        for layer in range(num_layers)
     )
+    tables = rope_cache(
+        facts,
+        head_size=shape.head_size,
+        max_position=facts.integer("max_position_embeddings", default=8192),
+    )
+    frame = Frame(hidden_size=shape.hidden_size, rope=tables)
     num_experts = facts.integer("num_local_experts")
-    return assemble(facts, label, skeleton, body, num_experts=num_experts)
+    return decoder(facts, label, frame, layers, num_experts=num_experts)
 
 
 def _has_rope(facts: Facts, num_layers: int) -> tuple[bool, ...]:

@@ -9,7 +9,7 @@ from planner.engine.layout import ParallelLayout, divide
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import BlockSparseAttentionLayer, CacheLayer, IndexKeysLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Label
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -20,6 +20,7 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
+from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import (
     Tie,
     composed,
@@ -142,16 +143,16 @@ def read_minimax_m3_text(facts: Facts, label: Label) -> ModelArchitecture:
         part=Part.BUFFERS,
         shapes=((facts.integer("max_position_embeddings"), rotated),),
     )
-    return assemble(
+    frame = Frame(
+        hidden_size=shape.hidden_size,
+        rope=(rope, *_chosen_blocks(facts)),
+        is_tied=False,
+    )
+    return decoder(
         facts,
         label,
-        Skeleton(
-            hidden_size=shape.hidden_size,
-            vocab_size=facts.integer("vocab_size"),
-            final_norm=(norms(shape.hidden_size, count=1),),
-            every_stage=(rope, *_chosen_blocks(facts)),
-        ),
-        Body.of(_layer(facts, shape, layer) for layer in layers),
+        frame,
+        (_layer(facts, shape, layer) for layer in layers),
         num_experts=facts.integer("num_local_experts"),
     )
 
