@@ -12,7 +12,7 @@ from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Body, Label, Skeleton, assemble
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -21,7 +21,6 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import composed
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, items
@@ -43,14 +42,19 @@ def read_ernie_vl(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/ernie45_vl.py` Ernie4_5_VLMoeForConditionalGeneration.
     """
-    is_tied = facts.flag("tie_word_embeddings", default=True)
-    frame = Frame(hidden_size=facts.integer("hidden_size"), is_tied=is_tied)
-    layers = (
-        _layer(facts, index) for index in range(facts.integer("num_hidden_layers"))
+    hidden_size = facts.integer("hidden_size")
+    skeleton = Skeleton(
+        hidden_size=hidden_size,
+        vocab_size=facts.integer("vocab_size"),
+        final_norm=(norms(hidden_size, count=1),),
+        tie_word_embeddings=facts.flag("tie_word_embeddings", default=True),
     )
-    model = decoder(facts, label, frame, layers, num_experts=_experts_of(facts)[0])
+    layers = range(facts.integer("num_hidden_layers"))
+    body = Body.of(_layer(facts, index) for index in layers)
+    experts = _experts_of(facts)[0]
+    model = assemble(facts, label, skeleton, body, num_experts=experts)
     whole = composed(facts, label, model, _tower(facts), renames=_RENAMES)
-    if is_tied:
+    if skeleton.tie_word_embeddings:
         whole = replace(whole, every_stage=(*whole.every_stage, _TiedHead()))
     return _with_marks(whole, facts)
 
