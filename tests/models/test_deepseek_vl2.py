@@ -5,9 +5,9 @@ import pytest
 from planner.engine.layout import ParallelLayout
 from planner.models.families.deepseek_vl2 import timm_siglip
 from planner.models.families.facts import Facts
-from planner.models.families.kimi import moonvit_tower
 from planner.models.families.towers.crops import PaddedPatches
 from planner.models.families.towers.facts import Candidates, deepseek_vl2_items
+from planner.models.families.towers.moonvit import moonvit_tower
 from planner.models.layers import Module
 
 SIZES = ((384, 384), (384, 768), (768, 384), (768, 768))
@@ -30,7 +30,9 @@ def test_mlps_alone_are_cut(ranks: int) -> None:
     patches = 1152 * 3 * 14 * 14 + 1152 + 27 * 27 * 1152
     layers = 27 * (attention + 2 * norm + mlp)
     head = 1152 + norm + attention + mlp
-    assert _elements(timm_siglip("vision"), ranks) == patches + layers + norm + head
+    assert (
+        _elements(tuple(timm_siglip("vision")), ranks) == patches + layers + norm + head
+    )
 
 
 def test_the_largest_size_has_most_tokens() -> None:

@@ -7,7 +7,6 @@ from planner.errors import UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label
 from planner.models.families.facts import Facts
-from planner.models.families.minicpm import read_minicpm_v
 from planner.models.families.registry import readers
 
 TEXT = {
@@ -38,8 +37,9 @@ TEXT = {
 def read(**changes: object) -> ModelArchitecture:
     """Read the model with other fields."""
     facts = Facts({**TEXT, **changes}, "minicpmv")
-    label = Label(name="tiny", architecture="MiniCPMV", readers=readers())
-    return read_minicpm_v(facts, label)
+    known = readers()
+    label = Label(name="tiny", architecture="MiniCPMV", readers=known)
+    return known["MiniCPMV"](facts, label)
 
 
 def elements(model: ModelArchitecture, part: str) -> int:

@@ -10,15 +10,15 @@ from planner.engine.settings import EngineSettings
 from planner.errors import UnknownArchitecture
 from planner.memory.media.towers import tower_layout
 from planner.models.families.facts import Facts
-from planner.models.families.kimi import moonvit_3d_tower
 from planner.models.families.llama4 import llama4_towers
-from planner.models.families.llava import pixtral_vision
 from planner.models.families.towers.clip import (
     Depth,
     clip_vision,
     selected_layers,
     siglip_vision,
 )
+from planner.models.families.towers.moonvit import moonvit_3d_tower
+from planner.models.families.towers.pixtral import pixtral_vision
 from planner.models.layers import Module
 from tests.configs import architecture
 
@@ -103,14 +103,14 @@ def test_features_of_a_layer_that_is_not_there_are_refused() -> None:
     """Layer 3 of 2, for both kinds of tower."""
     facts = Facts(TINY, "pixtral")
     with pytest.raises(UnknownArchitecture, match="num_hidden_layers"):
-        pixtral_vision(facts, "t", 3)
+        tuple(pixtral_vision(facts, "t", 3))
     with pytest.raises(UnknownArchitecture, match="num_hidden_layers"):
         clip_vision(facts, "t", Depth(num_layers=3))
 
 
 def test_pixtral_has_gated_blocks_without_biases() -> None:
     """Patches 96, norm 8, frequencies 2 + 2; block: norms 16, 4 x 64, 3 x 48."""
-    modules = pixtral_vision(Facts(TINY, "pixtral"), "t", 1)
+    modules = tuple(pixtral_vision(Facts(TINY, "pixtral"), "t", 1))
     assert 96 + 8 + 4 + 16 + 256 + 144 == elements(modules)
 
 

@@ -9,8 +9,8 @@ from functools import partial
 from planner.models.architecture import ModelArchitecture
 from planner.models.families.assembly import Label, Reader
 from planner.models.families.facts import Facts
-from planner.models.families.qwen_audio import read_qwen3_omni
-from planner.models.families.qwen_vl import read_qwen3_5
+from planner.models.families.qwen3_5 import read_qwen3_5
+from planner.models.families.qwen3_omni_moe_thinker import read_qwen3_omni
 from planner.models.layers import Module, Part, Replicated
 
 _QUESTIONS = 3

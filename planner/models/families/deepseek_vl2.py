@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families import deepseek
 from planner.models.families.assembly import Label
+from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import joined, text_facts
+from planner.models.families.multimodal import read_as, text_facts
 from planner.models.families.towers import blocks
+from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.facts import deepseek_vl2_items
 from planner.models.layers import ColumnParallelLinear, Module, Part, RowParallelLinear
 from planner.models.tensors import LinearMethod, Tensor
@@ -29,29 +31,29 @@ _SIZE, _MLP_SIZE, _LAYERS, _PATCH, _IMAGE = 1152, 4304, 27, 14, 384
 """Of vit_so400m_patch14_siglip_384, which is built whatever config.json says."""
 
 
-def read_deepseek_vl2(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return DeepSeek-VL2, whose tower has sizes of its own, not the config's.
+def _projector_facts(facts: Facts) -> Facts:
+    given = facts.mapping("projector_config")
+    return Facts({**_PROJECTOR, **given}, "mlp_projector")
+
+
+def _tower(facts: Facts, _text_size: int) -> Tower:
+    """Return a tower that has sizes of its own, not the config's.
 
     Source: vLLM 0.33.0 `models/deepseek_vl2.py` DeepseekVLV2ForCausalLM;
     `transformers_utils/configs/deepseek_vl2.py`.
     """
-    model = read_language_model(facts, label)
-    projector = Facts(
-        {**_PROJECTOR, **facts.mapping("projector_config")}, "mlp_projector"
-    )
-    size = projector.integer("n_embed")
-    tower = Tower(
-        modalities=("image",),
-        modules=(
-            *timm_siglip("vision"),
-            _projector(projector),
-        ),
+    projector = _projector(_projector_facts(facts))
+    return Tower(
+        modalities=IMAGE,
+        modules=(*timm_siglip("vision"), projector),
         items=deepseek_vl2_items(facts),
     )
-    whole = joined(facts, label, model, tower, _RENAMES)
-    # Parameters of the whole, which are there even where the tower is not.
-    ends = blocks.replicated("image_newline", (size,), (size,))
-    return replace(whole, every_stage=(*whole.every_stage, ends))
+
+
+def _ends(facts: Facts, _text_size: int) -> tuple[Module, ...]:
+    """Return parameters of the whole, which are there even where the tower is not."""
+    size = _projector_facts(facts).integer("n_embed")
+    return (blocks.replicated("image_newline", (size,), (size,)),)
 
 
 def read_language_model(facts: Facts, label: Label) -> ModelArchitecture:
@@ -63,13 +65,13 @@ def read_language_model(facts: Facts, label: Label) -> ModelArchitecture:
     names = text.value("architectures") or ()
     if names and names[0] != "DeepseekV2ForCausalLM":
         raise text.unsupported("architectures", "DeepseekV2ForCausalLM is.")
-    inner = label.of("DeepseekV2ForCausalLM")
     if any(text.value(name) for name in ("qk_nope_head_dim", "qk_rope_head_dim")):
-        return deepseek.read_deepseek_text(text, inner)
+        return read_as(text, label, "DeepseekV2ForCausalLM")
     # The class divides the width by the heads, whatever head_dim the config class has.
     head_size = text.integer("hidden_size") // text.integer("num_attention_heads")
     text = Facts({**text.config, "head_dim": head_size}, text.model_type)
-    return deepseek.read_deepseek(text, inner)
+    inner = label.of("DeepseekV2ForCausalLM")
+    return label.readers["DeepseekForCausalLM"](text, inner)
 
 
 def _projector(facts: Facts) -> Module:
@@ -77,7 +79,7 @@ def _projector(facts: Facts) -> Module:
 
     Source: vLLM 0.33.0 `models/deepseek_vl2.py` MlpProjector.
     """
-    size, ratio = facts.integer("n_embed"), facts.integer("downsample_ratio")
+    size, ratio = facts.integers("n_embed", "downsample_ratio")
     if facts.value("projector_type") != "downsample_mlp_gelu":
         raise facts.unsupported("projector_type", "downsample_mlp_gelu is.")
     wide, given = size * facts.integer("mlp_ratio"), facts.integer("input_dim")
@@ -110,8 +112,8 @@ class _DividedWhenSeveral:
         return replace(self.layer, method=method).tensors(layout)
 
 
-def timm_siglip(name: str) -> tuple[Module, ...]:
-    """Return the vision model with the head that pools its output.
+def timm_siglip(name: str) -> Iterator[Module]:
+    """Yield the vision model with the head that pools its output.
 
     Attention is whole on every rank; the names of the MLPs have no prefix, as the class
     passes none on.
@@ -119,24 +121,19 @@ def timm_siglip(name: str) -> tuple[Module, ...]:
     square, vector = (_SIZE, _SIZE), (_SIZE,)
     attention = ((3 * _SIZE, _SIZE), (3 * _SIZE,), square, vector)
     patches = (_IMAGE // _PATCH) ** 2
-    return (
-        blocks.convolution(f"{name}.patch_embed", _SIZE, 3, _PATCH, _PATCH, bias=True),
-        blocks.replicated(f"{name}.pos_embed", (1, patches, _SIZE)),
-        *(
-            module
-            for index in range(_LAYERS)
-            for module in (
-                blocks.norms(f"{name}.blocks.{index}.norm", _SIZE, count=2, bias=True),
-                blocks.replicated(f"{name}.blocks.{index}.attn", *attention),
-                *_mlp(f"blocks.{index}.mlp"),
-            )
-        ),
-        blocks.norms(f"{name}.norm", _SIZE, bias=True),
-        blocks.replicated(f"{name}.attn_pool.latent", (1, 1, _SIZE)),
-        blocks.norms(f"{name}.attn_pool.norm", _SIZE, bias=True),
-        blocks.replicated(f"{name}.attn_pool.attn", *attention),
-        *_mlp("attn_pool.mlp"),
-    )
+    embedding, pool = f"{name}.patch_embed", f"{name}.attn_pool"
+    yield blocks.convolution(embedding, _SIZE, 3, _PATCH, _PATCH, bias=True)
+    yield blocks.replicated(f"{name}.pos_embed", (1, patches, _SIZE))
+    for index in range(_LAYERS):
+        block = f"{name}.blocks.{index}"
+        yield blocks.norms(f"{block}.norm", _SIZE, count=2, bias=True)
+        yield blocks.replicated(f"{block}.attn", *attention)
+        yield from _mlp(f"blocks.{index}.mlp")
+    yield blocks.norms(f"{name}.norm", _SIZE, bias=True)
+    yield blocks.replicated(f"{pool}.latent", (1, 1, _SIZE))
+    yield blocks.norms(f"{pool}.norm", _SIZE, bias=True)
+    yield blocks.replicated(f"{pool}.attn", *attention)
+    yield from _mlp("attn_pool.mlp")
 
 
 def _mlp(name: str) -> tuple[Module, ...]:
@@ -146,4 +143,8 @@ def _mlp(name: str) -> tuple[Module, ...]:
     )
 
 
-READERS = {"DeepseekVLV2ForCausalLM": read_deepseek_vl2}
+READERS = {
+    "DeepseekVLV2ForCausalLM": Composite(
+        text=read_language_model, tower=_tower, beside=_ends, renames=_RENAMES
+    )
+}

@@ -14,8 +14,8 @@ from planner.models.families.decoder import (
     gated_mlp,
     norms,
 )
-from planner.models.families.embedding import pooled
 from planner.models.families.facts import Facts
+from planner.models.families.heads import pooled
 from planner.models.families.layered import Frame, decoder, typed_ropes
 from planner.models.families.multimodal import known_as, text_facts
 from planner.models.layers import (
@@ -114,10 +114,7 @@ def _whole(name: str, input_size: int, output_size: int) -> ReplicatedLinear:
 
 
 def _around(facts: Facts) -> tuple[Module, ...]:
-    size, narrow = (
-        facts.integer("hidden_size"),
-        facts.integer("hidden_size_per_layer_input"),
-    )
+    size, narrow = facts.integers("hidden_size", "hidden_size_per_layer_input")
     wide = facts.integer("num_hidden_layers") * narrow
     return (
         ColumnParallelLinear(

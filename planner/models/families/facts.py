@@ -141,6 +141,10 @@ class Facts:
         given = [name for name in names if name in self.config]
         return given[0] if given else " or ".join(names)
 
+    def integers(self, *names: str) -> tuple[int, ...]:
+        """Return several whole numbers from 0."""
+        return tuple(self.integer(name) for name in names)
+
     def optional_integer(self, *names: str) -> int | None:
         """Return a whole number, or None when the config has none."""
         return None if self.value(*names) is None else self.integer(*names)

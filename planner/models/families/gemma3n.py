@@ -168,7 +168,7 @@ def _altup(facts: Facts) -> tuple[Module, ...]:
 
     Source: vLLM 0.33.0 `models/gemma3n.py` Gemma3nAltUp.
     """
-    size, count = facts.integer("hidden_size"), facts.integer("altup_num_inputs")
+    size, count = facts.integers("hidden_size", "altup_num_inputs")
     return (
         _whole("altup.correction_coefs", count, count),
         _whole("altup.prediction_coefs", count, count * count),
@@ -185,10 +185,8 @@ def _altup(facts: Facts) -> tuple[Module, ...]:
 
 def _around(facts: Facts) -> tuple[Module, ...]:
     """Return what is beside the layers: embeddings of each, and projections."""
-    size, narrow = (
-        facts.integer("hidden_size"),
-        facts.integer("hidden_size_per_layer_input"),
-    )
+    size = facts.integer("hidden_size")
+    narrow = facts.integer("hidden_size_per_layer_input")
     wide = facts.integer("num_hidden_layers") * narrow
     projections = tuple(
         ColumnParallelLinear(

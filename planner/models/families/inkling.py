@@ -14,7 +14,10 @@ from planner.models.families.assembly import Label, Placement
 from planner.models.families.decoder import norms
 from planner.models.families.facts import Facts
 from planner.models.families.layered import Frame, decoder
-from planner.models.families.multimodal import known_as, text_facts, with_towers
+from planner.models.families.multimodal import (
+    composed,
+    text_facts,
+)
 from planner.models.families.towers.inkling import towers
 from planner.models.layers import (
     ColumnParallelLinear,
@@ -227,7 +230,7 @@ def _heads(facts: Facts, is_local: bool) -> _Heads:
 
 
 def _layer(facts: Facts, heads: _Heads, *, is_dense: bool) -> LayerKind:
-    size, kernel = facts.integer("hidden_size"), facts.integer("sconv_kernel_size")
+    size, kernel = facts.integers("hidden_size", "sconv_kernel_size")
     kept = AttentionLayer(
         num_heads=heads.num_heads,
         num_kv_heads=heads.num_kv_heads,
@@ -252,7 +255,7 @@ def _layer(facts: Facts, heads: _Heads, *, is_dense: bool) -> LayerKind:
 
 def _attention(facts: Facts, heads: _Heads) -> tuple[Module, ...]:
     size = facts.integer("hidden_size")
-    d_rel, extent = facts.integer("d_rel"), facts.integer("rel_extent")
+    d_rel, extent = facts.integers("d_rel", "rel_extent")
     return (
         WithRelative(
             heads=heads, hidden_size=size, d_rel=d_rel, bias=facts.flag("q_bias")
@@ -285,10 +288,8 @@ def _attention(facts: Facts, heads: _Heads) -> tuple[Module, ...]:
 
 def _mlp(facts: Facts) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/inkling/nvidia/mlp.py` InklingDenseMLP."""
-    size, width = (
-        facts.integer("hidden_size"),
-        facts.integer("dense_intermediate_size"),
-    )
+    size = facts.integer("hidden_size")
+    width = facts.integer("dense_intermediate_size")
     scale = Replicated(name="mlp.global_scale", part=Part.MLP, shapes=((1,),))
     return (
         ColumnParallelLinear(
@@ -309,11 +310,9 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
 
     Source: vLLM 0.33.0 `models/inkling/nvidia/moe.py` InklingMoE.
     """
-    size, width = facts.integer("hidden_size"), facts.integer("intermediate_size")
-    routed, shared = (
-        facts.integer("n_routed_experts"),
-        facts.integer("n_shared_experts"),
-    )
+    size, width = facts.integers("hidden_size", "intermediate_size")
+    routed = facts.integer("n_routed_experts")
+    shared = facts.integer("n_shared_experts")
     rows = -(-(routed + shared) // _GATE_ROWS) * _GATE_ROWS
     in_float32 = (
         *(((1,),) if facts.flag("use_global_scale") else ()),
@@ -344,13 +343,7 @@ def read_inkling(facts: Facts, label: Label) -> ModelArchitecture:
     """
     text = text_facts(facts, "inkling_model")
     model = read_inkling_text(text, label)
-    whole = with_towers(
-        model,
-        tuple(towers(facts)),
-        layer_prefix="model.layers",
-        prefix_renames=RENAMES,
-    )
-    return known_as(whole, facts, label)
+    return composed(facts, label, model, *towers(facts), prefix="", renames=RENAMES)
 
 
 READERS = {

@@ -10,8 +10,8 @@ from planner.models.caches import AttentionLayer, EncoderOnlyAttentionLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
 from planner.models.families.decoder import attention_layer, attention_modules, norms
-from planner.models.families.embedding import pooled
 from planner.models.families.facts import Facts
+from planner.models.families.heads import pooled
 from planner.models.families.rope import rope_cache
 from planner.models.layers import (
     ColumnParallelLinear,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Label
 from planner.models.families.decoder import (
     AttentionShape,
     ExpertsShape,
@@ -18,11 +18,11 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
+from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import (
-    known_as,
+    composed,
     sub_config,
     text_facts,
-    with_towers,
 )
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, tiles
@@ -45,31 +45,23 @@ def read_llama4_text(facts: Facts, label: Label) -> ModelArchitecture:
     num_layers = facts.integer("num_hidden_layers")
     rope = _has_rope(facts, num_layers)
     step = facts.integer("interleave_moe_layer_step", default=1)
-    kinds = [
-        (rope[layer], step > 0 and (layer + 1) % step == 0)
-        for layer in range(num_layers)
-    ]
-    distinct = tuple(dict.fromkeys(kinds))
-    body = Body(
-        kinds=tuple(
-            _layer(facts, shape, has_rope=has_rope, is_sparse=is_sparse)
-            for has_rope, is_sparse in distinct
-        ),
-        layers=tuple(map(distinct.index, kinds)),
-    )
-    skeleton = Skeleton(
-        hidden_size=shape.hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(shape.hidden_size, count=1),),
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        every_stage=rope_cache(
+    layers = (
+        _layer(
             facts,
-            head_size=shape.head_size,
-            max_position=facts.integer("max_position_embeddings", default=8192),
-        ),
+            shape,
+            has_rope=rope[layer],
+            is_sparse=step > 0 and (layer + 1) % step == 0,
+        )
+        for layer in range(num_layers)
     )
+    tables = rope_cache(
+        facts,
+        head_size=shape.head_size,
+        max_position=facts.integer("max_position_embeddings", default=8192),
+    )
+    frame = Frame(hidden_size=shape.hidden_size, rope=tables)
     num_experts = facts.integer("num_local_experts")
-    return assemble(facts, label, skeleton, body, num_experts=num_experts)
+    return decoder(facts, label, frame, layers, num_experts=num_experts)
 
 
 def _has_rope(facts: Facts, num_layers: int) -> tuple[bool, ...]:
@@ -141,13 +133,8 @@ def read_llama4(facts: Facts, label: Label) -> ModelArchitecture:
     """
     model = read_llama4_text(text_facts(facts, "llama4_text"), label)
     vision = sub_config(facts, "vision_config", "llama4_vision_model")
-    whole = with_towers(
-        model,
-        llama4_towers(vision, model.hidden_size),
-        layer_prefix="language_model.model.layers",
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
+    towers = llama4_towers(vision, model.hidden_size)
+    return composed(facts, label, model, *towers)
 
 
 def llama4_towers(facts: Facts, text_size: int) -> tuple[Tower, ...]:
@@ -184,7 +171,7 @@ def _vision_pass(facts: Facts) -> TowerPass:
     Llama4VisionEncoderLayer; `layers/rotary_embedding/llama4_vision_rope.py`
     Llama4VisionRotaryEmbedding.
     """
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
     positions = (facts.integer("image_size") // facts.integer("patch_size")) ** 2 + 1
     return TowerPass(
         moments=(
@@ -202,8 +189,8 @@ def _vision_pass(facts: Facts) -> TowerPass:
 
 
 def _vision_model(facts: Facts, name: str) -> Iterable[Module]:
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
-    mlp_size, patch = facts.integer("intermediate_size"), facts.integer("patch_size")
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
+    mlp_size, patch = facts.integers("intermediate_size", "patch_size")
     positions = (facts.integer("image_size") // patch) ** 2 + 1
     channels = facts.integer("num_channels")
     yield blocks.replicated(
@@ -217,16 +204,14 @@ def _vision_model(facts: Facts, name: str) -> Iterable[Module]:
     yield blocks.replicated(
         f"{name}.rotary_emb", (positions, size // heads // 2, 2), dtype="float32"
     )
-    for index in range(facts.integer("num_hidden_layers")):
-        layer = f"{name}.model.layers.{index}"
-        yield from (
-            blocks.qkv(f"{layer}.self_attn.qkv_proj", size, heads, bias=True),
-            blocks.row(f"{layer}.self_attn.o_proj", size, size, bias=True),
-            blocks.norms(f"{layer}.layernorm", size, count=2, bias=True),
-        )
-        yield from blocks.plain_mlp(
-            f"{layer}.mlp.fc1", f"{layer}.mlp.fc2", size, mlp_size
-        )
+    yield from blocks.repeated(
+        f"{name}.model.layers",
+        facts.integer("num_hidden_layers"),
+        blocks.qkv("self_attn.qkv_proj", size, heads, bias=True),
+        blocks.row("self_attn.o_proj", size, size, bias=True),
+        blocks.norms("layernorm", size, count=2, bias=True),
+        *blocks.plain_mlp("mlp.fc1", "mlp.fc2", size, mlp_size),
+    )
     yield from _adapter(facts, f"{name}.vision_adapter.mlp")
 
 

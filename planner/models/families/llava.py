@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from planner.models.architecture import MediaItem, ModelArchitecture, Tower
-from planner.models.families import llama, moe
 from planner.models.families.assembly import Label
+from planner.models.families.composite import Composite, siglip_of
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import (
-    known_as,
-    quant_method,
+    CAUSAL_LM_OF,
+    inner_type,
+    named,
+    read_language_model,
     sub_config,
     text_facts,
-    with_towers,
 )
 from planner.models.families.towers import blocks, tiles
+from planner.models.families.towers.blocks import IMAGE, IMAGE_AND_VIDEO
 from planner.models.families.towers.clip import (
-    QKV,
     Depth,
     clip_vision,
     encoder_pass,
-    idefics_vision,
     selected_layers,
-    siglip_vision,
 )
-from planner.models.layers import Module, Part, ReplicatedLinear
+from planner.models.families.towers.pixtral import pixtral_vision
+from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass, block_pass
 
-LAYERS = "language_model.model.layers"
 TOWER, PROJECTOR = "vision_tower", "multi_modal_projector"
 RENAMES = (
     ("model.language_model.", "language_model.model."),
@@ -38,184 +35,111 @@ RENAMES = (
     ("model.multi_modal_projector.", "multi_modal_projector."),
     ("lm_head.", "language_model.lm_head."),
 )
-_LLAMA = partial(llama.read, style=llama.LLAMA)
-_CLASSES: dict[str, tuple[str, Callable[..., ModelArchitecture]]] = {
-    "gemma": ("GemmaForCausalLM", partial(llama.read, style=llama.STYLES["Gemma"])),
-    "gemma2": ("Gemma2ForCausalLM", partial(llama.read, style=llama.STYLES["Gemma2"])),
-    "granite": ("GraniteForCausalLM", _LLAMA),
-    "llama": ("LlamaForCausalLM", _LLAMA),
-    "ministral3": ("Ministral3ForCausalLM", _LLAMA),
-    "mistral": ("MistralForCausalLM", _LLAMA),
-    "mixtral": ("MixtralForCausalLM", moe.read_mixtral),
-    "phi3": ("Phi3ForCausalLM", partial(llama.read, style=llama.STYLES["Phi3"])),
-    "qwen2": ("Qwen2ForCausalLM", partial(llama.read, style=llama.STYLES["Qwen2"])),
-    "qwen3": ("Qwen3ForCausalLM", partial(llama.read, style=llama.STYLES["Qwen3"])),
-}
+_TEXTS = (
+    *("gemma", "gemma2", "granite", "llama", "ministral3"),
+    *("mistral", "mixtral", "phi3", "qwen2", "qwen3"),
+)
 
 
-def read_llava(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return LLaVA 1.5, or Pixtral in Transformers' format.
+def read_text(
+    facts: Facts, label: Label, *, default: str = "llama"
+) -> ModelArchitecture:
+    """Return the language model that an inner config describes.
+
+    Raises:
+        UnknownArchitecture: when it is of another class than LLaVA's checkpoints have.
+
+    Source: vLLM 0.33.0 `models/utils.py` init_vllm_registered_model, `config/vllm.py`
+    with_hf_config.
+    """
+    text = text_facts(facts, inner_type(facts, default))
+    if text.model_type not in _TEXTS:
+        raise text.unsupported("architectures", "this language model with a tower.")
+    architecture, given = CAUSAL_LM_OF[text.model_type], text.value("architectures")
+    if given and architecture not in given:
+        raise text.unsupported("architectures", f"{architecture} is expected here.")
+    return read_language_model(named(text, architecture), label)
+
+
+def _tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower of LLaVA 1.5, or Pixtral's in Transformers' format.
 
     Source: vLLM 0.33.0 `models/llava.py` LlavaForConditionalGeneration.
     """
-    vision, modules = vision_tower(facts, has_post_norm=False)
-    model = _language_model(facts, label)
-    projector = _projector(facts, vision, model)
-    return _whole(
-        facts,
-        label,
-        model,
-        _images(vision, (*modules, *projector), tiles.llava_items(facts, vision)),
-    )
+    vision, modules = vision_tower(facts)
+    own = projector(facts, vision, text_size)
+    return images(vision, (*modules, *own), tiles.llava_items(facts, vision))
 
 
-def read_llava_next(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return LLaVA 1.6.
+def _next_tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower of LLaVA 1.6.
 
     Source: vLLM 0.33.0 `models/llava_next.py` LlavaNextForConditionalGeneration.
     """
     layers = facts.value("vision_feature_layer")
     count = len(layers) if isinstance(layers, list | tuple) else 1
-    vision, modules = vision_tower(facts, has_post_norm=False)
-    model = _language_model(facts, label)
-    projector = _projector(facts, vision, model, num_features=count)
-    newline = blocks.replicated("image_newline", (model.hidden_size,))
-    return _whole(
-        facts,
-        label,
-        model,
-        _images(
-            vision,
-            (*modules, newline, *projector),
-            tiles.llava_next_items(facts, vision),
-        ),
-    )
+    vision, modules = vision_tower(facts)
+    newline = blocks.replicated("image_newline", (text_size,))
+    own = (newline, *projector(facts, vision, text_size, num_features=count))
+    return images(vision, (*modules, *own), tiles.llava_next_items(facts, vision))
 
 
-def read_llava_onevision(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return LLaVA-OneVision.
+def _onevision_tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower of LLaVA-OneVision, whose projector no rank divides.
 
     Source: vLLM 0.33.0 `models/llava_onevision.py`
     LlavaOnevisionForConditionalGeneration.
     """
-    vision, modules = vision_tower(facts, has_post_norm=False)
-    model = _language_model(facts, label)
-    size, text_size = vision.integer("hidden_size"), model.hidden_size
-    weights = ((text_size, size), (text_size, text_size))
+    vision, modules = vision_tower(facts)
+    weights = ((text_size, vision.integer("hidden_size")), (text_size, text_size))
     biases = ((text_size,),) * (2 if facts.flag("multimodal_projector_bias") else 0)
     own = (
-        blocks.replicated(PROJECTOR, *weights, *biases),  # no rank divides it
+        blocks.replicated(PROJECTOR, *weights, *biases),
         blocks.replicated("image_newline", (text_size,)),
     )
-    tower = Tower(
-        modalities=("image", "video"),
-        modules=(*modules, *own),
-        items=tiles.llava_onevision_items(vision),
-        forward=_vision_pass(vision),
-    )
-    return _whole(facts, label, model, tower)
+    items = tiles.llava_onevision_items(vision)
+    return replace(images(vision, (*modules, *own), items), modalities=IMAGE_AND_VIDEO)
 
 
-def read_mistral3(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Mistral Small 3.1 and later: Pixtral's tower, patches merged by four.
-
-    Source: vLLM 0.33.0 `models/mistral3.py` Mistral3ForConditionalGeneration.
-    """
-    vision, modules = vision_tower(facts, has_post_norm=False)
-    model = _language_model(facts, label)
-    size = vision.integer("hidden_size")
-    patches = facts.integer("spatial_merge_size") ** 2
-    merger = f"{PROJECTOR}.patch_merger.merging_layer"
-    projector = (
-        blocks.norms(f"{PROJECTOR}.norm", size, bias=False),
-        blocks.replicated(merger, (size, size * patches)),
-        *_projector(facts, vision, model),
-    )
-    whole = _whole(
-        facts,
-        label,
-        model,
-        _images(vision, (*modules, *projector), tiles.mistral3_items(facts, vision)),
-    )
-    if not quant_method(facts):
-        # Mistral publishes its own format beside this one; who quantises a model
-        # publishes only this one.
-        towers = tuple(replace(t, has_mistral_format=True) for t in whole.towers)
-        whole = replace(whole, towers=towers)
-    return replace(
-        whole, prefix_renames=(*RENAMES, ("model.", "language_model.model."))
-    )
-
-
-def read_lighton_ocr(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return LightOnOCR: Mistral 3's tower before Qwen3.
-
-    Source: vLLM 0.33.0 `models/lightonocr.py`.
-    """
-    whole = read_mistral3(facts, label)
-    towers = tuple(replace(tower, has_mistral_format=False) for tower in whole.towers)
-    renames = (
-        ("model.vision_encoder.", "vision_tower."),
-        ("model.vision_projection.", "multi_modal_projector."),
-    )
-    return replace(
-        whole, towers=towers, prefix_renames=(*renames, *whole.prefix_renames)
-    )
-
-
-def _language_model(facts: Facts, label: Label) -> ModelArchitecture:
-    text_type = inner_type(facts, "llama")
-    return read_language_model(text_facts(facts, text_type), label)
-
-
-def vision_tower(
-    facts: Facts, *, has_post_norm: bool
-) -> tuple[Facts, tuple[Module, ...]]:
+def vision_tower(facts: Facts) -> tuple[Facts, tuple[Module, ...]]:
     """Return the tower's config, and the layers that its features need.
 
     Source: vLLM 0.33.0 `models/llava.py` init_vision_tower_for_llava.
     """
     vision_type = inner_type(facts, "clip_vision_model", "vision_config")
     vision = sub_config(facts, "vision_config", vision_type)
-    depth = Depth(
-        num_layers=selected_layers(facts, vision.integer("num_hidden_layers")),
-        has_post_norm=has_post_norm,
-    )
+    built = selected_layers(facts, vision.integer("num_hidden_layers"))
+    depth = Depth(num_layers=built, has_post_norm=False)
     if vision_type == "clip_vision_model":
         return vision, clip_vision(vision, TOWER, depth)
     if vision_type == "siglip_vision_model":
-        method = quant_method(facts)
-        return vision, siglip_vision(vision, TOWER, depth, quant_method=method)
+        return siglip_of(facts, TOWER, depth)
     if vision_type == "pixtral":
-        return vision, pixtral_vision(vision, TOWER, depth.num_layers or 0)
+        return vision, tuple(pixtral_vision(vision, TOWER, built))
     raise vision.unsupported("model_type", "CLIP, SigLIP and Pixtral are.")
 
 
-def _projector(
-    facts: Facts, vision: Facts, model: ModelArchitecture, *, num_features: int = 1
+def projector(
+    facts: Facts, vision: Facts, text_size: int, *, num_features: int = 1
 ) -> tuple[Module, ...]:
     """Return two linear layers.
 
     Source: vLLM 0.33.0 `models/llava.py` LlavaMultiModalProjector.
     """
-    size, text_size = vision.integer("hidden_size"), model.hidden_size
+    size = vision.integer("hidden_size") * num_features
     bias = facts.flag("multimodal_projector_bias")
     return (
-        blocks.column(
-            f"{PROJECTOR}.linear_1", size * num_features, text_size, bias=bias
-        ),
+        blocks.column(f"{PROJECTOR}.linear_1", size, text_size, bias=bias),
         blocks.row(f"{PROJECTOR}.linear_2", text_size, text_size, bias=bias),
     )
 
 
-def _images(
+def images(
     vision: Facts, modules: tuple[Module, ...], items: tuple[MediaItem, ...]
 ) -> Tower:
+    """Return a tower for images."""
     return Tower(
-        modalities=("image",),
-        modules=modules,
-        items=items,
-        forward=_vision_pass(vision),
+        modalities=IMAGE, modules=modules, items=items, forward=_vision_pass(vision)
     )
 
 
@@ -233,7 +157,7 @@ def _vision_pass(vision: Facts) -> TowerPass:
     if vision.model_type != "pixtral":
         is_clip = vision.model_type == "clip_vision_model"
         return encoder_pass(vision, has_class_token=is_clip)
-    size, heads = vision.integer("hidden_size"), vision.integer("num_attention_heads")
+    size, heads = vision.integers("hidden_size", "num_attention_heads")
     tables = 2 * size // heads
     passed = block_pass(
         size, vision.integer("intermediate_size"), beside=5, is_gated=True, more=tables
@@ -242,123 +166,11 @@ def _vision_pass(vision: Facts) -> TowerPass:
     return replace(passed, moments=(*passed.moments, rotating))
 
 
-def _whole(
-    facts: Facts, label: Label, model: ModelArchitecture, tower: Tower
-) -> ModelArchitecture:
-    whole = with_towers(
-        model,
-        (tower,),
-        layer_prefix=LAYERS,
-        prefix_renames=RENAMES,
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
-
-
-def pixtral_vision(facts: Facts, name: str, num_layers: int) -> tuple[Module, ...]:
-    """Return Pixtral's vision model with this many of its layers.
-
-    Source: vLLM 0.33.0 `models/pixtral.py` PixtralHFVisionModel.
-    """
-    size, mlp_size = facts.integer("hidden_size"), facts.integer("intermediate_size")
-    heads, patch = facts.integer("num_attention_heads"), facts.integer("patch_size")
-    if num_layers > facts.integer("num_hidden_layers"):
-        raise facts.unsupported(
-            "num_hidden_layers", f"features of layer {num_layers} are requested."
-        )
-    half_head = (facts.optional_integer("head_dim") or size // heads) // 2
-    modules: list[Module] = [
-        blocks.convolution(
-            f"{name}.patch_conv",
-            size,
-            facts.integer("num_channels"),
-            patch,
-            patch,
-            bias=False,
-        ),
-        blocks.norms(f"{name}.ln_pre", size, bias=False),
-        blocks.replicated(
-            f"{name}.patch_positional_embedding",
-            (half_head,),
-            (half_head,),
-            dtype="float32",
-        ),
-    ]
-    for index in range(num_layers):
-        layer = f"{name}.transformer.layers.{index}"
-        modules += [
-            blocks.norms(f"{layer}.norm", size, count=2, bias=False),
-            blocks.qkv(
-                f"{layer}.attention.qkv_proj", size, heads, bias=False, shards=QKV
-            ),
-            blocks.row(f"{layer}.attention.o_proj", size, size, bias=False),
-            *blocks.gated_mlp(f"{layer}.feed_forward", size, mlp_size, bias=False),
-        ]
-    return tuple(modules)
-
-
-def read_idefics3(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Idefics 3 or SmolVLM, which vLLM does not split into stages.
-
-    Source: vLLM 0.33.0 `models/idefics3.py` Idefics3ForConditionalGeneration,
-    `models/smolvlm.py`.
-    """
-    if inner_type(facts, "llama") != "llama":
-        raise facts.unsupported("text_config", "Llama is, as in vLLM's class.")
-    vision_type = f"{facts.model_type}_vision"
-    vision = sub_config(facts, "vision_config", vision_type)
-    text = text_facts(facts, "llama")
-    # The class builds Llama, whatever name the inner config has for it.
-    text = Facts({**text.config, "architectures": None}, "llama")
-    model = read_language_model(text, label)
-    shuffled = vision.integer("hidden_size") * facts.integer("scale_factor") ** 2
-    connector = ReplicatedLinear(
-        name="model.connector.modality_projection.proj",
-        part=Part.TOWERS,
-        input_size=shuffled,
-        output_sizes=(model.hidden_size,),
-    )
-    tower = Tower(
-        modalities=("image",),
-        modules=(*idefics_vision(vision, "model.vision_model"), connector),
-        items=tiles.idefics3_items(vision, facts.integer("scale_factor")),
-        forward=encoder_pass(vision),
-    )
-    whole = with_towers(model, (tower,), layer_prefix="model.text_model.layers")
-    return replace(known_as(whole, facts, label), supports_pp=False)
-
-
-def read_language_model(text: Facts, label: Label) -> ModelArchitecture:
-    """Return the language model that an inner config describes.
-
-    Raises:
-        UnknownArchitecture: when it is of another class.
-
-    Source: vLLM 0.33.0 `models/utils.py` init_vllm_registered_model, `config/vllm.py`
-    with_hf_config.
-    """
-    found = _CLASSES.get(text.model_type)
-    if found is None:
-        raise text.unsupported("architectures", "this language model with a tower.")
-    architecture, reader = found
-    given = text.value("architectures")
-    if given and architecture not in given:
-        raise text.unsupported("architectures", f"{architecture} is expected here.")
-    return reader(text, label.of(architecture))
-
-
-def inner_type(facts: Facts, default: str, name: str = "text_config") -> str:
-    """Return the model type of the inner config, as its own class would."""
-    inner = facts.mapping(name)
-    return str(inner.get("model_type") or default)
-
-
 READERS = {
-    "LlavaForConditionalGeneration": read_llava,
-    "LlavaNextForConditionalGeneration": read_llava_next,
-    "LlavaOnevisionForConditionalGeneration": read_llava_onevision,
-    "LightOnOCRForConditionalGeneration": read_lighton_ocr,
-    "Mistral3ForConditionalGeneration": read_mistral3,
-    "Idefics3ForConditionalGeneration": read_idefics3,
-    "SmolVLMForConditionalGeneration": read_idefics3,
+    name: Composite(text=read_text, tower=tower, renames=RENAMES)
+    for name, tower in (
+        ("LlavaForConditionalGeneration", _tower),
+        ("LlavaNextForConditionalGeneration", _next_tower),
+        ("LlavaOnevisionForConditionalGeneration", _onevision_tower),
+    )
 }

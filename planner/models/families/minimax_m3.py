@@ -9,7 +9,7 @@ from planner.engine.layout import ParallelLayout, divide
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import BlockSparseAttentionLayer, CacheLayer, IndexKeysLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Label
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -20,12 +20,12 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
+from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import (
     Tie,
-    known_as,
+    composed,
     sub_config,
     text_facts,
-    with_towers,
 )
 from planner.models.families.towers.minimax_m3 import minimax_m3_tower
 from planner.models.layers import (
@@ -143,16 +143,16 @@ def read_minimax_m3_text(facts: Facts, label: Label) -> ModelArchitecture:
         part=Part.BUFFERS,
         shapes=((facts.integer("max_position_embeddings"), rotated),),
     )
-    return assemble(
+    frame = Frame(
+        hidden_size=shape.hidden_size,
+        rope=(rope, *_chosen_blocks(facts)),
+        is_tied=False,
+    )
+    return decoder(
         facts,
         label,
-        Skeleton(
-            hidden_size=shape.hidden_size,
-            vocab_size=facts.integer("vocab_size"),
-            final_norm=(norms(shape.hidden_size, count=1),),
-            every_stage=(rope, *_chosen_blocks(facts)),
-        ),
-        Body.of(_layer(facts, shape, layer) for layer in layers),
+        frame,
+        (_layer(facts, shape, layer) for layer in layers),
         num_experts=facts.integer("num_local_experts"),
     )
 
@@ -170,17 +170,11 @@ def read_minimax_m3(facts: Facts, label: Label) -> ModelArchitecture:
         text_size=model.hidden_size,
         projector_size=facts.optional_integer("projector_hidden_size"),
     )
-    whole = with_towers(
-        model,
-        (tower,),
-        layer_prefix="language_model.model.layers",
-        prefix_renames=(
-            ("multi_modal_projector.", "vision_tower.multi_modal_projector."),
-            ("patch_merge_mlp.", "vision_tower.patch_merge_mlp."),
-        ),
-        head_prefix="language_model.",
+    renames = tuple(
+        (name, f"vision_tower.{name}")
+        for name in ("multi_modal_projector.", "patch_merge_mlp.")
     )
-    return known_as(whole, facts, label)
+    return composed(facts, label, model, tower, renames=renames)
 
 
 def _sparse(facts: Facts) -> Mapping[str, Any]:
@@ -260,7 +254,7 @@ def _sparse_attention(
 
 def _experts(facts: Facts) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/minimax_m3/nvidia/model.py` MiniMaxM3MoE."""
-    hidden, size = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    hidden, size = facts.integers("hidden_size", "intermediate_size")
     count = facts.integer("num_local_experts")
     modules: list[Module] = [
         ReplicatedLinear(

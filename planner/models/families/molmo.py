@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
@@ -83,8 +83,8 @@ def read_molmo(facts: Facts, label: Label) -> ModelArchitecture:
     )
 
 
-def _tower(text_size: int, half_mlp: int) -> Iterable[Module]:
-    """Return the tower; the config does not say its sizes.
+def _tower(text_size: int, half_mlp: int) -> Iterator[Module]:
+    """Yield the tower; the config does not say its sizes.
 
     Source: vLLM 0.33.0 `models/molmo.py` VisionBackboneConfig, MolmoVisionBackbone.
     """
@@ -94,27 +94,23 @@ def _tower(text_size: int, half_mlp: int) -> Iterable[Module]:
     yield blocks.replicated(f"{vit}.class_embedding", (_SIZE,), (_POSITIONS, _SIZE))
     yield blocks.replicated(f"{vit}.patch_embedding", (_SIZE, 3 * _PATCH**2))
     yield blocks.norms(f"{vit}.pre_ln", _SIZE, bias=True)
-    for index in range(_LAYERS):
-        block = f"{vit}.transformer.resblocks.{index}"
-        yield from _attention(f"{block}.attention", _SIZE)
-        yield from blocks.plain_mlp(
-            f"{block}.feed_forward.w1", f"{block}.feed_forward.w2", _SIZE, _MLP_SIZE
-        )
-        yield blocks.norms(f"{block}.norm", _SIZE, count=2, bias=True)
-    yield from _attention(f"{name}.image_pooling_2d", wide)
-    projector = f"{name}.image_projector"
-    yield blocks.column(
-        f"{projector}.merged_linear",
-        _SIZE,
-        half_mlp,
-        half_mlp,
-        bias=False,
-        shards=blocks.GATE_AND_UP,
+    mlp = "feed_forward.w1", "feed_forward.w2"
+    yield from blocks.repeated(
+        f"{vit}.transformer.resblocks",
+        _LAYERS,
+        *_attention("attention", _SIZE),
+        *blocks.plain_mlp(*mlp, _SIZE, _MLP_SIZE),
+        blocks.norms("norm", _SIZE, count=2, bias=True),
     )
-    yield blocks.row(f"{projector}.down_proj", half_mlp, text_size, bias=False)
+    yield from _attention(f"{name}.image_pooling_2d", wide)
+    merged, halves = f"{name}.image_projector.merged_linear", (half_mlp, half_mlp)
+    gate = blocks.GATE_AND_UP
+    yield blocks.column(merged, _SIZE, *halves, bias=False, shards=gate)
+    down = f"{name}.image_projector.down_proj"
+    yield blocks.row(down, half_mlp, text_size, bias=False)
 
 
-def _attention(name: str, input_size: int) -> Iterable[Module]:
+def _attention(name: str, input_size: int) -> Iterator[Module]:
     for part in ("wq", "wk", "wv"):
         yield blocks.column(f"{name}.{part}", input_size, _SIZE, bias=True)
     yield blocks.row(f"{name}.wo", _SIZE, _SIZE, bias=True)

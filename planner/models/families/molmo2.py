@@ -18,15 +18,15 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import (
-    known_as,
+    composed,
     nested,
     text_facts,
     with_mm_prefix,
 )
 from planner.models.families.rope import rope_cache, rope_dict
 from planner.models.families.towers import blocks
+from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.families.towers.facts import RGB, Items, if_known
-from planner.models.families.towers.qwen_vl import IMAGE_AND_VIDEO
 from planner.models.layers import ColumnParallelLinear, Module, QKVParallelLinear
 
 _CROPS, _FRAMES = 8, 384
@@ -73,9 +73,8 @@ def read_molmo2(facts: Facts, label: Label) -> ModelArchitecture:
         modules=tuple(_tower(vision, adapter)),
         items=_items(vision),
     )
-    model = with_mm_prefix(model)
-    whole = replace(model, towers=(tower,), prefix_renames=_RENAMES)
-    return known_as(whole, facts, label)
+    seen = with_mm_prefix(model)
+    return composed(facts, label, seen, tower, prefix="", renames=_RENAMES)
 
 
 def _shape(text: Facts) -> AttentionShape:
@@ -103,10 +102,8 @@ def _ropes(text: Facts, shape: AttentionShape) -> tuple[Module, ...]:
         "max_position": text.integer("max_position_embeddings"),
     }
     scaled = rope_cache(text, **sizes)
-    chosen, num_layers = (
-        text.value("rope_scaling_layers"),
-        text.integer("num_hidden_layers"),
-    )
+    chosen = text.value("rope_scaling_layers")
+    num_layers = text.integer("num_hidden_layers")
     if chosen is None or rope_dict(text)["rope_type"] == "default":
         return scaled
     own = {**text.config, "rope_scaling": None, "rope_parameters": None}
@@ -118,63 +115,40 @@ def _ropes(text: Facts, shape: AttentionShape) -> tuple[Module, ...]:
 
 def _tower(vision: Facts, adapter: Facts) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/molmo2.py` Molmo2VisionBackbone."""
-    size, wide = vision.integer("hidden_size"), vision.integer("intermediate_size")
-    patch, num_layers = (
-        vision.integer("image_patch_size"),
-        vision.integer("num_hidden_layers"),
-    )
-    used = [at + (num_layers if at < 0 else 0) for at in adapter.value("vit_layers")]
+    sizes, patch = blocks.Sizes.of(vision), vision.integer("image_patch_size")
+    size, positions = sizes.width, vision.integer("image_num_pos")
+    layers = adapter.value("vit_layers")
+    used = [at + (sizes.depth if at < 0 else 0) for at in layers]
     vit = "vision_backbone.image_vit"
-    yield blocks.replicated(vit, (vision.integer("image_num_pos"), size))
-    yield blocks.replicated(f"{vit}.patch_embedding", (size, RGB * patch**2), (size,))
-    for index in range(min(num_layers, max(used) + 1)):
-        block = f"{vit}.transformer.resblocks.{index}"
-        yield replace(
-            blocks.qkv(
-                f"{block}.attention.merged_qkv",
-                size,
-                vision.integer("num_attention_heads"),
-                bias=True,
-                shards=("wq", "wk", "wv"),
-            ),
-            num_kv_heads=vision.integer("num_key_value_heads"),
-        )
-        yield blocks.row(f"{block}.attention.wo", size, size, bias=True)
-        yield from blocks.plain_mlp(
-            f"{block}.feed_forward.w1", f"{block}.feed_forward.w2", size, wide
-        )
-        yield blocks.norms(f"{block}.norm", size, count=2, bias=True)
+    yield blocks.replicated(vit, (positions, size))
+    yield blocks.linear(f"{vit}.patch_embedding", RGB * patch**2, size, bias=True)
+    qkv, shards = "attention.merged_qkv", ("wq", "wk", "wv")
+    packed = blocks.qkv(qkv, size, sizes.heads, bias=True, shards=shards)
+    mlp = "feed_forward.w1", "feed_forward.w2"
+    yield from blocks.repeated(
+        f"{vit}.transformer.resblocks",
+        min(sizes.depth, max(used) + 1),
+        replace(packed, num_kv_heads=vision.integer("num_key_value_heads")),
+        blocks.row("attention.wo", size, size, bias=True),
+        *blocks.plain_mlp(*mlp, size, sizes.mlp),
+        blocks.norms("norm", size, count=2, bias=True),
+    )
     yield from _pooling(adapter, size * len(used))
 
 
-def _pooling(facts: Facts, input_size: int) -> Iterator[Module]:
+def _pooling(facts: Facts, seen: int) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/molmo2.py` ImagePoolingAttention."""
-    size, head_size = facts.integer("hidden_size"), facts.integer("head_dim")
-    keys = facts.integer("num_key_value_heads") * head_size
-    name, projector = (
-        "vision_backbone.image_pooling_2d",
-        "vision_backbone.image_projector",
+    size, wide, out = facts.integers(
+        "hidden_size", "intermediate_size", "text_hidden_size"
     )
-    wide = facts.integer("intermediate_size")
-    yield blocks.column(f"{name}.q_proj", input_size, size, bias=True)
-    yield blocks.column(
-        f"{name}.merged_kv",
-        input_size,
-        keys,
-        keys,
-        bias=True,
-        shards=("k_proj", "v_proj"),
-    )
+    keys = (facts.integer("num_key_value_heads") * facts.integer("head_dim"),) * 2
+    name = "vision_backbone.image_pooling_2d"
+    projector, gates = "vision_backbone.image_projector", blocks.GATE_AND_UP
+    both, merged = ("k_proj", "v_proj"), f"{projector}.merged_linear"
+    yield blocks.column(f"{name}.q_proj", seen, size, bias=True)
+    yield blocks.column(f"{name}.merged_kv", seen, *keys, bias=True, shards=both)
     yield blocks.row(f"{name}.o_proj", size, size, bias=True)
-    yield blocks.column(
-        f"{projector}.merged_linear",
-        size,
-        wide,
-        wide,
-        bias=False,
-        shards=blocks.GATE_AND_UP,
-    )
-    out = facts.integer("text_hidden_size")
+    yield blocks.column(merged, size, wide, wide, bias=False, shards=gates)
     yield blocks.row(f"{projector}.down_proj", wide, out, bias=False)
 
 
@@ -186,10 +160,8 @@ def _items(vision: Facts) -> Items:
 
     Source: vLLM 0.33.0 `models/molmo2.py` Molmo2ProcessingInfo.
     """
-    side, patch = (
-        int(vision.value("image_default_input_size")[0]),
-        vision.integer("image_patch_size"),
-    )
+    side = int(vision.value("image_default_input_size")[0])
+    patch = vision.integer("image_patch_size")
     grid = side // patch
     whole, frame = -(-grid // 2), -(-grid // _FRAME_POOL)
     high = -(-(_CROPS * (grid - 2 * _MARGIN) + 2 * _MARGIN) // 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer
@@ -14,7 +15,6 @@ from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks
 from planner.models.families.towers.facts import RGB, Items, if_known
 from planner.models.layers import (
-    ColumnParallelLinear,
     Module,
     Part,
     QKVParallelLinear,
@@ -106,7 +106,8 @@ def _layer(text: Facts, moe: Facts, kept: AttentionLayer, index: int) -> LayerKi
     """Source: vLLM 0.33.0 `models/moondream3.py` Moondream3DecoderLayer."""
     size = text.integer("dim")
     is_sparse = index >= moe.integer("start_layer")
-    mlp = _experts(moe, size) if is_sparse else _mlp(size, text.integer("ff_dim"))
+    dense = tuple(_mlp(size, text.integer("ff_dim")))
+    mlp = _experts(moe, size) if is_sparse else dense
     heads = kept.num_heads
     modules: tuple[Module, ...] = (
         QKVParallelLinear(
@@ -137,19 +138,9 @@ def _layer(text: Facts, moe: Facts, kept: AttentionLayer, index: int) -> LayerKi
     return LayerKind(caches=(kept,), modules=modules)
 
 
-def _mlp(size: int, wide: int) -> tuple[Module, ...]:
-    return (
-        ColumnParallelLinear(
-            name="mlp.fc1",
-            part=Part.MLP,
-            input_size=size,
-            output_sizes=(wide,),
-            bias=True,
-        ),
-        RowParallelLinear(
-            name="mlp.fc2", part=Part.MLP, input_size=wide, output_size=size, bias=True
-        ),
-    )
+def _mlp(size: int, wide: int) -> Iterator[Module]:
+    for layer in blocks.plain_mlp("mlp.fc1", "mlp.fc2", size, wide):
+        yield replace(layer, part=Part.MLP)
 
 
 def _experts(moe: Facts, size: int) -> tuple[Module, ...]:
@@ -157,7 +148,7 @@ def _experts(moe: Facts, size: int) -> tuple[Module, ...]:
 
     Source: vLLM 0.33.0 `models/moondream3.py` Moondream3TextMoE.
     """
-    count, inner = moe.integer("n_experts"), moe.integer("expert_inner_dim")
+    count, inner = moe.integers("n_experts", "expert_inner_dim")
     return (
         ReplicatedLinear(
             name="mlp.gate",
@@ -189,17 +180,16 @@ def _experts(moe: Facts, size: int) -> tuple[Module, ...]:
 
 def _tower(vision: Facts, text_size: int) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/moondream3.py` Moondream3VisionEncoder."""
-    size, heads = vision.integer("enc_dim"), vision.integer("enc_n_heads")
-    patch, wide = vision.integer("enc_patch_size"), vision.integer("enc_ff_dim")
+    names = ("enc_dim", "enc_n_heads", "enc_ff_dim", "enc_n_layers")
+    sizes = blocks.Sizes(*vision.integers(*names))
+    size, patch = sizes.width, vision.integer("enc_patch_size")
     positions = (vision.integer("crop_size") // patch) ** 2
-    yield blocks.replicated("vision.patch_emb", (size, RGB * patch**2), (size,))
+    yield blocks.linear("vision.patch_emb", RGB * patch**2, size, bias=True)
     yield blocks.replicated("vision.pos_emb", (positions, size))
-    for index in range(vision.integer("enc_n_layers")):
-        block = f"vision.blocks.{index}"
-        yield blocks.qkv(f"{block}.attn.qkv_proj", size, heads, bias=True)
-        yield blocks.row(f"{block}.attn.out_proj", size, size, bias=True)
-        yield from blocks.plain_mlp(f"{block}.mlp.fc1", f"{block}.mlp.fc2", size, wide)
-        yield blocks.norms(f"{block}.ln", size, count=2, bias=True)
+    parts = blocks.Parts(
+        norms="ln", qkv="attn.qkv_proj", out="attn.out_proj", norms_last=True
+    )
+    yield from blocks.layers("vision.blocks", sizes, parts)
     yield blocks.norms("vision.post_ln", size, bias=True)
     inner = vision.integer("proj_inner_dim")
     yield blocks.column("vision_proj.fc1", 2 * size, inner, bias=True)

@@ -16,6 +16,11 @@ from planner.models.caches import AttentionLayer, CacheLayer
 from planner.models.families.assembly import Label, float16_refusal
 from planner.models.families.facts import Facts
 
+MODEL_RENAMES = (
+    ("lm_head.", "language_model.lm_head."),
+    ("model.", "language_model.model."),
+)
+"""Names of a language model's own checkpoint, within a whole."""
 _DTYPE_KEYS = ("dtype", "torch_dtype")
 
 
@@ -93,7 +98,23 @@ def text_facts(
     return Facts({**inner, "dtype": dtype} if dtype else inner, model_type)
 
 
-_CAUSAL_LM_OF = {
+def named(text: Facts, architecture: str, model_type: str | None = None) -> Facts:
+    """Return an inner config as vLLM builds it, whatever it calls itself."""
+    given = {**text.config, "architectures": [architecture]}
+    return Facts(given, text.model_type if model_type is None else model_type)
+
+
+def text_of(facts: Facts, name: str = "text_config") -> Facts:
+    """Return the language model's config by the model type that it gives, or Llama."""
+    return text_facts(facts, inner_type(facts, "llama", name), name=name)
+
+
+def inner_type(facts: Facts, default: str, name: str = "text_config") -> str:
+    """Return the model type of the inner config, as its own class would."""
+    return str(facts.mapping(name).get("model_type") or default)
+
+
+CAUSAL_LM_OF = {
     "cohere2": "Cohere2ForCausalLM",
     "cohere2_moe": "Cohere2MoeForCausalLM",
     "exaone4": "Exaone4ForCausalLM",
@@ -104,6 +125,7 @@ _CAUSAL_LM_OF = {
     "granite": "GraniteForCausalLM",
     "granitemoe": "GraniteMoeForCausalLM",
     "granitemoehybrid": "GraniteMoeHybridForCausalLM",
+    "hyperclovax": "HyperCLOVAXForCausalLM",
     "lfm2": "Lfm2ForCausalLM",
     "lfm2_moe": "Lfm2MoeForCausalLM",
     "llama": "LlamaForCausalLM",
@@ -111,14 +133,16 @@ _CAUSAL_LM_OF = {
     "mistral": "MistralForCausalLM",
     "mixtral": "MixtralForCausalLM",
     "nemotron_h": "NemotronHForCausalLM",
+    "opt": "OPTForCausalLM",
     "phi3": "Phi3ForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen2_moe": "Qwen2MoeForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
     "qwen3_moe": "Qwen3MoeForCausalLM",
     "qwen3_next": "Qwen3NextForCausalLM",
+    "step3p5": "Step3p5ForCausalLM",
 }
-"""Transformers' class for text of each model type."""
+"""Transformers' class for text of each model type, or the one that models bring."""
 
 
 def read_language_model(text: Facts, label: Label) -> ModelArchitecture:
@@ -131,11 +155,15 @@ def read_language_model(text: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/utils.py` init_vllm_registered_model.
     """
-    names = text.value("architectures") or [_CAUSAL_LM_OF.get(text.model_type)]
-    reader = label.readers.get(names[0])
-    if reader is None:
+    names = text.value("architectures") or [CAUSAL_LM_OF.get(text.model_type)]
+    if names[0] not in label.readers:
         raise text.unsupported("architectures", "this language model is not.")
-    return reader(text, label.of(names[0]))
+    return read_as(text, label, names[0])
+
+
+def read_as(text: Facts, label: Label, architecture: str) -> ModelArchitecture:
+    """Return the language model as that of an architecture is read."""
+    return label.readers[architecture](text, label.of(architecture))
 
 
 def model_dtype(facts: Facts, text_config: Mapping[str, Any]) -> str | None:
@@ -221,24 +249,6 @@ def quant_method(facts: Facts) -> str:
     inner = facts.mapping("text_config").get("quantization_config")
     own = facts.mapping("quantization_config") or (inner or {})
     return str(own.get("quant_method") or "")
-
-
-def joined(
-    facts: Facts,
-    label: Label,
-    model: ModelArchitecture,
-    tower: Tower,
-    prefix_renames: tuple[tuple[str, str], ...],
-) -> ModelArchitecture:
-    """Return the whole of a language model called language_model and one tower."""
-    whole = with_towers(
-        model,
-        (tower,),
-        layer_prefix="language_model.model.layers",
-        prefix_renames=prefix_renames,
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
 
 
 def known_as(model: ModelArchitecture, facts: Facts, label: Label) -> ModelArchitecture:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
-from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.assembly import Label, Placement
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -15,15 +15,16 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
+from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import (
     Tie,
-    known_as,
+    composed,
     sub_config,
     text_facts,
-    with_towers,
 )
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, items
+from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.families.windows import layer_windows
 from planner.models.layers import ColumnParallelLinear, Module, Part
 from planner.models.passes import Moment, TowerPass
@@ -58,26 +59,24 @@ def read_muse_glimmer_text(facts: Facts, label: Label) -> ModelArchitecture:
         *gated_mlp(shape.hidden_size, facts.integer("intermediate_size")),
         norms(shape.hidden_size, count=4),
     )
-    body = Body.of(
+    rope = rope_cache(
+        facts,
+        head_size=shape.head_size,
+        max_position=facts.integer("max_position_embeddings"),
+    )
+    frame = Frame(
+        hidden_size=shape.hidden_size,
+        rope=rope,
+        placement=Placement.EVERYWHERE,
+        is_tied=False,
+    )
+    layers = (
         LayerKind(
             caches=(replace(kv_of(shape), sliding_window=window),), modules=modules
         )
         for window in windows
     )
-    skeleton = Skeleton(
-        hidden_size=shape.hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(shape.hidden_size, count=1),),
-        embeddings_on=Placement.EVERYWHERE,
-        norm_on=Placement.EVERYWHERE,
-        head_on=Placement.EVERYWHERE,
-        every_stage=rope_cache(
-            facts,
-            head_size=shape.head_size,
-            max_position=facts.integer("max_position_embeddings"),
-        ),
-    )
-    return assemble(facts, label, skeleton, body)
+    return decoder(facts, label, frame, layers, num_experts=0)
 
 
 def read_muse_glimmer(facts: Facts, label: Label) -> ModelArchitecture:
@@ -89,13 +88,8 @@ def read_muse_glimmer(facts: Facts, label: Label) -> ModelArchitecture:
         return read_muse_glimmer_text(facts, label)
     text = text_facts(facts, "muse_glimmer_text", tie=Tie.INNER)
     model = read_muse_glimmer_text(text, label)
-    whole = with_towers(
-        model,
-        _towers(facts, model),
-        layer_prefix="model.layers",
-        prefix_renames=RENAMES,
-    )
-    return known_as(whole, facts, label)
+    towers = _towers(facts, model)
+    return composed(facts, label, model, *towers, prefix="", renames=RENAMES)
 
 
 def _towers(facts: Facts, model: ModelArchitecture) -> tuple[Tower, ...]:
@@ -104,26 +98,25 @@ def _towers(facts: Facts, model: ModelArchitecture) -> tuple[Tower, ...]:
     Nothing of either is quantised.
     """
     vision = sub_config(facts, "vision_config", "muse_glimmer_vision")
-    size, heads = vision.integer("hidden_size"), vision.integer("num_attention_heads")
-    layers = range(vision.integer("num_hidden_layers"))
-    both = ("image", "video")
+    size, heads = vision.integers("hidden_size", "num_attention_heads")
+    attention = blocks.repeated(
+        "vision_encoder.transformer",
+        vision.integer("num_hidden_layers"),
+        blocks.qkv("attn.qkv_proj", size, heads, bias=True),
+        blocks.row("attn.o_proj", size, size, bias=True),
+    )
     return (
         Tower(
-            modalities=both,
-            modules=blocks.unquantised(
-                *(
-                    module
-                    for index in layers
-                    for module in _attention(
-                        f"vision_encoder.transformer.{index}.attn", size, heads
-                    )
-                )
-            ),
+            modalities=IMAGE_AND_VIDEO,
+            modules=blocks.unquantised(*attention),
             items=items.muse_glimmer_items(vision),
             forward=_vision_pass(size, size // heads),
             whole_unless_heads_divide=heads,
         ),
-        Tower(modalities=both, modules=tuple(_whole_parts(facts, vision, model))),
+        Tower(
+            modalities=IMAGE_AND_VIDEO,
+            modules=tuple(_whole_parts(facts, vision, model)),
+        ),
     )
 
 
@@ -144,34 +137,25 @@ def _vision_pass(size: int, head_size: int) -> TowerPass:
     return TowerPass(moments=(rotating,))
 
 
-def _attention(name: str, size: int, heads: int) -> tuple[Module, ...]:
-    return (
-        blocks.qkv(f"{name}.qkv_proj", size, heads, bias=True),
-        blocks.row(f"{name}.o_proj", size, size, bias=True),
-    )
-
-
 def _whole_parts(
     facts: Facts, vision: Facts, model: ModelArchitecture
 ) -> Iterable[Module]:
     """Return what every rank holds in full, the MLPs among it."""
     name, size = "vision_encoder", vision.integer("hidden_size")
-    mlp_size, patch = vision.integer("intermediate_size"), vision.integer("patch_size")
+    mlp_size, patch = vision.integers("intermediate_size", "patch_size")
     pixels = vision.integer("patch_temporal") * 3 * patch**2
     positions = vision.integer("pos_emb_height") * vision.integer("pos_emb_width")
     yield blocks.replicated(f"{name}.positional_embedding_vlm", (positions, size))
     yield blocks.replicated(f"{name}.conv1_linear", (size, pixels))
     yield blocks.norms(f"{name}.ln", size, count=2, bias=True)
-    for index in range(vision.integer("num_hidden_layers")):
-        block = f"{name}.transformer.{index}"
-        yield blocks.norms(f"{block}.ln", size, count=2, bias=True)
-        yield blocks.replicated(
-            f"{block}.mlp", (mlp_size, size), (mlp_size,), (size, mlp_size), (size,)
-        )
-    merged, inner = (
-        facts.integer("out_hidden_size"),
-        facts.integer("projector_hidden_size"),
+    yield from blocks.repeated(
+        f"{name}.transformer",
+        vision.integer("num_hidden_layers"),
+        blocks.norms("ln", size, count=2, bias=True),
+        blocks.two_layers("mlp", size, size, between=mlp_size),
     )
+    merged = facts.integer("out_hidden_size")
+    inner = facts.integer("projector_hidden_size")
     yield blocks.replicated("vision_adapter", (inner, merged), (inner, inner))
     yield blocks.replicated("vision_projection", (model.hidden_size, inner))
 

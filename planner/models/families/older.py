@@ -16,7 +16,7 @@ from typing import Any, cast
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.experts import FusedMoE
-from planner.models.families import deepseek_v2, llama, rotary_bert
+from planner.models.families import deepseek_v2, llama, modernbert
 from planner.models.families.assembly import Label, Placement, Reader
 from planner.models.families.decoder import (
     AttentionShape,
@@ -29,7 +29,7 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.decoders import LLAMA
 from planner.models.families.facts import Facts
-from planner.models.families.glm4v import read_glm4v
+from planner.models.families.glm4_1v import read_glm4v
 from planner.models.families.gpt2 import GPT2, inner_width
 from planner.models.families.layered import Frame, decoder, typed_ropes
 from planner.models.families.mixtures import ROWS as MIXTURES
@@ -240,7 +240,7 @@ _READERS: dict[str, Reader] = {
 }
 _MODERNBERT = {
     name: partial(reader, is_divided=False)
-    for name, reader in cast("dict[str, Any]", rotary_bert.READERS).items()
+    for name, reader in cast("dict[str, Any]", modernbert.READERS).items()
     if "ModernBert" in name
 }
 _GLM_DSA = deepseek_v2.READERS["GlmMoeDsaForCausalLM"]

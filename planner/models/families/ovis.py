@@ -1,61 +1,87 @@
-"""Ovis 2.5 and 2.6: images become words of a vocabulary of their own."""
+"""Ovis and Ovis 2: images become words of a vocabulary of their own."""
 
 from __future__ import annotations
 
-from planner.models.architecture import ModelArchitecture, Tower
-from planner.models.families.assembly import Label
-from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
-    composed,
-    read_language_model,
-    sub_config,
-    text_facts,
-)
-from planner.models.families.towers import blocks
-from planner.models.families.towers.qwen_vl import IMAGE_AND_VIDEO
-from planner.models.families.towers.siglip2 import siglip2_vision
-from planner.models.layers import Module
+from collections.abc import Iterator
+from dataclasses import replace
 
-_INDICATORS = 4
+from planner.models.architecture import Tower
+from planner.models.families.composite import Composite, Text
+from planner.models.families.facts import Facts
+from planner.models.families.multimodal import quant_method, sub_config
+from planner.models.families.towers import blocks
+from planner.models.families.towers.blocks import IMAGE
+from planner.models.families.towers.clip import siglip_vision
+from planner.models.families.towers.tiles import ovis_items
+from planner.models.layers import Module
+from planner.models.passes import Moment, TowerPass, block_pass
+
+_INDICATORS = 5
 """Words for an image's ends, which the tower's head does not predict."""
 
 
-def read_ovis2_5(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Ovis 2.5 or 2.6. Source: vLLM 0.33.0 `models/ovis2_5.py`."""
-    name = "llm_config" if facts.mapping("llm_config") else "text_config"
-    kind = str(facts.mapping(name).get("model_type") or "qwen3")
-    model = read_language_model(text_facts(facts, kind, name=name), label)
-    vision = sub_config(facts, "vit_config", "siglip2_navit")
-    if facts.mapping("vit_config").get("model_type") not in (None, "siglip2_navit"):
-        raise facts.unsupported("vit_config", "SigLIP 2 is.")
-    size, words = vision.integer("hidden_size"), facts.integer("visual_vocab_size")
-    merged = size * vision.integer("hidden_stride") ** 2
-    predicted = words - _INDICATORS
-    modules = (
-        *_navit(vision),
-        blocks.replicated("visual_tokenizer.head.0", (predicted, merged)),
-        blocks.norms("visual_tokenizer.head.1", predicted, bias=True),
-        blocks.replicated("vte", (words, facts.integer("hidden_size"))),
+def _tower(facts: Facts, _text_size: int) -> Tower:
+    """Source: vLLM 0.33.0 `models/ovis.py`."""
+    own = sub_config(facts, "visual_tokenizer_config", "")
+    vision = sub_config(own, "backbone_config", "")
+    name, given = "visual_tokenizer.backbone", vision.value("model_type")
+    if given in ("aimv2", "aimv2_vision_model"):
+        encoder = tuple(_aimv2(Facts(vision.config, "aimv2_vision_model"), name))
+    elif given == "siglip_vision_model":
+        known = Facts(vision.config, given)
+        encoder = siglip_vision(known, name, quant_method=quant_method(facts))
+    else:
+        raise vision.unsupported("model_type", "AIMv2 and SigLIP are.")
+    known, words = Facts(vision.config, given), own.integer("vocab_size", default=16384)
+    stride = own.integer("hidden_stride", default=1)
+    merged, predicted = known.integer("hidden_size") * stride**2, words - _INDICATORS
+    return Tower(
+        modalities=IMAGE,
+        modules=(
+            *encoder,
+            blocks.replicated("visual_tokenizer.head.0", (predicted, merged)),
+            blocks.norms("visual_tokenizer.head.1", predicted, bias=True),
+            blocks.replicated("vte", (words, facts.integer("hidden_size"))),
+        ),
+        items=ovis_items(own, known),
+        forward=_pass(known, stride, words),
     )
-    tower = Tower(modalities=IMAGE_AND_VIDEO, modules=modules)
-    return composed(facts, label, model, tower, prefix="llm.")
 
 
-def _navit(facts: Facts) -> tuple[Module, ...]:
-    """Source: vLLM 0.33.0 `models/siglip2navit.py` Siglip2NavitModel."""
-    patches = facts.value("num_patches")
-    if not isinstance(patches, int) or patches <= 0:
-        patches = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
-    sized = Facts({**facts.config, "num_patches": patches}, facts.model_type)
-    modules = siglip2_vision(sized, "visual_tokenizer.vit")
-    if not facts.flag("preserve_original_pe"):
-        modules = tuple(m for m in modules if "position_embedding" not in m.name)
-    head_size = facts.integer("hidden_size") // facts.integer("num_attention_heads")
-    count = -(-(head_size // 2) // 2)
-    name = "visual_tokenizer.vit.vision_model.encoder.rotary_pos_emb.inv_freq"
-    return (*modules, blocks.replicated(name, (count,), dtype="float32"))
+def _pass(vision: Facts, merge: int, words: int) -> TowerPass:
+    """Return the tower's pass, widest where each token has a share of every word.
+
+    Merged patches, logits, shares, and shares with those of the indicators.
+
+    Source: vLLM 0.33.0 and 0.19.1 `models/ovis.py` VisualTokenizer.forward.
+    """
+    size, wide = vision.integers("hidden_size", "intermediate_size")
+    values = merge**2 * size + 2 * (words - _INDICATORS) + words
+    passed = block_pass(size, wide, beside=4, is_gated="aimv2" in vision.model_type)
+    head = Moment(name="words", whole=values // merge**2)
+    return replace(passed, moments=(*passed.moments, head))
 
 
-READERS = dict.fromkeys(
-    ("Ovis2_5", "Ovis2_6ForCausalLM", "Ovis2_6_MoeForCausalLM"), read_ovis2_5
-)
+def _aimv2(facts: Facts, name: str) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/aimv2.py` AIMv2Model, without its last norm."""
+    sizes, patch = blocks.Sizes.of(facts), facts.integer("patch_size")
+    size, wide, has_bias = sizes.width, sizes.mlp, facts.flag("mlp_bias")
+    first, channels = f"{name}.preprocessor", facts.integer("num_channels", default=3)
+    convolution = f"{first}.patchifier.proj"
+    yield blocks.convolution(convolution, size, channels, patch, patch, bias=True)
+    patches = (facts.integer("image_size") // patch) ** 2
+    yield blocks.replicated(f"{first}.pos_embed", (size,), (patches, size))
+    yield from blocks.repeated(
+        f"{name}.trunk.blocks",
+        sizes.depth,
+        blocks.qkv("attn.qkv", size, sizes.heads, bias=facts.flag("qkv_bias")),
+        blocks.row("attn.proj", size, size, bias=has_bias),
+        blocks.column("mlp.fc13", size, wide, wide, bias=has_bias),
+        blocks.row("mlp.fc2", wide, size, bias=has_bias),
+        blocks.norms("norm", size, count=2, bias=False),
+    )
+
+
+READERS = {
+    "Ovis": Composite(text=Text("", name="llm_config"), tower=_tower, prefix="llm.")
+}

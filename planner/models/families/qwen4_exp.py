@@ -8,7 +8,7 @@ from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Label, Placement
 from planner.models.families.facts import Facts
 from planner.models.families.layered import Frame, decoder
-from planner.models.families.multimodal import Tie, joined, sub_config, text_facts
+from planner.models.families.multimodal import Tie, composed, sub_config, text_facts
 from planner.models.families.qwen3_next import (
     gated_attention,
     gated_attention_layer,
@@ -16,7 +16,7 @@ from planner.models.families.qwen3_next import (
     gated_delta_net_state,
     sparse_block,
 )
-from planner.models.families.qwen_vl import QWEN3_RENAMES
+from planner.models.families.qwen3_vl import QWEN3_RENAMES
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers.qwen_vl import qwen3_vl_tower
 from planner.models.layers import Module, Part, Replicated
@@ -42,7 +42,7 @@ def read_qwen4_exp(facts: Facts, label: Label) -> ModelArchitecture:
         raise facts.unsupported("indexer_n_heads", "attention to all tokens is.")
     if facts.value("ple_layer_ids"):
         raise facts.unsupported("ple_layer_ids", "layers without n-grams are.")
-    size, num_layers = facts.integer("hidden_size"), facts.integer("num_hidden_layers")
+    size, num_layers = facts.integers("hidden_size", "num_hidden_layers")
     types = facts.value("layer_types") or [
         "" if (layer + 1) % _FULL_EVERY == 0 else _LINEAR for layer in range(num_layers)
     ]
@@ -91,7 +91,7 @@ def _mixing(facts: Facts, name: str, *, is_last: bool = False) -> tuple[Module, 
 
     Source: vLLM 0.33.0 `models/qwen4_exp/nvidia/hyperconnection.py` GatedResidual.
     """
-    streams, rank = facts.integer("hc_count"), facts.integer("hc_lowrank")
+    streams, rank = facts.integers("hc_count", "hc_lowrank")
     width = streams * facts.integer("hidden_size")
     rows = rank if is_last else -(-(rank + streams) // _ROWS) * _ROWS
     return (
@@ -116,7 +116,7 @@ def read_qwen4_exp_vl(facts: Facts, label: Label) -> ModelArchitecture:
     tower = qwen3_vl_tower(vision, deepstack_columns=model.hidden_size)
     levels = len(vision.value("deepstack_visual_indexes") or ())
     language = replace(model, deepstack_layers=levels)
-    return joined(facts, label, language, tower, QWEN3_RENAMES)
+    return composed(facts, label, language, tower, renames=QWEN3_RENAMES)
 
 
 READERS = {

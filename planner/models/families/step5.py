@@ -187,7 +187,7 @@ def _norms(facts: Facts, name: str, *sizes: int) -> Replicated:
 
 def _shape(facts: Facts, kind: str) -> AttentionShape:
     """Return the attention of a kind of layer."""
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
     groups = facts.integer("num_attention_groups")
     head_size = facts.optional_integer("head_dim")
     other = facts.mapping("attention_other_setting")
@@ -268,7 +268,7 @@ def _plain_attention(
 
 def _experts(facts: Facts, size: int) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/step5/nvidia/model.py` Step5MoE."""
-    width, top_k = facts.integer("moe_intermediate_size"), facts.integer("moe_top_k")
+    width, top_k = facts.integers("moe_intermediate_size", "moe_top_k")
     shared = facts.integer("share_expert_dim", default=width * top_k)
     return (
         *experts(

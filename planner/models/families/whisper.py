@@ -1,22 +1,19 @@
-"""Whisper, of which a decoder attends to an encoder of sounds, and Voxtral.
-
-Voxtral is Whisper's encoder beside a Mistral, published in Mistral's own format.
-"""
+"""Whisper, of which a decoder attends to an encoder of sounds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.engine.layout import ParallelLayout
 from planner.errors import UnknownArchitecture
-from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
+from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer, CrossAttentionLayer
-from planner.models.families import llama
 from planner.models.families.assembly import Body, Label, Skeleton, assemble
 from planner.models.families.decoder import attention_scales, learned_positions
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import joined, nested
 from planner.models.families.towers import blocks, sounds
-from planner.models.families.towers.audio import AUDIO, convolutions
-from planner.models.families.towers.facts import Items, if_known
+from planner.models.families.towers.audio import convolutions, whisper_sizes
+from planner.models.families.towers.blocks import AUDIO
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -28,10 +25,6 @@ from planner.models.layers import (
 from planner.models.passes import block_pass
 from planner.models.tensors import Tensor
 from planner.values import frozen
-
-_MOST_SOUNDS = 5
-_SAMPLES = 1280
-"""Of a token at 16 kHz: 12.5 tokens a second."""
 
 
 def read_whisper(facts: Facts, label: Label) -> ModelArchitecture:
@@ -111,7 +104,7 @@ def _decoder_layer(facts: Facts) -> LayerKind:
 def _encoder(facts: Facts) -> Tower:
     return Tower(
         modalities=AUDIO,
-        modules=encoder_modules(facts, "model.encoder"),
+        modules=tuple(encoder_modules(facts, "model.encoder")),
         items=sounds.whisper_items(facts),
         forward=block_pass(
             facts.integer("d_model"), facts.integer("encoder_ffn_dim"), beside=3
@@ -121,37 +114,25 @@ def _encoder(facts: Facts) -> Tower:
 
 def encoder_modules(
     facts: Facts, name: str, *, positions_dtype: str | None = None
-) -> tuple[Module, ...]:
-    """Return Whisper's encoder, also as part of a larger model.
+) -> Iterator[Module]:
+    """Yield Whisper's encoder, also as part of a larger model.
 
     Source: vLLM 0.33.0 `models/whisper.py` WhisperEncoder (init_in_fp32).
     """
-    size = facts.integer("d_model")
-    heads = facts.integer("encoder_attention_heads")
-    positions = (facts.integer("max_source_positions"), size)
-    modules: list[Module] = [*convolutions(facts, name)]
-    for index in range(facts.integer("encoder_layers")):
-        layer = f"{name}.layers.{index}.layers"
-        attention, mlp = f"{layer}.self_attn", f"{layer}.mlp"
-        modules += [
-            blocks.qkv(
-                f"{attention}.qkv_proj",
-                size,
-                heads,
-                bias=True,
-                shards=blocks.QKV_SHARDS,
-            ),
-            blocks.row(f"{attention}.out_proj", size, size, bias=True),
-            blocks.norms(f"{layer}.norm", size, count=2, bias=True),
-            *blocks.plain_mlp(
-                f"{mlp}.fc1", f"{mlp}.fc2", size, facts.integer("encoder_ffn_dim")
-            ),
-        ]
-    modules += [
-        blocks.norms(f"{name}.layer_norm", size, bias=True),
-        blocks.replicated(f"{name}.embed_positions", positions, dtype=positions_dtype),
-    ]
-    return tuple(modules)
+    sizes, rows = whisper_sizes(facts), facts.integer("max_source_positions")
+    size, qkv = sizes.width, "layers.self_attn.qkv_proj"
+    yield from convolutions(facts, name)
+    yield from blocks.repeated(
+        f"{name}.layers",
+        sizes.depth,
+        blocks.qkv(qkv, size, sizes.heads, bias=True, shards=blocks.QKV_SHARDS),
+        blocks.row("layers.self_attn.out_proj", size, size, bias=True),
+        blocks.norms("layers.norm", size, count=2, bias=True),
+        *blocks.plain_mlp("layers.mlp.fc1", "layers.mlp.fc2", size, sizes.mlp),
+    )
+    yield blocks.norms(f"{name}.layer_norm", size, bias=True)
+    embedding = f"{name}.embed_positions"
+    yield blocks.replicated(embedding, (rows, size), dtype=positions_dtype)
 
 
 def _column(
@@ -179,47 +160,6 @@ def _row(name: str, part: Part, input_size: int, output_size: int) -> RowParalle
 
 def _norm(name: str, size: int, count: int) -> Replicated:
     return Replicated(name=name, part=Part.NORMS, shapes=((size,), (size,)) * count)
-
-
-def read_voxtral(facts: Facts, label: Label) -> ModelArchitecture:
-    """Return Voxtral as params.json describes it.
-
-    Source: vLLM 0.33.0 `models/voxtral.py` VoxtralForConditionalGeneration,
-    VoxtralEncoderModel, AudioLanguageAdapter.
-    """
-    audio, text = nested(facts, "audio_config"), nested(facts, "text_config")
-    factor = audio.optional_integer("downsample_factor")
-    if factor is None:
-        raise audio.unsupported(
-            "downsample_factor",
-            "vLLM reads it from params.json, which has to be next to config.json.",
-        )
-    if text.value("quantization", "moe", "qk_nope_head_dim"):
-        raise text.unsupported("quantization", "a dense model without one is.")
-    model = llama.read(
-        text,
-        label.of("MistralForCausalLM"),
-        style=llama.LLAMA,
-    )
-    size, name = audio.integer("d_model") * factor, "whisper_encoder"
-    mel = (1 + audio.integer("window_size") // 2, audio.integer("num_mel_bins"))
-    tower = Tower(
-        modalities=("audio",),
-        modules=(
-            *encoder_modules(
-                audio, f"{name}.whisper_encoder", positions_dtype="float32"
-            ),
-            OneStage(name=name),
-            blocks.replicated(f"{name}.mel_filters", mel, dtype="float32"),
-            blocks.replicated(
-                "audio_language_adapter",
-                (model.hidden_size, size),
-                (model.hidden_size, model.hidden_size),
-            ),
-        ),
-        items=_sounds(factor),
-    )
-    return joined(facts, label, model, tower, ())
 
 
 @frozen
@@ -250,25 +190,6 @@ class OneStage:
         return ()
 
 
-@if_known
-def _sounds(factor: int) -> Items:
-    """Return a sound as long as a request may be, five of them in a prompt.
-
-    Source: vLLM 0.33.0 `models/voxtral.py` VoxtralProcessingInfo get_max_audio_tokens.
-    """
-    return (
-        MediaItem(
-            modality="audio",
-            tokens=1,
-            patches=factor,
-            inputs=_SAMPLES,
-            most_parts=1 << 30,
-            per_prompt=_MOST_SOUNDS,
-        ),
-    )
-
-
 READERS = {
     "WhisperForConditionalGeneration": read_whisper,
-    "VoxtralForConditionalGeneration": read_voxtral,
 }

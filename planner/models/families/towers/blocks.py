@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout, divide
+from planner.models.families.facts import Facts
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -16,6 +17,9 @@ from planner.models.layers import (
 )
 from planner.models.tensors import LinearMethod, Tensor
 from planner.values import frozen
+
+IMAGE, AUDIO = ("image",), ("audio",)
+IMAGE_AND_VIDEO = ("image", "video")
 
 
 @frozen
@@ -188,6 +192,73 @@ def plain_mlp(
     )
 
 
+@frozen(kw_only=False)
+class Sizes:
+    """Of a tower's layers, which are alike."""
+
+    width: int
+    heads: int
+    mlp: int
+    depth: int
+
+    @classmethod
+    def of(cls, facts: Facts) -> Sizes:
+        """Return them under the usual names of Transformers' towers."""
+        return cls(
+            facts.integer("hidden_size"),
+            facts.integer("num_attention_heads"),
+            facts.integer("intermediate_size"),
+            facts.integer("num_hidden_layers"),
+        )
+
+
+@frozen
+class Parts:
+    """What a class calls the parts of a layer, and which biases they have."""
+
+    norms: str = "layer_norm"
+    qkv: str = "self_attn.qkv_proj"
+    out: str = "self_attn.out_proj"
+    mlp: tuple[str, str] = ("mlp.fc1", "mlp.fc2")
+    shards: tuple[str, ...] = ()
+    qkv_bias: bool = True
+    norms_last: bool = False
+    """Whether the norms stand behind the rest."""
+
+
+CLIP = Parts(shards=QKV_SHARDS)
+VIT = Parts(norms="norm", qkv="attn.qkv", out="attn.proj")
+
+
+def repeated(name: str, count: int, *modules: Module) -> tuple[Module, ...]:
+    """Return the modules of a layer once for each of several, under their names.
+
+    One without a name is the layer itself.
+    """
+    return tuple(
+        replace(module, name=f"{name}.{index}.{module.name}".rstrip("."))  # type: ignore[type-var]
+        for index in range(count)
+        for module in modules
+    )
+
+
+def layer(sizes: Sizes, parts: Parts = CLIP) -> tuple[Module, ...]:
+    """Return a layer of two norms, attention, and an MLP of two layers with biases."""
+    size = sizes.width
+    both = (norms(parts.norms, size, count=2, bias=True),)
+    own = (
+        qkv(parts.qkv, size, sizes.heads, bias=parts.qkv_bias, shards=parts.shards),
+        row(parts.out, size, size, bias=True),
+        *plain_mlp(*parts.mlp, size, sizes.mlp),
+    )
+    return (*own, *both) if parts.norms_last else (*both, *own)
+
+
+def layers(name: str, sizes: Sizes, parts: Parts = CLIP) -> tuple[Module, ...]:
+    """Return a tower's layers under their numbers."""
+    return repeated(name, sizes.depth, *layer(sizes, parts))
+
+
 def rotary_cache(name: str, head_size: int) -> Replicated:
     """Return the rotary table of a tower: 8,192 rows, half a head's dimensions.
 
@@ -203,6 +274,27 @@ def input_norm(name: str) -> Replicated:
     with supports_mm_device_do_normalize.
     """
     return replicated(f"{name}.input_norm", (3,), (3,), dtype="float32")
+
+
+def linear(name: str, input_size: int, output_size: int, *, bias: bool) -> Replicated:
+    """Return a linear layer of PyTorch's own, which every rank holds in full."""
+    shapes = ((output_size, input_size), (output_size,))
+    return replicated(name, *shapes[: 2 if bias else 1])
+
+
+def two_layers(
+    name: str, input_size: int, output_size: int, *, between: int | None = None
+) -> Replicated:
+    """Return two linear layers of PyTorch's own with biases, one after the other."""
+    middle = output_size if between is None else between
+    first = (middle, input_size), (middle,)
+    return replicated(name, *first, (output_size, middle), (output_size,))
+
+
+def inverse_frequencies(name: str, head_size: int) -> Replicated:
+    """Return rotary frequencies: of half a head's dimensions, every other one."""
+    count = -(-(head_size // 2) // 2)
+    return replicated(f"{name}.inv_freq", (count,), dtype="float32")
 
 
 def unquantised(*modules: Module) -> tuple[Module, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from planner.models.families.facts import Facts
@@ -10,8 +10,6 @@ from planner.models.families.towers import blocks
 from planner.models.layers import Module
 from planner.models.passes import Attention, TowerPass, block_pass
 from planner.values import frozen
-
-QKV = ("q_proj", "k_proj", "v_proj")
 
 
 @frozen
@@ -53,13 +51,9 @@ def encoder_pass(facts: Facts, *, has_class_token: bool = False) -> TowerPass:
     Source: vLLM 0.33.0 `models/clip.py` CLIPEncoderLayer; `models/siglip.py`
     SiglipEncoderLayer, SiglipMLP.
     """
-    size, heads = facts.integer("hidden_size"), facts.integer("num_attention_heads")
-    patches = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
-    attention = Attention(
-        num_heads=heads,
-        head_size=size // heads,
-        length=patches + int(has_class_token),
-    )
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
+    length = _patches(facts) + int(has_class_token)
+    attention = Attention(num_heads=heads, head_size=size // heads, length=length)
     passed = block_pass(size, facts.integer("intermediate_size"), beside=4)
     return replace(passed, attention=attention)
 
@@ -76,11 +70,10 @@ def clip_layers(
 ) -> tuple[Module, ...]:
     """Return the layers of CLIP's vision model, under a name of their own."""
     size = facts.integer("hidden_size")
-    patches = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
     return (
         blocks.replicated(f"{name}.embeddings.class_embedding", (size,)),
         _patch_embedding(facts, name, bias=False),
-        *_positions(name, patches + 1, size),
+        *_positions(name, _patches(facts) + 1, size),
         blocks.norms(f"{name}.pre_layrnorm", size, bias=True),
         *_encoder(facts, name, depth, is_mlp_quantizable=True),
     )
@@ -96,20 +89,14 @@ def siglip_vision(
 
     Source: vLLM 0.33.0 `models/siglip.py` SiglipVisionModel, SiglipMLP.
     """
-    size = facts.integer("hidden_size")
+    size, wide = facts.integers("hidden_size", "intermediate_size")
     name = f"{name}.vision_model"
-    patches = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
-    is_divisible = not (size % 64 or facts.integer("intermediate_size") % 64)
+    takes_any = quant_method in ("bitsandbytes", "torchao")
+    is_quantizable = takes_any or not (size % 64 or wide % 64)
     return (
         _patch_embedding(facts, name, bias=True),
-        *_positions(name, patches, size),
-        *_encoder(
-            facts,
-            name,
-            depth,
-            is_mlp_quantizable=is_divisible
-            or quant_method in ("bitsandbytes", "torchao"),
-        ),
+        *_positions(name, _patches(facts), size),
+        *_encoder(facts, name, depth, is_mlp_quantizable=is_quantizable),
     )
 
 
@@ -120,25 +107,22 @@ def idefics_vision(
 
     Source: vLLM 0.33.0 `models/idefics2_vision_model.py` Idefics2VisionTransformer.
     """
-    size = facts.integer("hidden_size")
-    patches = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
+    positions = (_patches(facts), facts.integer("hidden_size"))
     return (
         _patch_embedding(facts, name, bias=True),
-        blocks.replicated(f"{name}.embeddings.position_embedding", (patches, size)),
+        blocks.replicated(f"{name}.embeddings.position_embedding", positions),
         *_encoder(facts, name, depth, is_mlp_quantizable=True),
     )
 
 
+def _patches(facts: Facts) -> int:
+    return (facts.integer("image_size") // facts.integer("patch_size")) ** 2
+
+
 def _patch_embedding(facts: Facts, name: str, *, bias: bool) -> Module:
-    patch = facts.integer("patch_size")
-    return blocks.convolution(
-        f"{name}.embeddings.patch_embedding",
-        facts.integer("hidden_size"),
-        facts.integer("num_channels"),
-        patch,
-        patch,
-        bias=bias,
-    )
+    size, channels, patch = facts.integers("hidden_size", "num_channels", "patch_size")
+    name = f"{name}.embeddings.patch_embedding"
+    return blocks.convolution(name, size, channels, patch, patch, bias=bias)
 
 
 def _positions(name: str, count: int, size: int) -> tuple[Module, ...]:
@@ -151,31 +135,17 @@ def _positions(name: str, count: int, size: int) -> tuple[Module, ...]:
 
 def _encoder(
     facts: Facts, name: str, depth: Depth, *, is_mlp_quantizable: bool
-) -> tuple[Module, ...]:
-    size, mlp_size = facts.integer("hidden_size"), facts.integer("intermediate_size")
-    published = facts.integer("num_hidden_layers")
-    built = published if depth.num_layers is None else depth.num_layers
-    if built > published:
+) -> Iterator[Module]:
+    sizes = blocks.Sizes.of(facts)
+    built = sizes.depth if depth.num_layers is None else depth.num_layers
+    if built > sizes.depth:
         raise facts.unsupported(
             "num_hidden_layers", f"features of layer {built} are requested."
         )
-    modules: list[Module] = []
-    for index in range(built):
-        layer = f"{name}.encoder.layers.{index}"
-        mlp = blocks.plain_mlp(f"{layer}.mlp.fc1", f"{layer}.mlp.fc2", size, mlp_size)
-        modules += [
-            blocks.norms(f"{layer}.layer_norm", size, count=2, bias=True),
-            blocks.qkv(
-                f"{layer}.self_attn.qkv_proj",
-                size,
-                facts.integer("num_attention_heads"),
-                bias=True,
-                shards=QKV,
-            ),
-            blocks.row(f"{layer}.self_attn.out_proj", size, size, bias=True),
-            *(replace(m, is_quantizable=is_mlp_quantizable) for m in mlp),
-        ]
-    is_whole = built == published
+    layer = list(blocks.layer(sizes))
+    if not is_mlp_quantizable:
+        layer[-2:] = blocks.unquantised(*layer[-2:])
+    yield from blocks.repeated(f"{name}.encoder.layers", built, *layer)
+    is_whole = built == sizes.depth
     if is_whole if depth.has_post_norm is None else depth.has_post_norm:
-        modules.append(blocks.norms(f"{name}.post_layernorm", size, bias=True))
-    return tuple(modules)
+        yield blocks.norms(f"{name}.post_layernorm", sizes.width, bias=True)

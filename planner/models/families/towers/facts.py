@@ -34,6 +34,15 @@ def if_known(reader: Callable[P, Items]) -> Callable[P, Items]:
     return guarded
 
 
+def sides(facts: Facts, name: str) -> tuple[int, int]:
+    """Return height and width of what the config gives as one number or two."""
+    value = facts.value(name)
+    if isinstance(value, list | tuple):
+        height, width = value
+        return int(height), int(width)
+    return facts.integer(name), facts.integer(name)
+
+
 @frozen
 class Candidates:
     """Tiles of the size that fits best, and the whole image as one more.

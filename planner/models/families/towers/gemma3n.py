@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from planner.models.architecture import Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks
-from planner.models.families.towers.audio import AUDIO
+from planner.models.families.towers.blocks import AUDIO
 from planner.models.layers import Module, Part, VocabParallelEmbedding
 
 _ENCODER = "mobilenetv5_300m_enc"
@@ -96,10 +96,8 @@ def _attention(size: int, queries: int, keys: int) -> tuple[tuple[int, ...], ...
 def audio_tower(facts: Facts, text_size: int) -> Tower:
     """Return the conformer with its projection."""
     first, second = facts.value("sscp_conv_channel_size")
-    sizes, strides = (
-        facts.value("sscp_conv_kernel_size"),
-        facts.value("sscp_conv_stride_size"),
-    )
+    sizes = facts.value("sscp_conv_kernel_size")
+    strides = facts.value("sscp_conv_stride_size")
     bins = facts.integer("input_feat_size")
     for (_high, wide), (_down, step) in zip(sizes, strides, strict=True):
         bins = (bins + 2 - wide) // step + 1
@@ -111,12 +109,12 @@ def audio_tower(facts: Facts, text_size: int) -> Tower:
         blocks.replicated(f"{before}.input_proj_linear", (size, second * bins)),
         *_embedder(facts, "embed_audio", text_size),
     ]
-    for index in range(facts.integer("conf_num_hidden_layers")):
-        modules += _conformer(facts, f"{name}.conformer.{index}")
+    count = facts.integer("conf_num_hidden_layers")
+    modules += blocks.repeated(f"{name}.conformer", count, *_conformer(facts))
     return Tower(modalities=AUDIO, modules=tuple(modules))
 
 
-def _conformer(facts: Facts, name: str) -> tuple[Module, ...]:
+def _conformer(facts: Facts) -> tuple[Module, ...]:
     size = facts.integer("hidden_size")
     head_size = size // facts.integer("conf_num_attention_heads")
     chunk = facts.integer("conf_attention_chunk_size", default=12)
@@ -126,15 +124,13 @@ def _conformer(facts: Facts, name: str) -> tuple[Module, ...]:
     kernel = facts.integer("conf_conv_kernel_size")
     square = (size, size)
     return (
-        blocks.replicated(f"{name}.ffw", *((4 * size, size), (size, 4 * size)) * 2),
-        blocks.replicated(f"{name}.attention", *(square,) * 5, (head_size,)),
-        blocks.replicated(
-            f"{name}.lconv1d", (2 * size, size), (size, kernel), (size, size)
-        ),
-        blocks.norms(f"{name}.norms", size, count=9, bias=False),
-        blocks.replicated(f"{name}.clipping", *((),) * 6),
-        blocks.replicated(f"{name}.times", (size // 2,), (), dtype="float32"),
-        blocks.replicated(f"{name}.mask", (chunk, seen), dtype="uint8"),
+        blocks.replicated("ffw", *((4 * size, size), (size, 4 * size)) * 2),
+        blocks.replicated("attention", *(square,) * 5, (head_size,)),
+        blocks.replicated("lconv1d", (2 * size, size), (size, kernel), (size, size)),
+        blocks.norms("norms", size, count=9, bias=False),
+        blocks.replicated("clipping", *((),) * 6),
+        blocks.replicated("times", (size // 2,), (), dtype="float32"),
+        blocks.replicated("mask", (chunk, seen), dtype="uint8"),
     )
 
 

@@ -8,6 +8,8 @@ Gemma4AudioModel.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.models.architecture import Frames, Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, items, sounds
@@ -21,32 +23,31 @@ _TAKES_ANY_SIZE = ("bitsandbytes", "torchao", "compressed-tensors")
 
 def vision_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
     """Return the vision tower with its projection."""
-    parts = _Parts(facts, is_quantizable=_is_quantizable(facts, quant_method))
-    size, patch = facts.integer("hidden_size"), facts.integer("patch_size")
-    positions = facts.integer("position_embedding_size", least=1)
-    half_head = facts.integer("head_dim") // 4  # rows and columns share a head
-    name = "vision_tower"
-    modules: list[Module] = [
-        blocks.replicated(f"{name}.patch_embedder", (2, positions, size)),
-        parts.linear(f"{name}.patch_embedder.input_proj", 3 * patch**2, size),
-        blocks.replicated(
-            f"{name}.encoder.rotary_emb", (half_head,), (half_head,), dtype="float32"
-        ),
-        *_embedder("embed_vision", size, text_size, parts),
-    ]
-    if facts.flag("standardize"):
-        modules.append(blocks.replicated(f"{name}.std", (size,), (size,)))
-    for index in range(facts.integer("num_hidden_layers")):
-        modules += _vision_layer(facts, f"{name}.encoder.layers.{index}", parts)
     item_tokens = facts.integer("default_output_length", default=280)
+    parts = _Parts(facts, is_quantizable=_is_quantizable(facts, quant_method))
     return Tower(
-        modalities=("image", "video"),
-        modules=tuple(modules),
+        modalities=blocks.IMAGE_AND_VIDEO,
+        modules=tuple(_vision(facts, text_size, parts)),
         item_tokens=item_tokens,
         items=items.gemma4_items(facts, item_tokens),
         frames=_LONGEST_VIDEO,
         forward=_vision_pass(facts),
     )
+
+
+def _vision(facts: Facts, text_size: int, parts: _Parts) -> Iterator[Module]:
+    size, patch = facts.integers("hidden_size", "patch_size")
+    positions = facts.integer("position_embedding_size", least=1)
+    frequencies = (facts.integer("head_dim") // 4,)  # rows and columns share a head
+    name, rotary = "vision_tower.patch_embedder", "vision_tower.encoder.rotary_emb"
+    yield blocks.replicated(name, (2, positions, size))
+    yield parts.linear(f"{name}.input_proj", 3 * patch**2, size)
+    yield blocks.replicated(rotary, frequencies, frequencies, dtype="float32")
+    yield from _embedder("embed_vision", size, text_size, parts)
+    if facts.flag("standardize"):
+        yield blocks.replicated("vision_tower.std", (size,), (size,))
+    layer, count = _vision_layer(facts, parts), facts.integer("num_hidden_layers")
+    yield from blocks.repeated("vision_tower.encoder.layers", count, *layer)
 
 
 def _vision_pass(facts: Facts) -> TowerPass:
@@ -59,7 +60,7 @@ def _vision_pass(facts: Facts) -> TowerPass:
     Source: Transformers' Gemma4VisionEncoderLayer, Gemma4VisionMLP; vLLM 0.33.0
     `models/gemma4_mm.py` _process_image_input, _process_video_input, _encoder_chunk.
     """
-    size, mlp_size = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    size, mlp_size = facts.integers("hidden_size", "intermediate_size")
     tables = 2 * facts.integer("head_dim")
     return TowerPass(
         moments=(Moment(name="MLP", whole=4 * size + 3 * mlp_size + tables),),
@@ -72,9 +73,9 @@ def _vision_pass(facts: Facts) -> TowerPass:
     )
 
 
-def _vision_layer(facts: Facts, name: str, parts: _Parts) -> tuple[Module, ...]:
-    size, mlp_size = facts.integer("hidden_size"), facts.integer("intermediate_size")
-    head_size, heads = facts.integer("head_dim"), facts.integer("num_attention_heads")
+def _vision_layer(facts: Facts, parts: _Parts) -> tuple[Module, ...]:
+    size, mlp_size = facts.integers("hidden_size", "intermediate_size")
+    head_size, heads = facts.integers("head_dim", "num_attention_heads")
     kv_heads = facts.integer("num_key_value_heads", default=heads)
     bias = facts.flag("attention_bias")
     if bias:
@@ -89,41 +90,39 @@ def _vision_layer(facts: Facts, name: str, parts: _Parts) -> tuple[Module, ...]:
         "mlp.down_proj": (mlp_size, size),
     }
     return (
-        *(m for n, (i, o) in sizes.items() for m in parts.clipped(f"{name}.{n}", i, o)),
-        blocks.norms(f"{name}.qk_norm", head_size, count=2, bias=False),
-        blocks.norms(f"{name}.layernorm", size, count=4, bias=False),
+        *(m for n, (i, o) in sizes.items() for m in parts.clipped(n, i, o)),
+        blocks.norms("qk_norm", head_size, count=2, bias=False),
+        blocks.norms("layernorm", size, count=4, bias=False),
     )
 
 
 def audio_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
     """Return the audio tower with its projection."""
     parts = _Parts(facts, is_quantizable=_is_quantizable(facts, quant_method))
-    size, output = facts.integer("hidden_size"), facts.integer("output_proj_dims")
-    first, second = facts.value("subsampling_conv_channels")
-    name, conv = "audio_tower", "audio_tower.subsample_conv_projection"
-    modules: list[Module] = [
-        blocks.replicated(f"{conv}.layer0", (first, 1, 3, 3), (first,)),
-        blocks.replicated(f"{conv}.layer1", (second, first, 3, 3), (second,)),
-        parts.linear(f"{conv}.input_proj_linear", first // 4 * second, size),
-        blocks.replicated(f"{name}.rel_pos_enc", (size // 2,)),
-        parts.linear(f"{name}.output_proj", size, output, bias=True),
-        *_embedder("embed_audio", output, text_size, parts),
-    ]
-    for index in range(facts.integer("num_hidden_layers")):
-        modules += _audio_layer(facts, f"{name}.layers.{index}", parts)
     return Tower(
-        modalities=("audio",),
-        modules=tuple(modules),
+        modalities=blocks.AUDIO,
+        modules=tuple(_audio(facts, text_size, parts)),
         items=sounds.gemma4_audio_items(),
     )
 
 
-def _audio_layer(facts: Facts, name: str, parts: _Parts) -> tuple[Module, ...]:
+def _audio(facts: Facts, text_size: int, parts: _Parts) -> Iterator[Module]:
+    size, output = facts.integers("hidden_size", "output_proj_dims")
+    first, second = facts.value("subsampling_conv_channels")
+    name, conv = "audio_tower", "audio_tower.subsample_conv_projection"
+    yield blocks.replicated(f"{conv}.layer0", (first, 1, 3, 3), (first,))
+    yield blocks.replicated(f"{conv}.layer1", (second, first, 3, 3), (second,))
+    yield parts.linear(f"{conv}.input_proj_linear", first // 4 * second, size)
+    yield blocks.replicated(f"{name}.rel_pos_enc", (size // 2,))
+    yield parts.linear(f"{name}.output_proj", size, output, bias=True)
+    yield from _embedder("embed_audio", output, text_size, parts)
+    layer, count = _audio_layer(facts, parts), facts.integer("num_hidden_layers")
+    yield from blocks.repeated(f"{name}.layers", count, *layer)
+
+
+def _audio_layer(facts: Facts, parts: _Parts) -> tuple[Module, ...]:
     size = facts.integer("hidden_size")
-    heads, kernel = (
-        facts.integer("num_attention_heads"),
-        facts.integer("conv_kernel_size"),
-    )
+    heads, kernel = facts.integers("num_attention_heads", "conv_kernel_size")
     width = size // heads * heads
     sizes = {
         "feed_forward1.ffw_layer_1": (size, 4 * size),
@@ -138,11 +137,11 @@ def _audio_layer(facts: Facts, name: str, parts: _Parts) -> tuple[Module, ...]:
         "lconv1d.linear_end": (size, size),
     }
     return (
-        *(m for n, (i, o) in sizes.items() for m in parts.clipped(f"{name}.{n}", i, o)),
-        parts.linear(f"{name}.self_attn.relative_k_proj", size, width),
-        blocks.replicated(f"{name}.self_attn.scales", (size // heads,), ()),
-        blocks.replicated(f"{name}.lconv1d.depthwise_conv1d", (size, kernel)),
-        blocks.norms(f"{name}.norms", size, count=9, bias=False),
+        *(m for n, (i, o) in sizes.items() for m in parts.clipped(n, i, o)),
+        parts.linear("self_attn.relative_k_proj", size, width),
+        blocks.replicated("self_attn.scales", (size // heads,), ()),
+        blocks.replicated("lconv1d.depthwise_conv1d", (size, kernel)),
+        blocks.norms("norms", size, count=9, bias=False),
     )
 
 

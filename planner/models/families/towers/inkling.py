@@ -58,8 +58,8 @@ def _scales(facts: Facts) -> list[_Scale]:
 
     Source: vLLM 0.33.0 `models/inkling/common/towers.py` plan_out_scales.
     """
-    patch, channels = facts.integer("patch_size"), facts.integer("n_channels")
-    times, layers = facts.integer("temporal_patch_size"), facts.integer("n_layers")
+    patch, channels = facts.integers("patch_size", "n_channels")
+    times, layers = facts.integers("temporal_patch_size", "n_layers")
     side, depth = 1, 1
     scales: list[_Scale] = [(1, 1, 1, channels)]
     for factor in reversed(_prime_factors(patch)):

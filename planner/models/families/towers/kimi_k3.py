@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from planner.models.architecture import Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks
-from planner.models.layers import Module, Part, QKVParallelLinear, ReplicatedLinear
+from planner.models.families.towers.blocks import IMAGE
+from planner.models.layers import Module
 
 _DEFAULTS: Mapping[str, Any] = {
     "patch_size": 14,
@@ -43,84 +45,54 @@ def kimi_k3_tower(facts: Facts, text_size: int) -> Tower:
     facts = Facts(facts.config, facts.model_type, _DEFAULTS)
     if facts.value("mm_projector_type") != "patchmergerv2":
         raise facts.unsupported("mm_projector_type", "patchmergerv2 is.")
-    size, heads = (
-        facts.integer("vt_hidden_size"),
-        facts.integer("vt_num_attention_heads"),
-    )
-    patch, has_bias = facts.integer("patch_size"), facts.value("norm_type") != "rmsnorm"
-    name = "vision_tower"
-    modules: list[Module] = [
-        blocks.convolution(
-            f"{name}.patch_embed.proj",
-            size,
-            3,
-            patch,
-            patch,
-            bias=facts.flag("patch_embed_proj_bias"),
-        ),
-        blocks.replicated(
-            f"{name}.patch_embed.pos_emb",
-            (
-                facts.integer("init_pos_emb_height"),
-                facts.integer("init_pos_emb_width"),
-                size,
-            ),
-        ),
-        blocks.replicated(
-            f"{name}.patch_embed.pos_emb.time_weight",
-            (facts.integer("init_pos_emb_time"), size),
-            dtype="float32",
-        ),
-        blocks.norms(f"{name}.encoder.final_layernorm", size, bias=has_bias),
-    ]
-    for index in range(facts.integer("vt_num_hidden_layers")):
-        block = f"{name}.encoder.blocks.{index}"
-        modules.append(blocks.norms(f"{block}.norm", size, count=2, bias=has_bias))
-        modules += _block(facts, block, size, heads)
-    modules += _projector(facts, size, text_size)
+    size, heads = facts.integers("vt_hidden_size", "vt_num_attention_heads")
     return Tower(
-        modalities=("image",),
-        modules=tuple(modules),
+        modalities=IMAGE,
+        modules=(*_encoder(facts, "vision_tower"), *_projector(facts, size, text_size)),
         rotates_in_fp32=True,
         supports_data_parallel=True,
         whole_unless_heads_divide=heads,
     )
 
 
-def _block(facts: Facts, name: str, size: int, heads: int) -> tuple[Module, ...]:
-    wide, mlp_size = (
-        facts.integer("qkv_hidden_size"),
-        facts.integer("vt_intermediate_size"),
+def _encoder(facts: Facts, name: str) -> Iterator[Module]:
+    size, patch, depth = facts.integers(
+        "vt_hidden_size", "patch_size", "vt_num_hidden_layers"
     )
-    attention_bias, linear_bias = facts.flag("attn_bias"), facts.flag("linear_bias")
-    return (
-        QKVParallelLinear(
-            name=f"{name}.wqkv",
-            part=Part.TOWERS,
-            input_size=size,
-            num_heads=heads,
-            num_kv_heads=heads,
-            head_size=wide // heads,
-            bias=attention_bias,
-            shards=(),
-        ),
-        blocks.row(f"{name}.wo", wide, size, bias=attention_bias),
-        blocks.column(f"{name}.mlp.fc0", size, mlp_size, bias=linear_bias),
-        blocks.row(f"{name}.mlp.fc1", mlp_size, size, bias=linear_bias),
+    norm_bias = facts.value("norm_type") != "rmsnorm"
+    embedding, has_bias = f"{name}.patch_embed", facts.flag("patch_embed_proj_bias")
+    high, wide, long = facts.integers(
+        "init_pos_emb_height", "init_pos_emb_width", "init_pos_emb_time"
     )
+    yield blocks.convolution(f"{embedding}.proj", size, 3, patch, patch, bias=has_bias)
+    yield blocks.replicated(f"{embedding}.pos_emb", (high, wide, size))
+    times = f"{embedding}.pos_emb.time_weight"
+    yield blocks.replicated(times, (long, size), dtype="float32")
+    yield blocks.norms(f"{name}.encoder.final_layernorm", size, bias=norm_bias)
+    block = _block(facts, size, norm_bias=norm_bias)
+    yield from blocks.repeated(f"{name}.encoder.blocks", depth, *block)
+
+
+def _block(facts: Facts, size: int, *, norm_bias: bool) -> Iterator[Module]:
+    wide, mlp_size, heads = facts.integers(
+        "qkv_hidden_size", "vt_intermediate_size", "vt_num_attention_heads"
+    )
+    has_bias, linear_bias = facts.flag("attn_bias"), facts.flag("linear_bias")
+    qkv = replace(
+        blocks.qkv("wqkv", size, heads, bias=has_bias), head_size=wide // heads
+    )
+    yield blocks.norms("norm", size, count=2, bias=norm_bias)
+    yield qkv
+    yield blocks.row("wo", wide, size, bias=has_bias)
+    yield blocks.column("mlp.fc0", size, mlp_size, bias=linear_bias)
+    yield blocks.row("mlp.fc1", mlp_size, size, bias=linear_bias)
 
 
 def _projector(facts: Facts, size: int, text_size: int) -> tuple[Module, ...]:
     rows, columns = facts.pair("merge_kernel_size")
     merged = size * rows * columns
     return (
-        _linear("mm_projector.linear_1", merged, merged),
-        _linear("mm_projector.linear_2", merged, text_size),
+        blocks.whole("mm_projector.linear_1", merged, merged, bias=False),
+        blocks.whole("mm_projector.linear_2", merged, text_size, bias=False),
         blocks.norms("mm_projector.post_norm", text_size, bias=False),
-    )
-
-
-def _linear(name: str, input_size: int, output_size: int) -> Module:
-    return ReplicatedLinear(
-        name=name, part=Part.TOWERS, input_size=input_size, output_sizes=(output_size,)
     )

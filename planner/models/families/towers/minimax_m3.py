@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from planner.models.architecture import Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, items
@@ -26,58 +29,10 @@ def minimax_m3_tower(
     Source: vLLM 0.33.0 `models/minimax_m3/common/vision_tower.py`
     MiniMaxVLVisionModel, MiniMaxVLMultiModalProjector.
     """
-    compression = facts.mapping("img_token_compression_config")
-    size, patch = facts.integer("hidden_size"), facts.integer("patch_size")
-    heads = facts.integer("num_attention_heads")
-    frames = int(compression.get("temporal_patch_size", 2))
-    merged = int(compression.get("spatial_merge_size", 2)) ** 2
-    middle = projector_size or text_size
-    # Rotary angles are shared out among time, height and width.
-    angles = 2 * (size // heads // 2 // _AXES) // 2
-    model = f"{name}.vision_model"
-    modules: list[Module] = [
-        blocks.convolution(
-            f"{model}.embeddings.patch_embedding",
-            size,
-            facts.integer("num_channels", default=3),
-            frames,
-            patch,
-            patch,
-            bias=False,
-        ),
-        blocks.norms(f"{model}.pre_layrnorm", size, bias=True),
-        blocks.replicated(f"{model}.inv_freq", *((angles,),) * _AXES, dtype="float32"),
-    ]
-    for index in range(facts.integer("num_hidden_layers")):
-        block = f"{model}.encoder.layers.{index}"
-        modules += [
-            blocks.norms(f"{block}.layer_norm", size, count=2, bias=True),
-            blocks.qkv(
-                f"{block}.self_attn.qkv_proj",
-                size,
-                heads,
-                bias=True,
-                shards=blocks.QKV_SHARDS,
-            ),
-            blocks.row(f"{block}.self_attn.out_proj", size, size, bias=True),
-            *blocks.plain_mlp(
-                f"{block}.fc1",
-                f"{block}.fc2",
-                size,
-                facts.integer("intermediate_size"),
-            ),
-        ]
-    for part, width in (
-        ("multi_modal_projector", size),
-        ("patch_merge_mlp", text_size * merged),
-    ):
-        modules += [
-            blocks.column(f"{name}.{part}.linear_1", width, middle, bias=True),
-            blocks.row(f"{name}.{part}.linear_2", middle, text_size, bias=True),
-        ]
+    middle, size = projector_size or text_size, facts.integer("hidden_size")
     return Tower(
-        modalities=("image", "video"),
-        modules=tuple(modules),
+        modalities=blocks.IMAGE_AND_VIDEO,
+        modules=tuple(_modules(facts, name, text_size, middle)),
         items=items.minimax_m3_items(facts),
         supports_data_parallel=True,
         forward=TowerPass(
@@ -96,3 +51,24 @@ def minimax_m3_tower(
             )
         ),
     )
+
+
+def _modules(facts: Facts, name: str, text_size: int, middle: int) -> Iterator[Module]:
+    compression = facts.mapping("img_token_compression_config")
+    sizes, patch = blocks.Sizes.of(facts), facts.integer("patch_size")
+    frames = int(compression.get("temporal_patch_size", 2))
+    merged = int(compression.get("spatial_merge_size", 2)) ** 2
+    size, channels = sizes.width, facts.integer("num_channels", default=3)
+    # Rotary angles are shared out among time, height and width.
+    angles = ((2 * (size // sizes.heads // 2 // _AXES) // 2,),) * _AXES
+    model, kernel = f"{name}.vision_model", (frames, patch, patch)
+    embedding = f"{model}.embeddings.patch_embedding"
+    yield blocks.convolution(embedding, size, channels, *kernel, bias=False)
+    yield blocks.norms(f"{model}.pre_layrnorm", size, bias=True)
+    yield blocks.replicated(f"{model}.inv_freq", *angles, dtype="float32")
+    parts = replace(blocks.CLIP, mlp=("fc1", "fc2"))
+    yield from blocks.layers(f"{model}.encoder.layers", sizes, parts)
+    projector, merger = f"{name}.multi_modal_projector", f"{name}.patch_merge_mlp"
+    for part, width in ((projector, size), (merger, text_size * merged)):
+        yield blocks.column(f"{part}.linear_1", width, middle, bias=True)
+        yield blocks.row(f"{part}.linear_2", middle, text_size, bias=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.releases.change import Change
 from planner.models.architecture import MediaItem, Tower
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, items
+from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.layers import Module, Part, TokenBuffer
 from planner.models.passes import Moment, TowerPass
 
-IMAGE_AND_VIDEO = ("image", "video")
 _PASSES_RAW_PIXELS_OF_QWEN2 = Change(
     since=(0, 28),
     what=(
@@ -35,26 +36,25 @@ _PASSES_RAW_PIXELS_OF_QWEN3 = Change(
 
 def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
     """Return Qwen2-VL's tower. Source: vLLM 0.33.0 `models/qwen2_vl.py`."""
-    size = facts.integer("embed_dim")
-    heads = facts.integer("num_heads")
+    size, heads, depth, text_size = facts.integers(
+        "embed_dim", "num_heads", "depth", "hidden_size"
+    )
     mlp_size = int(size * facts.number("mlp_ratio"))
-    modules: list[Module] = [
+    modules = (
         _patch_embedding(facts, name, size, bias=False),
         blocks.input_norm(name),
         blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
-    ]
-    for index in range(facts.integer("depth")):
-        block = f"{name}.blocks.{index}"
-        modules += [
-            blocks.norms(f"{block}.norm", size, count=2, bias=True),
-            blocks.DividedHeads(name=f"{block}.attn", num_heads=heads),
-            blocks.column(f"{block}.attn.qkv", size, 3 * size, bias=True),
-            blocks.row(f"{block}.attn.proj", size, size, bias=True),
-            *blocks.plain_mlp(f"{block}.mlp.fc1", f"{block}.mlp.fc2", size, mlp_size),
-        ]
-    # The class leaves spatial_merge_size of the merger at its default.
-    modules += _merger(
-        f"{name}.merger", size, 4, facts.integer("hidden_size"), bias=True
+        *blocks.repeated(
+            f"{name}.blocks",
+            depth,
+            blocks.norms("norm", size, count=2, bias=True),
+            blocks.DividedHeads(name="attn", num_heads=heads),
+            blocks.column("attn.qkv", size, 3 * size, bias=True),
+            blocks.row("attn.proj", size, size, bias=True),
+            *blocks.plain_mlp("mlp.fc1", "mlp.fc2", size, mlp_size),
+        ),
+        # The class leaves spatial_merge_size of the merger at its default.
+        *merger(f"{name}.merger", size, 4, text_size, bias=True),
     )
     return _tower(
         modules,
@@ -100,31 +100,28 @@ def qwen2_5_vl_tower(
 
     Source: vLLM 0.33.0 `models/qwen2_5_vl.py`; `models/qwen2_5_omni_thinker.py`.
     """
-    size = facts.integer("hidden_size")
-    heads = facts.integer("num_heads")
-    modules: list[Module] = [
+    size, heads, wide = facts.integers("hidden_size", "num_heads", "intermediate_size")
+    patches = facts.integer("spatial_merge_size") ** 2
+    shards = ("q", "k", "v") if is_omni else ()
+    modules = (
         _patch_embedding(facts, name, size, bias=False),
         blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
-    ]
-    if not is_omni:
-        modules.append(blocks.input_norm(name))
-    shards = ("q", "k", "v") if is_omni else ()
-    for index in range(facts.integer("depth")):
-        block = f"{name}.blocks.{index}"
-        modules += [
-            blocks.norms(f"{block}.norm", size, count=2, bias=False),
-            blocks.qkv(f"{block}.attn.qkv", size, heads, bias=True, shards=shards),
-            blocks.row(f"{block}.attn.proj", size, size, bias=True),
-            *blocks.gated_mlp(
-                f"{block}.mlp", size, facts.integer("intermediate_size"), bias=True
-            ),
-        ]
-    modules += _merger(
-        f"{name}.merger",
-        size,
-        facts.integer("spatial_merge_size") ** 2,
-        facts.integer("out_hidden_size"),
-        bias=False,
+        *(() if is_omni else (blocks.input_norm(name),)),
+        *blocks.repeated(
+            f"{name}.blocks",
+            facts.integer("depth"),
+            blocks.norms("norm", size, count=2, bias=False),
+            blocks.qkv("attn.qkv", size, heads, bias=True, shards=shards),
+            blocks.row("attn.proj", size, size, bias=True),
+            *blocks.gated_mlp("mlp", size, wide, bias=True),
+        ),
+        *merger(
+            f"{name}.merger",
+            size,
+            patches,
+            facts.integer("out_hidden_size"),
+            bias=False,
+        ),
     )
     largest = items.omni_items if is_omni else items.qwen2_vl_items
     return _tower(
@@ -132,8 +129,14 @@ def qwen2_5_vl_tower(
         largest(facts),
         supports_data_parallel=not is_omni,
         reads_raw_pixels_since=None if is_omni else _PASSES_RAW_PIXELS_OF_QWEN2,
-        forward=_qwen2_5_pass(size, size // heads, facts.integer("intermediate_size")),
+        forward=_qwen2_5_pass(size, size // heads, wide),
     )
+
+
+def without_input_norm(tower: Tower) -> Tower:
+    """Return Qwen's tower in a class that hands it no input_norm."""
+    kept = (module for module in tower.modules if module.name != "visual.input_norm")
+    return replace(tower, modules=tuple(kept), items=(), reads_raw_pixels_since=None)
 
 
 def _qwen2_5_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
@@ -166,10 +169,7 @@ def _qwen2_5_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
 
 
 def qwen3_vl_tower(
-    facts: Facts,
-    name: str = "visual",
-    *,
-    deepstack_columns: int,
+    facts: Facts, name: str = "visual", *, deepstack_columns: int
 ) -> Tower:
     """Return Qwen3-VL's tower.
 
@@ -179,24 +179,27 @@ def qwen3_vl_tower(
     Source: vLLM 0.33.0 `models/qwen3_vl.py` Qwen3_VisionTransformer and
     Qwen3VLForConditionalGeneration.
     """
-    size = facts.integer("hidden_size")
-    heads = facts.integer("num_heads")
-    modules: list[Module] = [
-        _patch_embedding(facts, name, size, bias=True),
-        blocks.replicated(
-            f"{name}.pos_embed", (facts.integer("num_position_embeddings"), size)
-        ),
-        blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
-    ]
-    modules.append(blocks.input_norm(name))
-    modules += _qwen3_merger(facts, f"{name}.merger", norm_size=size)
+    size, heads, positions = facts.integers(
+        "hidden_size", "num_heads", "num_position_embeddings"
+    )
     levels = len(facts.value("deepstack_visual_indexes") or ())
     merged = size * facts.integer("spatial_merge_size") ** 2
-    for level in range(levels):
-        merger = f"{name}.deepstack_merger_list.{level}"
-        modules += _qwen3_merger(facts, merger, norm_size=merged)
-    modules += _qwen3_blocks(facts, name)
-    modules += _deepstack_buffers(levels, deepstack_columns)
+    modules = (
+        _patch_embedding(facts, name, size, bias=True),
+        blocks.replicated(f"{name}.pos_embed", (positions, size)),
+        blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
+        blocks.input_norm(name),
+        *_qwen3_merger(facts, f"{name}.merger", norm_size=size),
+        *(
+            module
+            for level in range(levels)
+            for module in _qwen3_merger(
+                facts, f"{name}.deepstack_merger_list.{level}", norm_size=merged
+            )
+        ),
+        *_qwen3_blocks(facts, name),
+        *_deepstack_buffers(levels, deepstack_columns),
+    )
     return _tower(
         modules,
         items.qwen3_vl_items(facts),
@@ -211,7 +214,7 @@ def _qwen3_pass(facts: Facts, levels: int) -> TowerPass:
     Source: vLLM 0.33.0 `models/qwen3_vl.py` Qwen3_VisionTransformer,
     Qwen3_VisionBlock; `models/qwen2_5_vl.py` Qwen2_5_VisionAttention.
     """
-    size, mlp_size = facts.integer("hidden_size"), facts.integer("intermediate_size")
+    size, mlp_size = facts.integers("hidden_size", "intermediate_size")
     merged = facts.integer("spatial_merge_size") ** 2
     features = levels * facts.integer("out_hidden_size") // merged
     beside = size // facts.integer("num_heads") + features
@@ -242,26 +245,25 @@ def qwen3_omni_vision_tower(
 
     Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py` Qwen3Omni_VisionTransformer.
     """
-    size = facts.integer("hidden_size")
+    size, heads, output = facts.integers("hidden_size", "num_heads", "out_hidden_size")
     positions = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
     levels = len(facts.value("deepstack_visual_indexes") or ())
-    patches = facts.integer("spatial_merge_size") ** 2
-    output_size = facts.integer("out_hidden_size")
-    modules: list[Module] = [
+    patches, mergers = facts.integer("spatial_merge_size") ** 2, f"{name}.merger_list"
+    modules = (
         _patch_embedding(facts, name, size, bias=True),
         blocks.replicated(f"{name}.pos_embed", (positions, size)),
-        blocks.rotary_cache(
-            f"{name}.rotary_pos_emb", size // facts.integer("num_heads")
-        ),
+        blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
         *_qwen3_blocks(facts, name),
-        *_merger(f"{name}.merger", size, patches, output_size, bias=True),
-    ]
-    for level in range(levels):
-        merged = size * patches
-        modules += _merger(
-            f"{name}.merger_list.{level}", merged, 1, output_size, bias=True
-        )
-    modules += _deepstack_buffers(levels, deepstack_columns)
+        *merger(f"{name}.merger", size, patches, output, bias=True),
+        *(
+            module
+            for level in range(levels)
+            for module in merger(
+                f"{mergers}.{level}", size * patches, 1, output, bias=True
+            )
+        ),
+        *_deepstack_buffers(levels, deepstack_columns),
+    )
     return _tower(
         modules,
         items.omni_items(facts),
@@ -270,49 +272,28 @@ def qwen3_omni_vision_tower(
     )
 
 
-def _qwen3_blocks(facts: Facts, name: str) -> list[Module]:
-    size, heads = facts.integer("hidden_size"), facts.integer("num_heads")
-    mlp_size = facts.integer("intermediate_size")
-    modules: list[Module] = []
-    for index in range(facts.integer("depth")):
-        block = f"{name}.blocks.{index}"
-        first, second = f"{block}.mlp.linear_fc1", f"{block}.mlp.linear_fc2"
-        modules += [
-            blocks.norms(f"{block}.norm", size, count=2, bias=True),
-            blocks.qkv(f"{block}.attn.qkv", size, heads, bias=True),
-            blocks.row(f"{block}.attn.proj", size, size, bias=True),
-            *blocks.plain_mlp(first, second, size, mlp_size),
-        ]
-    return modules
+def _qwen3_blocks(facts: Facts, name: str) -> tuple[Module, ...]:
+    names = ("hidden_size", "num_heads", "intermediate_size", "depth")
+    parts = replace(blocks.VIT, mlp=("mlp.linear_fc1", "mlp.linear_fc2"))
+    return blocks.layers(f"{name}.blocks", blocks.Sizes(*facts.integers(*names)), parts)
 
 
 def _deepstack_buffers(levels: int, columns: int) -> tuple[Module, ...]:
     if not levels or not columns:
         return ()
-    return (
-        TokenBuffer(
-            name="deepstack_input_embeds",
-            part=Part.TOWERS,
-            columns=columns,
-            count=levels,
-        ),
-    )
+    name = "deepstack_input_embeds"
+    return (TokenBuffer(name=name, part=Part.TOWERS, columns=columns, count=levels),)
 
 
 def _patch_embedding(facts: Facts, name: str, size: int, *, bias: bool) -> Module:
-    patch = facts.integer("patch_size")
-    return blocks.convolution(
-        f"{name}.patch_embed.proj",
-        size,
-        facts.integer("in_channels"),
-        facts.integer("temporal_patch_size"),
-        patch,
-        patch,
-        bias=bias,
+    channels, times, patch = facts.integers(
+        "in_channels", "temporal_patch_size", "patch_size"
     )
+    name, kernel = f"{name}.patch_embed.proj", (times, patch, patch)
+    return blocks.convolution(name, size, channels, *kernel, bias=bias)
 
 
-def _merger(
+def merger(
     name: str, size: int, patches: int, output_size: int, *, bias: bool
 ) -> tuple[Module, ...]:
     """Return what joins neighbouring patches; `bias` is that of its norm."""
@@ -325,18 +306,17 @@ def _merger(
 
 
 def _qwen3_merger(facts: Facts, name: str, *, norm_size: int) -> tuple[Module, ...]:
-    merged = facts.integer("hidden_size") * facts.integer("spatial_merge_size") ** 2
+    size, output = facts.integers("hidden_size", "out_hidden_size")
+    merged = size * facts.integer("spatial_merge_size") ** 2
     return (
         blocks.norms(f"{name}.norm", norm_size, bias=True),
         blocks.column(f"{name}.linear_fc1", merged, merged, bias=True),
-        blocks.row(
-            f"{name}.linear_fc2", merged, facts.integer("out_hidden_size"), bias=True
-        ),
+        blocks.row(f"{name}.linear_fc2", merged, output, bias=True),
     )
 
 
 def _tower(
-    modules: list[Module],
+    modules: tuple[Module, ...],
     largest: tuple[MediaItem, ...],
     *,
     supports_data_parallel: bool = True,
@@ -344,7 +324,7 @@ def _tower(
 ) -> Tower:
     return Tower(
         modalities=IMAGE_AND_VIDEO,
-        modules=tuple(modules),
+        modules=modules,
         items=largest,
         supports_data_parallel=supports_data_parallel,
         **facts,

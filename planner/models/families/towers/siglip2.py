@@ -2,62 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks
-from planner.models.layers import Module, Part, ReplicatedLinear
+from planner.models.families.towers.clip import ALL_LAYERS, Depth
+from planner.models.layers import Module
 
 
 def siglip2_vision(
-    facts: Facts,
-    name: str,
-    *,
-    num_layers: int | None = None,
-    has_post_norm: bool = True,
-) -> tuple[Module, ...]:
-    """Return the vision model, with fewer layers than it has where configured.
+    facts: Facts, name: str, depth: Depth = ALL_LAYERS
+) -> Iterator[Module]:
+    """Yield the vision model, with fewer layers than it has where configured.
 
     Source: vLLM 0.33.0 `models/lfm2_siglip2.py` Siglip2Model.
     """
-    size, patch = facts.integer("hidden_size"), facts.integer("patch_size")
-    channels, heads = (
-        facts.integer("num_channels"),
-        facts.integer("num_attention_heads"),
-    )
-    name = f"{name}.vision_model"
-    modules: list[Module] = [
-        ReplicatedLinear(
-            name=f"{name}.embeddings.patch_embedding",
-            part=Part.TOWERS,
-            input_size=channels * patch * patch,
-            output_sizes=(size,),
-            bias=True,
-            is_quantizable=False,
-        ),
-        blocks.replicated(
-            f"{name}.embeddings.position_embedding",
-            (facts.integer("num_patches"), size),
-        ),
-    ]
-    built = facts.integer("num_hidden_layers") if num_layers is None else num_layers
-    for index in range(built):
-        layer = f"{name}.encoder.layers.{index}"
-        modules += [
-            blocks.norms(f"{layer}.layer_norm", size, count=2, bias=True),
-            blocks.qkv(
-                f"{layer}.self_attn.qkv_proj",
-                size,
-                heads,
-                bias=True,
-                shards=blocks.QKV_SHARDS,
-            ),
-            blocks.row(f"{layer}.self_attn.out_proj", size, size, bias=True),
-            *blocks.plain_mlp(
-                f"{layer}.mlp.fc1",
-                f"{layer}.mlp.fc2",
-                size,
-                facts.integer("intermediate_size"),
-            ),
-        ]
-    if has_post_norm:
-        modules.append(blocks.norms(f"{name}.post_layernorm", size, bias=True))
-    return tuple(modules)
+    sizes, patch = blocks.Sizes.of(facts), facts.integer("patch_size")
+    size, name = sizes.width, f"{name}.vision_model"
+    embedding, pixels = f"{name}.embeddings", facts.integer("num_channels") * patch**2
+    patches = blocks.whole(f"{embedding}.patch_embedding", pixels, size, bias=True)
+    yield replace(patches, is_quantizable=False)
+    positions = (facts.integer("num_patches"), size)
+    yield blocks.replicated(f"{embedding}.position_embedding", positions)
+    if depth.num_layers is not None:
+        sizes = replace(sizes, depth=depth.num_layers)
+    yield from blocks.layers(f"{name}.encoder.layers", sizes)
+    if depth.has_post_norm is not False:
+        yield blocks.norms(f"{name}.post_layernorm", size, bias=True)

@@ -1,0 +1,180 @@
+"""GLM-4.1V, GLM-4.5V, GLM-4.6V and GLM-OCR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from planner.models.architecture import ModelArchitecture, Tower
+from planner.models.families.assembly import Label, Reader
+from planner.models.families.composite import Composite, Text
+from planner.models.families.facts import Facts
+from planner.models.families.multimodal import (
+    Tie,
+    composed,
+    read_as,
+    sub_config,
+    text_facts,
+)
+from planner.models.families.qwen3_vl import QWEN3_RENAMES
+from planner.models.families.towers import blocks, items
+from planner.models.families.towers.blocks import (
+    GATE_AND_UP,
+    IMAGE_AND_VIDEO,
+    QKV_SHARDS,
+)
+from planner.models.layers import Module
+
+
+def read_glm4v(
+    facts: Facts, label: Label, *, is_flat_read: bool = False
+) -> ModelArchitecture:
+    """Return GLM-4.1V and GLM-4.6V-Flash.
+
+    The first ones' flat configs say nothing to the language model, which has its
+    class's defaults. `is_flat_read`: they do, as in Transformers before 5.20.
+
+    Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vForConditionalGeneration; Transformers'
+    Glm4vConfig.
+    """
+    if facts.model_type != "glm4v":
+        raise facts.unsupported("model_type", "glm4v is.")
+    flat_keys = tuple(facts.config) if is_flat_read else ()
+    model = _dense(facts, label, kind="glm4v_text", flat_keys=flat_keys)
+    vision = sub_config(facts, "vision_config", "glm4v_vision")
+    return composed(facts, label, model, _tower(vision), renames=QWEN3_RENAMES)
+
+
+def _dense(
+    facts: Facts, label: Label, *, kind: str, flat_keys: tuple[str, ...] = ()
+) -> ModelArchitecture:
+    """Return GLM-4, which rotates half of each head unless the config says otherwise.
+
+    Source: vLLM 0.33.0 `models/glm4.py`.
+    """
+    text = text_facts(facts, kind, flat_keys=flat_keys, tie=Tie.EITHER)
+    text = Facts(text.config, kind, {"partial_rotary_factor": 0.5})
+    return read_as(text, label, "Glm4ForCausalLM")
+
+
+def _sparse(facts: Facts, label: Label) -> ModelArchitecture:
+    """Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vMoeForConditionalGeneration."""
+    if facts.model_type != "glm4v_moe":
+        raise facts.unsupported("model_type", "glm4v_moe is.")
+    return Text("glm4v_moe_text", "Glm4MoeForCausalLM", tie=Tie.EITHER)(facts, label)
+
+
+def _moe_tower(facts: Facts, _text_size: int) -> Tower:
+    vision = sub_config(facts, "vision_config", "glm4v_moe_vision")
+    return _tower(vision, gate_and_up=GATE_AND_UP)
+
+
+def _tower(vision: Facts, gate_and_up: tuple[str, ...] = ()) -> Tower:
+    return Tower(
+        modalities=IMAGE_AND_VIDEO,
+        modules=tuple(_modules(vision, "visual", gate_and_up)),
+        items=items.glm4v_items(vision),
+        supports_data_parallel=True,
+    )
+
+
+def _modules(facts: Facts, name: str, gate_and_up: tuple[str, ...]) -> Iterator[Module]:
+    """Yield the tower of GLM-4.1V, GLM-4.5V and GLM-4.6V.
+
+    `gate_and_up` are the checkpoint's layers packed in gate_up_proj, as the class's
+    packed_modules_mapping has them.
+
+    Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vVisionTransformer, whose blocks take
+    the output's size for that of their MLP, and whose merger the MLP's.
+    """
+    size, output = facts.integers("hidden_size", "out_hidden_size")
+    heads, depth = facts.integers("num_heads", "depth")
+    yield from _before(facts, name)
+    yield from blocks.repeated(
+        f"{name}.blocks",
+        depth,
+        blocks.norms("norm", size, count=2, bias=False),
+        # Its name where a checkpoint names exceptions (compressed-tensors).
+        blocks.qkv("attn.qkv_proj", size, heads, bias=False, shards=QKV_SHARDS),
+        blocks.row("attn.proj", size, size, bias=False),
+        *blocks.gated_mlp("mlp", size, output, bias=False, shards=gate_and_up),
+    )
+    wide = facts.integer("intermediate_size")
+    yield from _merger(f"{name}.merger", output, wide, gate_and_up)
+    positions = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
+    table = f"{name}.embeddings"
+    yield blocks.replicated(f"{table}.position_embedding", (positions, size))
+    yield blocks.replicated(f"{table}.position_ids", (positions,), dtype="int64")
+    yield blocks.norms(f"{name}.post_conv_layernorm", size, bias=False)
+    yield from _after(facts, name)
+
+
+def _glm_ocr_tower(facts: Facts, _text_size: int) -> Tower:
+    """Return GLM-OCR's tower, whose merger is as wide as the language model's MLP.
+
+    Source: vLLM 0.33.0 `models/glm_ocr.py` GlmOcrVisionTransformer.
+    """
+    vision, name = sub_config(facts, "vision_config", "glm_ocr_vision"), "visual"
+    size, heads = vision.integers("hidden_size", "num_heads")
+    text = text_facts(facts, "glm_ocr_text", tie=Tie.EITHER)
+    output, wide = vision.integers("out_hidden_size", "intermediate_size")
+    layers = blocks.repeated(
+        f"{name}.blocks",
+        vision.integer("depth"),
+        blocks.norms("norm", size, count=2, bias=False),
+        blocks.norms("attn.qk_norm", size // heads, count=2, bias=False),
+        blocks.qkv("attn.qkv_proj", size, heads, bias=True, shards=QKV_SHARDS),
+        blocks.row("attn.proj", size, size, bias=True),
+        *blocks.gated_mlp("mlp", size, wide, bias=True, shards=()),
+    )
+    merger = f"{name}.merger"
+    return Tower(
+        modalities=IMAGE_AND_VIDEO,
+        modules=(
+            *_before(vision, name),
+            *layers,
+            *_merger(merger, output, text.integer("intermediate_size"), ()),
+            *_after(vision, name),
+        ),
+        items=items.glm4v_items(vision),
+        supports_data_parallel=True,
+    )
+
+
+def _before(facts: Facts, name: str) -> Iterator[Module]:
+    size, patch = facts.integers("hidden_size", "patch_size")
+    kernel = facts.integer("temporal_patch_size"), patch, patch
+    embedding, channels = f"{name}.patch_embed.proj", facts.integer("in_channels")
+    yield blocks.convolution(embedding, size, channels, *kernel, bias=True)
+    yield blocks.input_norm(name)
+    head_size = size // facts.integer("num_heads")
+    yield blocks.rotary_cache(f"{name}.rotary_pos_emb", head_size)
+
+
+def _after(facts: Facts, name: str) -> Iterator[Module]:
+    size, output = facts.integers("hidden_size", "out_hidden_size")
+    kernel = (facts.integer("spatial_merge_size"),) * 2
+    yield blocks.convolution(f"{name}.downsample", output, size, *kernel, bias=True)
+    yield blocks.norms(f"{name}.post_layernorm", size, bias=False)
+
+
+def _merger(
+    name: str, size: int, mlp_size: int, gate_and_up: tuple[str, ...]
+) -> Iterator[Module]:
+    yield blocks.column(f"{name}.proj", size, size, bias=False)
+    yield blocks.norms(f"{name}.post_projection_norm", size, bias=True)
+    yield from blocks.gated_mlp(name, size, mlp_size, bias=False, shards=gate_and_up)
+
+
+READERS: dict[str, Reader] = {
+    "Glm4vForConditionalGeneration": read_glm4v,
+    "Glm4vMoeForConditionalGeneration": Composite(
+        text=_sparse, tower=_moe_tower, renames=QWEN3_RENAMES
+    ),
+    # Less its layers for speculation. Source: vLLM 0.33.0 `models/glm_ocr.py`.
+    "GlmOcrForConditionalGeneration": Composite(
+        text=partial(_dense, kind="glm_ocr_text"),
+        tower=_glm_ocr_tower,
+        renames=QWEN3_RENAMES,
+    ),
+}

@@ -1,0 +1,122 @@
+"""MiniCPM-V: SigLIP's tower of any image, a resampler, a language model; MiniCPM-o."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from planner.models.architecture import ModelArchitecture, Tower
+from planner.models.families.assembly import Label, Reader
+from planner.models.families.composite import Composite
+from planner.models.families.facts import Facts
+from planner.models.families.multimodal import named, read_language_model, sub_config
+from planner.models.families.towers import blocks
+from planner.models.families.towers.audio import whisper_of_transformers
+from planner.models.families.towers.blocks import AUDIO, IMAGE, IMAGE_AND_VIDEO
+from planner.models.families.towers.clip import idefics_vision
+from planner.models.families.towers.tiles import minicpm_v_items
+from planner.models.layers import Module
+
+_LANGUAGE_MODELS: dict[tuple[int, ...], tuple[str, str]] = {
+    (2, 5): ("llama", "LlamaForCausalLM"),
+    (2, 6): ("qwen2", "Qwen2ForCausalLM"),
+    (4, 0): ("llama", "LlamaForCausalLM"),
+    (4, 5): ("qwen3", "Qwen3ForCausalLM"),
+}
+_WITH_VIDEOS = ((2, 6), (4, 0), (4, 5))
+_HEARING = ((2, 6), (4, 5))
+_VISION = {
+    "hidden_size": 1152,
+    "image_size": 980,
+    "intermediate_size": 4304,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 27,
+    "patch_size": 14,
+}
+"""Where the config has none: as MiniCPM's own configuration class fills it in."""
+
+
+def _text(facts: Facts, label: Label) -> ModelArchitecture:
+    known = _LANGUAGE_MODELS.get(_version(facts))
+    if known is None:
+        raise facts.unsupported("version", "2.5, 2.6, 4.0 and 4.5 are.")
+    model_type, architecture = known
+    if facts.model_type == "minicpmo":
+        model_type = ""  # of no class that would drop a window which the file names
+    return read_language_model(named(facts, architecture, model_type), label)
+
+
+def _version(facts: Facts) -> tuple[int, ...]:
+    """Return the release; old configs have none, and are those of 2.0 or 2.5."""
+    given = facts.value("version")
+    if given is None:
+        is_first = facts.integer("hidden_size") == 2304  # noqa: PLR2004
+        return (2, 0) if is_first else (2, 5)
+    return tuple(int(part) for part in str(given).split("."))
+
+
+def _tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower of MiniCPM-V 2.5, 2.6, 4.0 or 4.5.
+
+    Source: vLLM 0.33.0 `models/minicpmv.py` MiniCPMVBaseModel, MiniCPMV.
+    """
+    has_videos = _version(facts) in _WITH_VIDEOS
+    given = facts.mapping("vision_config") or _VISION
+    vision = Facts(given, "siglip_vision_model")
+    dropped = int(facts.flag("drop_vision_last_layer", default=True))
+    built = {"num_hidden_layers": vision.integer("num_hidden_layers") - dropped}
+    encoder = Facts({**given, **built}, vision.model_type)
+    width = int(given.get("hidden_size", _VISION["hidden_size"]))
+    return Tower(
+        modalities=IMAGE_AND_VIDEO if has_videos else IMAGE,
+        modules=(
+            *idefics_vision(encoder, "vpm"),
+            *_resampler(facts, width, text_size),
+        ),
+        items=minicpm_v_items(facts, has_videos=has_videos),
+        supports_data_parallel=True,
+    )
+
+
+def _resampler(facts: Facts, width: int, size: int) -> Iterator[Module]:
+    """Yield a layer of cross attention from learned queries to patches.
+
+    The positions, which no checkpoint holds, stay on the CPU.
+
+    Source: vLLM 0.33.0 `layers/resampler.py` BaseResampler; `models/minicpmv.py`
+    Resampler2_5, Resampler4_5 (_set_2d_pos_cache).
+    """
+    name, queries = "resampler", facts.integer("query_num", default=64)
+    attention = ((3 * size, size), (3 * size,), (size, size), (size,))
+    yield blocks.replicated(f"{name}.query", (queries, size))
+    yield blocks.replicated(f"{name}.attn", *attention)
+    yield blocks.norms(f"{name}.norms", size, count=3, bias=True)
+    yield blocks.replicated(f"{name}.proj", (size, size))
+    if width != size:
+        yield blocks.whole(f"{name}.kv_proj", width, size, bias=False)
+
+
+_read = Composite(text=_text, tower=_tower, prefix="llm.")
+
+
+def _read_o(facts: Facts, label: Label) -> ModelArchitecture:
+    """Return MiniCPM-o 2.6 or 4.5: MiniCPM-V of that release, which hears.
+
+    No budget counts its sounds, as vLLM's class does not say how long they are.
+
+    Source: vLLM 0.33.0 `models/minicpmo.py` MiniCPMO, MiniCPMOBaseModel;
+    `models/minicpmv.py` MiniCPMVProcessingInfo get_mm_max_tokens_per_item.
+    """
+    version = facts.value("version") or 2.6
+    whole = Facts({**facts.config, "version": version}, "minicpmo")
+    if _version(whole) not in _HEARING:
+        raise facts.unsupported("version", "2.6 and 4.5 are.")
+    model, audio = _read(whole, label), sub_config(facts, "audio_config", "whisper")
+    width, name = audio.integer("encoder_ffn_dim") // 4, "audio_projection_layer"
+    projector = blocks.two_layers(name, width, model.hidden_size)
+    modules = (*whisper_of_transformers(audio, "apm"), projector)
+    tower = Tower(modalities=AUDIO, modules=modules)
+    return replace(model, towers=(*model.towers, tower))
+
+
+READERS: dict[str, Reader] = {"MiniCPMV": _read, "MiniCPMO": _read_o}

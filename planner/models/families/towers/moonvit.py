@@ -1,0 +1,116 @@
+"""MoonViT, the tower of Kimi's models, for images and for pieces of video."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.models.architecture import Tower
+from planner.models.families.facts import Facts
+from planner.models.families.towers import blocks, items
+from planner.models.families.towers.blocks import IMAGE
+from planner.models.layers import Module
+from planner.models.passes import Moment, TowerPass
+
+_ROTARY_SIDE = 512
+"""Rows and columns for which rotary angles are computed ahead."""
+_STEPS = 11
+_MOONVIT = {
+    "patch_size": 14,
+    "init_pos_emb_height": 64,
+    "init_pos_emb_width": 64,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 27,
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "merge_kernel_size": (2, 2),
+}
+"""Defaults of vLLM's own class, for it is not one of Transformers'."""
+_PARTS = blocks.Parts(norms="norm", qkv="wqkv", out="wo", mlp=("mlp.fc0", "mlp.fc1"))
+
+
+def moonvit_3d_tower(
+    facts: Facts, text_size: int, *, is_quantizable: bool = True
+) -> Tower:
+    """Return the tower of Kimi-K2.5, for images and short pieces of video.
+
+    Ranks that do not divide its heads hold it in full.
+
+    Source: vLLM 0.33.0 `models/kimi_k25_vit.py` MoonViT3dPretrainedModel,
+    KimiK25MultiModalProjector.
+    """
+    name, size = "vision_tower", facts.integer("hidden_size")
+    positions = facts.integer("pos_emb_height"), facts.integer("pos_emb_width")
+    times = (facts.integer("pos_emb_time"), size)
+    modules = (
+        blocks.replicated(f"{name}.patch_embed.pos_emb.time", times),
+        *_blocks(facts, name, positions),
+        *_projector(facts, text_size, "mm_projector"),
+    )
+    return Tower(
+        modalities=("vision_chunk",),
+        modules=modules if is_quantizable else blocks.unquantised(*modules),
+        items=items.kimi_k25_items(facts),
+        supports_data_parallel=True,
+        forward=_k25_pass(facts),
+        whole_unless_heads_divide=facts.integer("num_attention_heads"),
+    )
+
+
+def _k25_pass(facts: Facts) -> TowerPass:
+    """Return the widest point: positions are interpolated in fp32, in eleven steps.
+
+    Beside them are the patches, the table of positions in both dtypes, and that of the
+    rotary embedding, which stays: complex numbers for each row and column.
+
+    Source: vLLM 0.33.0 `models/kimi_k25_vit.py` get_rope_shape (bicubic, as PyTorch
+    decomposes it), Rope2DPosEmbRepeated.
+    """
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
+    rows = facts.integer("pos_emb_height", "init_pos_emb_height")
+    columns = facts.integer("pos_emb_width", "init_pos_emb_width")
+    rotary = _ROTARY_SIDE**2 * (size // heads // 2) * 8
+    whole = _STEPS * 2 * size + size + 2 * size // heads
+    return TowerPass(
+        moments=(Moment(name="positions", whole=whole),),
+        tables_bytes=rotary + rows * columns * size * (4 + 2),
+        kept_tables_bytes=rotary,
+    )
+
+
+def moonvit_tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower of Kimi-VL, for images, which passes no quantisation on.
+
+    Source: vLLM 0.33.0 `models/moonvit.py` MoonVitPretrainedModel, `models/kimi_vl.py`
+    KimiVLMultiModalProjector; `transformers_utils/configs/moonvit.py`.
+    """
+    facts = Facts({**_MOONVIT, **facts.config}, facts.model_type)
+    height, width = facts.integers("init_pos_emb_height", "init_pos_emb_width")
+    modules = (
+        *_blocks(facts, "vision_tower", (height, width)),
+        *_projector(facts, text_size, "multi_modal_projector"),
+    )
+    return Tower(
+        modalities=IMAGE,
+        modules=blocks.unquantised(*modules),
+        items=items.kimi_vl_items(facts),
+        rotates_in_fp32=True,
+        supports_data_parallel=True,
+    )
+
+
+def _blocks(facts: Facts, name: str, positions: tuple[int, int]) -> Iterator[Module]:
+    sizes, patch = blocks.Sizes.of(facts), facts.integer("patch_size")
+    size, embedding = sizes.width, f"{name}.patch_embed"
+    yield blocks.convolution(f"{embedding}.proj", size, 3, patch, patch, bias=True)
+    yield blocks.replicated(f"{embedding}.pos_emb", (*positions, size))
+    yield blocks.norms(f"{name}.encoder.final_layernorm", size, bias=True)
+    yield from blocks.layers(f"{name}.encoder.blocks", sizes, _PARTS)
+
+
+def _projector(facts: Facts, text_size: int, name: str) -> Iterator[Module]:
+    size = facts.integer("hidden_size")
+    rows, columns = facts.pair("merge_kernel_size")
+    merged = size * rows * columns
+    yield blocks.norms(f"{name}.pre_norm", size, bias=True)
+    yield blocks.whole(f"{name}.linear_1", merged, merged, bias=True)
+    yield blocks.whole(f"{name}.linear_2", merged, text_size, bias=True)
