@@ -272,5 +272,3 @@ ROWS = {
     ),
 }
 """By architecture."""
-
-STYLES = {name.removesuffix("ForCausalLM"): style for name, style in ROWS.items()}

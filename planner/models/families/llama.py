@@ -19,7 +19,7 @@ from planner.models.families.decoder import (
     norms,
     plain_mlp,
 )
-from planner.models.families.decoders import LLAMA, STYLES
+from planner.models.families.decoders import LLAMA
 from planner.models.families.facts import Facts
 from planner.models.families.layered import declared_experts
 from planner.models.families.rope import (
@@ -32,7 +32,7 @@ from planner.models.families.styles import Style, experts_shape, is_set
 from planner.models.families.windows import layer_windows
 from planner.models.layers import Module, Part, Replicated
 
-__all__ = ["LLAMA", "STYLES", "Style", "is_causal", "read"]
+__all__ = ["LLAMA", "Style", "is_causal", "read"]
 
 _NEEDS_HEAD_DIM = ("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl_text", "ministral")
 

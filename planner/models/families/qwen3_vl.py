@@ -8,6 +8,7 @@ from functools import partial
 from planner.models.architecture import ModelArchitecture
 from planner.models.families import llama
 from planner.models.families.assembly import Label, Reader
+from planner.models.families.decoders import ROWS as DECODERS
 from planner.models.families.facts import Facts
 from planner.models.families.mixtures import ROWS as MIXTURES
 from planner.models.families.multimodal import composed, sub_config, text_facts
@@ -25,7 +26,7 @@ def _dense(text: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/qwen3_vl.py`.
     """
-    style = replace(llama.STYLES["Qwen3"], mrope_positions_factor=1)
+    style = replace(DECODERS["Qwen3ForCausalLM"], mrope_positions_factor=1)
     return llama.read(text, label.of("Qwen3ForCausalLM"), style=style)
 
 
