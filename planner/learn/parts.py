@@ -57,7 +57,7 @@ def not_yet(remark: str) -> Judgement:
 def together(states: list[AnswerState]) -> AnswerState:
     """Return the state of a whole answer: right when every part is.
 
-    >>> together([State.RIGHT, State.NOT_ATTEMPTED]).value
+    >>> together([AnswerState.RIGHT, AnswerState.NOT_ATTEMPTED]).value
     'not yet'
     """
     for state in (AnswerState.RIGHT, AnswerState.NOT_ATTEMPTED):

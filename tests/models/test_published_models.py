@@ -309,7 +309,7 @@ def test_a_slow_hub_costs_a_bounded_time(hub: Hub, monkeypatch) -> None:
     hub.repos[NAME] = repo()
     hub.delay_seconds = 0.05
     monkeypatch.setattr(
-        "planner.models.sources.hub_published.Budget",
+        "planner.models.sources.hub_published.RequestBudget",
         lambda: hub_bounds.RequestBudget(seconds=0.01),
     )
     with pytest.raises(PlannerError, match="took longer than this page waits"):
