@@ -19,8 +19,6 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # A worker for each core; a file's tests stay together, with the server that they share.
 WORKERS ?= logical
-# Tests with servers and browsers wait more than they compute.
-SERVER_WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 QUICK = not browser and not server and not nightly
 WITH_PROGRAMS = CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
@@ -72,8 +70,7 @@ gate: $(VENV)/test.stamp node_modules/.stamp ## every check, and each test that 
 test: $(VENV)/test.stamp node_modules/.stamp ## the gate, then the tests with servers and a browser: 25 minutes on two cores
 	@$(MAKE) --no-print-directory gate
 	@$(WITH_PROGRAMS) && \
-		$(PYTEST) -n $(SERVER_WORKERS) --no-loadscope-reorder \
-		-m "(browser or server) and not nightly" tests
+		$(PYTEST) --no-loadscope-reorder -m "(browser or server) and not nightly" tests
 
 nightly: $(VENV)/test.stamp node_modules/.stamp ## what is too long for every change, hours: docs/nightly.md says when it last passed
 	@$(WITH_PROGRAMS) && \
