@@ -11,8 +11,7 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import ClassVar
 
-import planner
-from planner.app.widgets import run_options, run_panel, run_thread
+from planner.app.widgets import explorer, run_options, run_panel, run_thread
 from planner.app.widgets.callbacks import Presence
 from planner.confirming.measurement import Measurement
 from planner.confirming.options import Event
@@ -125,6 +124,6 @@ def install(leave_seconds: float = 1.0) -> None:
     """Let every panel of this kernel run the fake, and miss a page sooner."""
     run_thread.new_run = FakeRun
     run_thread.new_dry_run = FakeDryStart
-    planner.plan = plan_all_but_one
+    explorer.plan_start = plan_all_but_one
     run_panel._installed = lambda _plan, _python: f"vLLM {NEWEST} (a stand-in)."
     run_options.Presence = partial(Presence, leave_seconds=leave_seconds)
