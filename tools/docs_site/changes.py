@@ -42,7 +42,8 @@ def _items(opening: str, found: list[Change]) -> list[nodes.list_item]:
 def _paragraphs(what: str, source: str) -> list[nodes.Node]:
     said: list[nodes.Node] = [nodes.paragraph("", what)]
     if source:
-        said.append(nodes.paragraph("", "", nodes.emphasis("", f"Source: {source}")))
+        plain = source.replace("`", "")  # the page has no code in slanted words
+        said.append(nodes.paragraph("", "", nodes.emphasis("", f"Source: {plain}")))
     return said
 
 
