@@ -35,7 +35,7 @@ def main() -> None:
     lines = (
         f"{module} {' '.join(names)}\n" for module, names in known.items() if names
     )
-    _PATH.write_text(_HEAD + "".join(lines))
+    _PATH.write_text(_HEAD + "".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

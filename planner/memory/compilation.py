@@ -35,11 +35,6 @@ _BREAKABLE = frozenset(
     Qwen4ExpForConditionalGeneration Step5ForCausalLM Step5ForConditionalGeneration
     """.split()
 )
-_OPTIMIZATION_LEVELS = Change(
-    since=(0, 13),
-    what="optimization_level determines which CUDA graphs are captured.",
-    source="vLLM 0.13.0 `config/vllm.py` OPTIMIZATION_LEVEL_TO_CONFIG",
-)
 _KEEPS_FULL_GRAPHS = Change(
     since=(0, 30),
     what="Full CUDA graphs are kept where piecewise ones are not possible.",

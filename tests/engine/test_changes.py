@@ -19,6 +19,7 @@ _PACKAGE = Path(planner.__file__).parent
 _OWN = _PACKAGE / "engine" / "releases"
 # About Ray's releases, and about a process alone in vLLM's environment.
 _OTHERS = (_PACKAGE / "ray" / "releases.py",)
+_MODULES = sorted(_PACKAGE.rglob("*.py"))
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _FIRST, _LAST = number_of(OLDEST), number_of(NEWEST)
 numbers = st.sampled_from([number_of(one) for one in MODELLED])
@@ -72,7 +73,7 @@ def test_nothing_else_compares_releases() -> None:
     """A rule asks `release.has(CHANGE)`; its own room alone knows numbers."""
     found = [
         line
-        for path in sorted(_PACKAGE.rglob("*.py"))
+        for path in _MODULES
         if not path.is_relative_to(_OWN) and path not in _OTHERS
         for line in _comparisons(path)
     ]
@@ -95,6 +96,27 @@ def test_a_comparison_is_seen(code: str) -> None:
     assert isinstance(node, ast.Expr)
     assert isinstance(node.value, ast.Compare)
     assert any(map(_mentions_release, [node.value.left, *node.value.comparators]))
+
+
+def _named(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[name], value=ast.Call(func=ast.Name("Change"))):
+                yield ast.unparse(name)
+
+
+def test_every_change_is_asked_for() -> None:
+    """The list holds no rule that plans do not follow."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in _MODULES]
+    named = [name for tree in trees for name in _named(tree)]
+    used = {
+        node.id
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    assert [] == [name for name in named if name not in used]
+    assert len(named) > 200
 
 
 def test_every_change_is_a_sentence_for_users_within_the_modelled_releases() -> None:

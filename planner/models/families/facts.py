@@ -16,7 +16,7 @@ from planner.errors import UnknownArchitecture
 @cache
 def _config_defaults() -> Mapping[str, Mapping[str, Any]]:
     path = DATA / "config_defaults.json"
-    table: dict[str, Any] = json.loads(path.read_text())
+    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     del table["source"]
     return table
 

@@ -10,7 +10,7 @@ from planner.data import DATA
 
 
 def _families() -> dict[str, tuple[str, ...]]:
-    lines = (DATA / "architectures.txt").read_text().splitlines()
+    lines = (DATA / "architectures.txt").read_text(encoding="utf-8").splitlines()
     names = (line.split() for line in lines if not line.startswith("#"))
     return {module: tuple(read) for module, *read in names}
 

@@ -319,5 +319,5 @@ def _type_history() -> dict[str, str]:
 @cache
 def _listed(file: str) -> tuple[str, ...]:
     path = DATA / file
-    lines = path.read_text().splitlines()
+    lines = path.read_text(encoding="utf-8").splitlines()
     return tuple(line for line in lines if not line.startswith("#"))
