@@ -40,6 +40,8 @@ class Site:
     """The flag or name as it is written."""
     is_appended: bool = False
     """Whether the value joins a list: `--flag+ value`."""
+    at: tuple[tuple[int, int], ...] = ()
+    """Characters of the whole text that name and value come from."""
 
 
 @frozen
