@@ -70,7 +70,8 @@ gate: $(VENV)/test.stamp node_modules/.stamp ## every check, and each test that 
 test: $(VENV)/test.stamp node_modules/.stamp ## the gate, then the tests with servers and a browser: 25 minutes on two cores
 	@$(MAKE) --no-print-directory gate
 	@$(WITH_PROGRAMS) && \
-		$(PYTEST) --no-loadscope-reorder -m "(browser or server) and not nightly" tests
+		$(PYTEST) --no-loadscope-reorder --reruns 1 -r fEsR --durations 20 \
+			-m "(browser or server) and not nightly" tests
 
 nightly: $(VENV)/test.stamp node_modules/.stamp ## what is too long for every change, hours: docs/nightly.md says when it last passed
 	@$(WITH_PROGRAMS) && \

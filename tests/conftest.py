@@ -85,6 +85,7 @@ def browser() -> Iterator[object]:
     if executable is None:
         pytest.skip("no Chromium on this machine: install the system's chromium")
     sync_api = pytest.importorskip("playwright.sync_api")
+    sync_api.expect.set_options(timeout=servers.PATIENCE_MS)
     with sync_api.sync_playwright() as playwright:
         driven = playwright.chromium.launch(
             executable_path=executable, args=list(servers.CHROMIUM_FLAGS)

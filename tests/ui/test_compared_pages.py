@@ -11,12 +11,14 @@ import planner
 from planner.app.widgets.static_files import for_page
 from planner.solve.comparing import context_against_concurrency
 from tests import plans
+from tests.ui.looks import LOOKS
 from tests.ui.run_pages import violations
 
 pytestmark = pytest.mark.browser
 
 MODEL = "Qwen/Qwen3-8B"
-THEMES = (("#1b1b1b", "#ffffff"), ("#e6e6e6", "#111111"))
+THEMES = {"light": ("#1b1b1b", "#ffffff"), "dark": ("#e6e6e6", "#111111")}
+"""Ink and paper."""
 
 
 PIECES = ("plans", "grid", "one axis", "GPUs", "advice", "speed")
@@ -59,16 +61,16 @@ def document(ink: str, paper: str, body: str) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("width", "theme"), [(390, THEMES[0]), (1280, THEMES[1])], ids=["light", "dark"]
-)
+@pytest.mark.parametrize(("theme", "width"), LOOKS)
 @pytest.mark.parametrize("name", PIECES)
 def test_tables_pass_axe_core_and_stay_inside_the_page(
     browser, name, theme, width
 ) -> None:
     """In both themes, on a telephone and on a desk."""
     page = browser.new_page(viewport={"width": width, "height": 700})
-    page.set_content(document(*theme, pieces()[name]._repr_mimebundle_()["text/html"]))
+    page.set_content(
+        document(*THEMES[theme], pieces()[name]._repr_mimebundle_()["text/html"])
+    )
 
     assert [] == violations(page, "main")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -83,7 +85,7 @@ def test_charts_draw_with_the_plotly_that_the_app_serves(browser, name, width) -
     page = browser.new_page(viewport={"width": width, "height": 700})
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.set_content(document(*THEMES[0], "<div id='chart'></div>"))
+    page.set_content(document(*THEMES["light"], "<div id='chart'></div>"))
     page.add_script_tag(content=for_page().decode())
     page.evaluate(
         "spec => Plotly.newPlot('chart', spec.data, spec.layout, {responsive: true})",

@@ -6,6 +6,8 @@ import pytest
 
 pytest.importorskip("axe_playwright_python")
 
+from playwright.sync_api import expect
+
 from tests.app_visits import in_the_end
 from tests.hub_server import HubServer, Repo
 from tests.ui import servers
@@ -58,7 +60,7 @@ def test_a_model_is_searched_and_chosen_by_key(page) -> None:
     assert chosen[1] == is_open == "true"
     assert last != chosen[0]
     assert box.get_attribute("aria-expanded") == "false"
-    assert box.input_value() == "Qwen/Qwen3-8B"
+    expect(box).to_have_value("Qwen/Qwen3-8B")
     assert active(page, "return node.getAttribute('role')") == "combobox"
 
 
@@ -73,7 +75,7 @@ def test_escape_closes_the_list_and_then_restores_the_name(page) -> None:
     page.keyboard.press("Escape")
 
     assert after_one == ("false", "mistral")
-    assert box.input_value() == MODEL
+    expect(box).to_have_value(MODEL)
     assert page.sent == []
 
 
@@ -84,7 +86,7 @@ def test_a_part_of_a_name_is_forgotten_when_the_box_is_left(page) -> None:
     page.keyboard.type("mis")
     page.keyboard.press("Tab")
 
-    assert box.input_value() == MODEL
+    expect(box).to_have_value(MODEL)
     assert not page.locator(".pc-list").is_visible()
 
 

@@ -6,6 +6,8 @@ import pytest
 
 pytest.importorskip("axe_playwright_python")
 
+from playwright.sync_api import expect
+
 from tests.ui.control_pages import (
     DEFAULT,
     field,
@@ -81,7 +83,7 @@ def test_a_named_plan_is_there_after_a_reload_and_opens(page) -> None:
     headline = page.locator(".pl-headline").inner_text()
 
     assert "Starts, but serves 1 of 20 at once" in headline
-    assert "20" == field(page, "requests").get_by_role("textbox").input_value()
+    expect(field(page, "requests").get_by_role("textbox")).to_have_value("20")
 
 
 def test_the_theme_is_chosen_and_kept(page) -> None:

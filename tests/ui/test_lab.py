@@ -8,6 +8,8 @@ import planner
 from tests.app_visits import eventually, in_the_end
 from tests.ui import lab, servers
 
+expect = pytest.importorskip("playwright.sync_api").expect
+
 pytestmark = pytest.mark.browser
 
 SWITCH = "name => jupyterapp.commands.execute('apputils:change-theme', { theme: name })"
@@ -49,7 +51,10 @@ PLACES = {
 OURS = ("planner", "widget", "anywidget", "comm", "plotly")
 
 
-@pytest.fixture(scope="module", params=PLACES)
+@pytest.fixture(
+    scope="module",
+    params=["JupyterLab", pytest.param("Notebook 7", marks=pytest.mark.nightly)],
+)
 def page(browser, tmp_path_factory, request) -> Iterator[object]:
     """The notebook with all of its cells run, and what its console said."""
     serve, run_all = PLACES[request.param]
@@ -122,7 +127,7 @@ def test_a_slider_keeps_the_keys_for_itself(page) -> None:
     page.keyboard.press("x")
     expect_command(page, "--gpu-memory-utilization")
 
-    assert before - 3 == int(slider.input_value())
+    expect(slider).to_have_value(str(before - 3))
     assert slider.evaluate("node => node === document.activeElement")
     assert cells == page.locator(".jp-Cell:visible").count()
 

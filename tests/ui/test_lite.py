@@ -13,6 +13,8 @@ import pytest
 from tests.ui import lab, lite, servers
 from tools.notebooks import NOTEBOOKS
 
+expect = pytest.importorskip("playwright.sync_api").expect
+
 # Building the site takes minutes; tests/test_in_browser.py guards each change.
 pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 
@@ -174,7 +176,7 @@ def test_the_explorer_s_controls_answer(page) -> None:
     explorer.locator(".pc-field.is-set .pc-reset").first.click()
     typed.wait_for(state="detached")
 
-    assert "" == entry.input_value()
+    expect(entry).to_have_value("")
     # The app's address tells its plan, JupyterLab's does not.
     assert "model=" not in page.url
 

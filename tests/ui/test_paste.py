@@ -4,6 +4,8 @@ import pytest
 
 pytest.importorskip("axe_playwright_python")
 
+from playwright.sync_api import expect
+
 from tests.ui.control_pages import open_page, open_tab, wait_for_command
 from tests.ui.looks import LOOKS
 from tests.ui.run_pages import violations
@@ -114,8 +116,8 @@ def test_a_question_is_answered(page) -> None:
     control = page.locator("[data-name=requests]").first
     users = control.locator("input:not([type=range])").first
 
-    assert users.input_value() == "20"
-    assert control.locator(".pc-mark").first.inner_text() == "pasted"
+    expect(users).to_have_value("20")
+    expect(control.locator(".pc-mark").first).to_have_text("pasted")
     assert "Taken as" in page.locator(".planner-read").inner_text()
     assert '"Qwen3 32B" is taken for' in page.locator(".planner-read").inner_text()
 
@@ -153,7 +155,7 @@ def test_a_text_pasted_into_the_model_box_lands_in_the_box_for_texts(page) -> No
     on(page, "H100")
     verdict(page, "Qwen/Qwen3-14B on 2")
 
-    assert page.get_by_label("Paste a model, a command").input_value() == DOCKER
+    expect(page.get_by_label("Paste a model, a command")).to_have_value(DOCKER)
 
 
 def test_of_several_starts_one_is_chosen_by_key(page) -> None:
