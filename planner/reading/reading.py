@@ -17,6 +17,7 @@ from planner.errors import PlannerError
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.result import Plan
+from planner.reading.account import Piece, account_of
 from planner.reading.flag_values import unknown_notes
 from planner.reading.passage import Edit, edited
 from planner.reading.sites import Start, merged
@@ -93,6 +94,14 @@ class Reading:
     """The figures of a log, an error or a running server."""
     start: Start | None = field(default=None, repr=False)
     """Where the arguments stand in the text; None for a log or an error."""
+
+    places: tuple[Piece, ...] = field(default=(), repr=False)
+    """What was taken beside the arguments of `start`, where it stands in the text."""
+
+    @property
+    def account(self) -> tuple[Piece, ...]:
+        """Every piece of the text, in order: used, kept, open or not understood."""
+        return account_of(self, is_question=self.kind in (Kind.QUESTION, Kind.MODEL))
 
     @property
     def noted_as(self) -> str:

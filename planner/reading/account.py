@@ -1,0 +1,158 @@
+"""The account of a text: each of its pieces is used, kept, open or not understood.
+
+What a reader took tells its place (`Site.at`, `Reading.places`); the rest of the text is
+accounted for here, so that the four add up to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from planner.engine.arguments import ARGUMENTS, Memory
+from planner.engine.environment_names import is_variable
+from planner.engine.server import SERVER_FLAGS
+from planner.values import frozen
+
+if TYPE_CHECKING:
+    from planner.reading.reading import Reading
+    from planner.reading.sites import Site, Start
+
+
+class Use(StrEnum):
+    """What became of a piece of a text."""
+
+    USED = "used"
+    KEPT = "kept"
+    OPEN = "open"
+    NOT_UNDERSTOOD = "not understood"
+
+
+@frozen
+class Piece:
+    """Characters `start` to `end` of a text, and what became of them."""
+
+    start: int
+    end: int
+    use: Use
+    what: str
+    """Used: for which input. Kept: why it has no effect. Open: what to say. Not
+    understood: what it would have to be."""
+
+
+_FIRST = (Use.OPEN, Use.NOT_UNDERSTOOD, Use.USED, Use.KEPT)
+"""Which counts where two readers took the same characters."""
+_NO_MEMORY = "no effect on memory"
+_OF_SERVER = "a flag of the server: no effect on memory"
+_GIVEN_AGAIN = "given again further on, which counts"
+_OUTSIDE = "outside of this start"
+_WORD_OF_QUESTION = "a word around what is asked"
+_NUMBER = "a number that belongs to nothing that is asked"
+_WORDS = re.compile(r"\S+(?:[ \t]+\S+)*")
+_WITH_DIGIT = re.compile(r"\S*\d\S*")
+
+
+def account_of(reading: Reading, *, is_question: bool) -> tuple[Piece, ...]:
+    """Return the pieces of a reading's text, in order; only blanks are in none."""
+    text = reading.given
+    taken = [*reading.places]
+    if reading.start is not None:
+        taken += _of_start(reading.start)
+    found: list[Piece] = []
+    done = 0
+    for piece in [*_apart(taken), None]:
+        end = len(text) if piece is None else piece.start
+        found += _between(text, done, end, is_question=is_question)
+        if piece is not None:
+            found.append(piece)
+            done = piece.end
+    return tuple(found)
+
+
+def _apart(taken: Iterable[Piece]) -> list[Piece]:
+    """Return pieces in order, none over another: the more urgent ones stay whole."""
+    kept: list[Piece] = []
+    for piece in sorted(taken, key=lambda one: (one.start, _FIRST.index(one.use))):
+        start = max(piece.start, kept[-1].end if kept else 0)
+        if kept and start > piece.start and _is_urgent(piece, kept[-1]):
+            last = kept.pop()
+            if last.start < piece.start:
+                kept.append(_part(last, last.start, piece.start))
+            start = piece.start
+        if start < piece.end:
+            kept.append(_part(piece, start, piece.end))
+    return kept
+
+
+def _is_urgent(piece: Piece, before: Piece) -> bool:
+    return _FIRST.index(piece.use) < _FIRST.index(before.use)
+
+
+def _part(piece: Piece, start: int, end: int) -> Piece:
+    return Piece(start=start, end=end, use=piece.use, what=piece.what)
+
+
+def _of_start(start: Start) -> Iterator[Piece]:
+    last = {(site.name, site.path): site for site in start.sites}
+    for site in start.sites:
+        is_last = last[site.name, site.path] is site or site.is_appended
+        yield from _of_site(site, is_last=is_last)
+    for name, site in start.env.items():
+        is_read = name.startswith("VLLM_") and is_variable(name)
+        use = Use.USED if is_read else Use.KEPT
+        what = name if is_read else "no variable that vLLM reads"
+        yield from _placed(site, use, what)
+    if start.version is not None:
+        yield from _placed(start.version, Use.USED, "vllm_version")
+
+
+def _of_site(site: Site, *, is_last: bool) -> Iterator[Piece]:
+    argument = ARGUMENTS.get(site.name)
+    if not is_last:
+        yield from _placed(site, Use.KEPT, _GIVEN_AGAIN)
+    elif site.name == "model" or argument is not None:
+        is_idle = argument is not None and argument.memory is Memory.NONE
+        use, what = (Use.KEPT, _NO_MEMORY) if is_idle else (Use.USED, site.name)
+        yield from _placed(site, use, what)
+    elif site.name in SERVER_FLAGS:
+        yield from _placed(site, Use.KEPT, _OF_SERVER)
+    else:
+        yield from _placed(site, Use.NOT_UNDERSTOOD, "no argument of vLLM")
+
+
+def _placed(site: Site, use: Use, what: str) -> Iterator[Piece]:
+    if site.variables:
+        use = Use.OPEN
+        what = f"{site.name}: {' '.join(site.variables[:3])} is not set in the text"
+    for start, end in site.at:
+        yield Piece(start=start, end=end, use=use, what=what)
+
+
+def _between(text: str, start: int, end: int, *, is_question: bool) -> Iterator[Piece]:
+    """Yield what no reader took: of a question its numbers are missed."""
+    for line in _WORDS.finditer(text, start, end):
+        if not is_question:
+            yield Piece(start=line.start(), end=line.end(), use=Use.KEPT, what=_OUTSIDE)
+            continue
+        done = line.start()
+        for number in [*_WITH_DIGIT.finditer(text, line.start(), line.end()), None]:
+            until = line.end() if number is None else number.start()
+            words = text[done:until].strip()
+            if words:
+                at = text.index(words, done)
+                yield Piece(
+                    start=at,
+                    end=at + len(words),
+                    use=Use.KEPT,
+                    what=_WORD_OF_QUESTION,
+                )
+            if number is not None:
+                done = number.end()
+                yield Piece(
+                    start=number.start(),
+                    end=done,
+                    use=Use.NOT_UNDERSTOOD,
+                    what=_NUMBER,
+                )
