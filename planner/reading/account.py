@@ -1,7 +1,7 @@
 """The account of a text: each of its pieces is used, kept, open or not understood.
 
-What a reader took tells its place (`Site.at`, `Reading.places`); the rest of the text is
-accounted for here, so that the four add up to it.
+What a reader took tells its place (`Site.at`, `Reading.places`); the rest of the text
+is accounted for here, so that the four add up to it.
 """
 
 from __future__ import annotations
