@@ -56,26 +56,32 @@ _READ = (ast.Call, ast.List, ast.Constant, ast.BinOp)
 _Place: TypeAlias = "tuple[int, int]"
 
 
-def starts_in_code(text: str) -> Iterator[FoundStart]:
-    """Yield the starts of vLLM in Python code, in order."""
-    if not _CALLED.search(text):
+def starts_in_code(page: Passage, text: str) -> Iterator[FoundStart]:
+    """Yield the starts of vLLM in Python code, in order.
+
+    Args:
+        page: the code.
+        text: the whole text that it stands in.
+    """
+    if not _CALLED.search(page.text):
         return
     # Lines of a notebook that are no Python stay in their places as blanks.
-    plain = _MAGIC.sub(lambda match: " " * len(match[0]), text)
+    plain = _MAGIC.sub(lambda match: " " * len(match[0]), page.text)
     try:
         tree = ast.parse(plain)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
-    yield from _Code(text, tree).starts()
+    yield from _Code(page, text, tree).starts()
 
 
 class _Code:
     """One piece of code: its tree, its constants and the places in it."""
 
-    def __init__(self, text: str, tree: ast.Module) -> None:
-        self.text = text
-        self.whole = Passage.whole(text)
-        self.lines = line_starts(text)
+    def __init__(self, page: Passage, whole: str, tree: ast.Module) -> None:
+        self.page = page
+        self.text = page.text
+        self.whole = whole
+        self.lines = line_starts(page.text)
         self.columns: dict[int, list[int]] = {}
         nodes = list(ast.walk(tree))
         self.names = _assigned(nodes)
@@ -195,7 +201,7 @@ class _Code:
         if found is None:
             return node
         start, end = self._span(found)
-        self.whole.expansion.add(end - start)
+        self.page.expansion.add(end - start)
         return found
 
     def _value(self, node: ast.expr) -> tuple[Any, tuple[str, ...]]:
@@ -224,7 +230,7 @@ class _Code:
         words = [word for word in texts if word is not None]
         if len(words) != len(texts):
             return
-        for found in _in_list(words, self.text):
+        for found in _in_list(words, self.whole):
             yield replace(found, start=by_hand(found.start, self._why_later))
 
     def _why_later(self, name: str) -> str:
@@ -233,7 +239,7 @@ class _Code:
         return "" if later is None else self._why(later)
 
     def _why(self, node: ast.expr) -> str:
-        return why_by_hand(self.text, self._span(node)[0])
+        return why_by_hand(self.whole, self.page.places[self._span(node)[0]])
 
     def _word(self, node: ast.expr) -> Word | None:
         value, variables = self._value(node)
@@ -242,12 +248,12 @@ class _Code:
             return None
         text = self.text[start:end] if variables else str(value)
         inner = self._literal(node)
-        whole = self.whole.part(start, end)
+        whole = self.page.part(start, end)
         return Word(
             passage=inner or whole.inside(text, [0] * (len(text) + 1), str),
-            start=start,
-            end=end,
-            write=repr,
+            start=whole.places[0],
+            end=whole.places[-1],
+            write=lambda value: self.page.encode(repr(value)),
             variables=variables,
         )
 
@@ -270,7 +276,7 @@ class _Code:
         if passage is None or not _SERVES.search(passage.text):
             return
         is_part = self.parts.get(node) is False
-        for found in starts_in(commands_of(passage), self.text):
+        for found in starts_in(commands_of(passage), self.whole):
             start = found.start
             if is_part:
                 start = by_hand(start, lambda _name: self._why(node))
@@ -288,12 +294,15 @@ class _Code:
         )
         if match is None or match["text"] != node.value:
             return None
-        inner = self.whole.part(start + match.start("text"), start + match.end("text"))
+        inner = self.page.part(start + match.start("text"), start + match.end("text"))
         quote = match["quote"]
-        return replace(inner, encode=lambda new: new.replace(quote, "\\" + quote))
+        encode = self.page.encode
+        return replace(
+            inner, encode=lambda new: encode(new.replace(quote, "\\" + quote))
+        )
 
     def _replaced(self, place: _Place, value: object) -> list[Edit]:
-        return [Edit(start=place[0], end=place[1], text=_written(value))]
+        return [self.page.edit(*place, _written(value))]
 
     def _removed(self, place: _Place) -> list[Edit]:
         """Return the edit that takes an entry out, with its comma and its line."""
@@ -302,19 +311,15 @@ class _Code:
         if after is None:
             before = re.search(r",\s*\Z", self.text[:start])
             return [
-                Edit(
-                    start=start if before is None else before.start(), end=end, text=""
-                )
+                self.page.edit(start if before is None else before.start(), end, "")
             ]
         blank = re.search(r"\n[ \t]*\Z", self.text[:start])
         line = re.compile(r"[ \t]*(?:#[^\n]*)?(?=\n)").match(self.text, after.end())
         if blank is not None and line is not None:
-            return _cut(blank.start(), line.end())
+            return [self.page.edit(blank.start(), line.end(), "")]
         space = re.compile(r"[ \t]*").match(self.text, after.end())
         return [
-            Edit(
-                start=start, end=after.end() if space is None else space.end(), text=""
-            )
+            self.page.edit(start, after.end() if space is None else space.end(), "")
         ]
 
     def _add(self, node: ast.expr, name: str, value: object) -> list[Edit]:
@@ -328,11 +333,11 @@ class _Code:
         )
         if not places:
             end = self._span(node)[1] - 1
-            return [Edit(start=end, end=end, text=entry)]
+            return [self.page.edit(end, end, entry)]
         start, end = max(places, key=lambda place: place[1])
         indent = re.search(r"\n[ \t]*\Z", self.text[:start])
         gap = " " if indent is None else indent[0]
-        return [Edit(start=end, end=end, text=f",{gap}{entry}")]
+        return [self.page.edit(end, end, f",{gap}{entry}")]
 
     def _span(self, node: ast.expr) -> _Place:
         end_line = node.end_lineno or node.lineno
@@ -363,10 +368,6 @@ def _in_list(words: Sequence[Word], text: str) -> Iterator[FoundStart]:
     )
     for one in starts_in_words(found, text, {}):
         yield replace(one, kind=Kind.PYTHON)
-
-
-def _cut(start: int, end: int) -> list[Edit]:
-    return [Edit(start=start, end=end, text="")]
 
 
 def _assigned(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:

@@ -26,40 +26,45 @@ _LISTED = re.compile(
 _STRING = re.compile(r'(?<!\\)"(?:[^"\\\n]|\\.)*"')
 
 
-def starts_in_image_file(text: str) -> Iterator[FoundStart]:
-    """Yield the start that a Dockerfile's last entry point and command make."""
-    closed = text.rfind("]") + 1  # behind it, each list would be searched to the end
-    listed = {match["what"]: match for match in _LISTED.finditer(text, 0, closed)}
-    images = list(_FROM.finditer(text))
+def starts_in_image_file(page: Passage, text: str) -> Iterator[FoundStart]:
+    """Yield the start that a Dockerfile's last entry point and command make.
+
+    Args:
+        page: the file as Docker reads it.
+        text: the whole text that it stands in.
+    """
+    file = page.text
+    closed = file.rfind("]") + 1  # behind it, each list would be searched to the end
+    listed = {match["what"]: match for match in _LISTED.finditer(file, 0, closed)}
+    images = list(_FROM.finditer(file))
     if not listed or not images:
         return
-    whole = Passage.whole(text)
     words = [
-        _word(whole, match.start("list") + string.start(), string[0])
+        _word(page, match.start("list") + string.start(), string[0])
         for what in ("ENTRYPOINT", "CMD")
         if (match := listed.get(what)) is not None
         for string in _STRING.finditer(match["list"])
     ]
     if not words:
         return
-    commands = commands_of(whole)
+    commands = commands_of(page)
     env = commands[-1].assigned if commands else {}
-    image = whole.part(*images[-1].span("image"))
+    image = page.part(*images[-1].span("image"))
     named = Word(passage=image, start=image.places[0], end=image.places[-1])
     for start in starts_of_list(_list(words), 0, text, env, image=named):
         yield FoundStart(kind=Kind.CONTAINER, start=start)
 
 
-def _word(whole: Passage, at: int, written: str) -> Word:
+def _word(page: Passage, at: int, written: str) -> Word:
     value = json.loads(written, strict=False)
-    inner = whole.part(at + 1, at + len(written) - 1)
+    inner = page.part(at + 1, at + len(written) - 1)
     if inner.text != value:
-        inner = whole.inside(value, [at] * (len(value) + 1), json.dumps)
+        inner = page.inside(value, [at] * (len(value) + 1), json.dumps)
     return Word(
-        passage=replace(inner, encode=lambda new: json.dumps(new)[1:-1]),
-        start=at,
-        end=at + len(written),
-        write=json.dumps,
+        passage=replace(inner, encode=lambda new: page.encode(json.dumps(new)[1:-1])),
+        start=page.places[at],
+        end=page.places[at + len(written)],
+        write=lambda new: page.encode(json.dumps(new)),
     )
 
 

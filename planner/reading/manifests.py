@@ -35,7 +35,7 @@ from planner.reading.services import (
 )
 from planner.reading.shell import commands_of
 from planner.reading.sites import Site, Start
-from planner.reading.yaml_edits import passage_of, replaced_file
+from planner.reading.yaml_edits import passage_of
 from planner.reading.yaml_nodes import Node, documents
 from planner.units import whole_number
 
@@ -57,19 +57,24 @@ _MOST_PODS = 9_999
 _MOUNTED = "/mnt/models"
 
 
-def starts_in_manifest(text: str) -> Iterator[FoundStart]:
+def starts_in_manifest(page: Passage, text: str) -> Iterator[FoundStart]:
     """Yield the starts of vLLM in a manifest or a configuration, in order.
+
+    Args:
+        page: the document.
+        text: the whole text that it stands in.
 
     Raises:
         PlannerError: for text with clear marks of a manifest that is not valid, naming
             the line; for YAML where PyYAML is not installed.
     """
-    masked = _TEMPLATE.sub(_hidden, _TEMPLATE_LINE.sub(_blanked, text))
-    for found in _starts_in_page(Passage.whole(masked), masked):
-        if masked == text:
+    masked = _TEMPLATE.sub(_hidden, _TEMPLATE_LINE.sub(_blanked, page.text))
+    whole = masked if page.text == text else text
+    for found in _starts_in_page(replace(page, text=masked), whole):
+        if masked == page.text:
             yield found
         else:
-            yield replace(found, start=_shown(found.start, text))
+            yield replace(found, start=_shown(found.start, page.text))
 
 
 def _blanked(match: re.Match[str]) -> str:
@@ -201,34 +206,10 @@ def _of_file(value: Node, text: str) -> Iterator[FoundStart]:
     if "vllm" not in value.text.lower():
         return
     page = passage_of(value)
-    found = list(_starts_in_page(page, text))
-    if not found:
-        found = [
-            replace(one, start=_within(one.start, page))
-            for one in starts_in_code(page.text)
-        ]
+    found = list(_starts_in_page(page, text)) or list(starts_in_code(page, text))
     for one in found or starts_in(commands_of(page), text):
         kind = one.kind if one.kind in (Kind.RAY, Kind.HELM) else Kind.KUBERNETES
         yield replace(one, kind=kind)
-
-
-def _within(start: Start, page: Passage) -> Start:
-    """Return a start that was read in a text inside a scalar, with its own places."""
-
-    def moved(site: Site) -> Site:
-        return replace(
-            site,
-            replace=lambda value: replaced_file(site.replace(value), page),
-            remove=lambda: replaced_file(site.remove(), page),
-        )
-
-    return replace(
-        start,
-        sites=tuple(map(moved, start.sites)),
-        add=lambda name, value: replaced_file(start.add(name, value), page),
-        env={name: moved(site) for name, site in start.env.items()},
-        version=None if start.version is None else moved(start.version),
-    )
 
 
 def _of_ray_object(spec: Node, text: str) -> Iterator[FoundStart]:

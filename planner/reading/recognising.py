@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from planner.reading.passage import Passage
 from planner.reading.reading import Kind, Reading, reading_of, without_gpu
 from planner.reading.running import is_address, reading_of_server
 from planner.reading.shell import commands_of
+from planner.reading.splitting import Document, Language, documents_of
 from planner.surroundings import is_published
 from planner.user_files import read_text, user_path
 
@@ -44,6 +45,9 @@ _FORMS = (
     "manifest, a configuration file, Python code, a log of vLLM, an error, or a "
     "server's address"
 )
+
+Reader = Callable[[Passage, str], Iterator[FoundStart]]
+"""Yields the starts in a document, given with the whole text that edits refer to."""
 
 
 @named_in_errors
@@ -168,22 +172,38 @@ def _is_of_a_start(log: LogReading | None) -> bool:
 
 
 def _first(text: str) -> Sequence[FoundStart]:
-    """Return the starts in the first form that has any."""
-    readers: tuple[Callable[[str], Iterator[FoundStart]], ...] = (
-        starts_in_code,
-        starts_in_manifest,
-        starts_in_image_file,
-        _starts_in_shell,
-    )
-    for reader in readers:
-        found = list(reader(text))
+    """Return the starts of each document in a text, in the order of the text."""
+    return [
+        found for document in documents_of(text) for found in _starts_in(document, text)
+    ]
+
+
+def _starts_in(document: Document, text: str) -> Sequence[FoundStart]:
+    """Return the starts in the first of a document's languages that has any."""
+    for reader in _READERS.get(document.language, _ALL_READERS):
+        found = list(reader(document.page, text))
         if found:
             return found
     return ()
 
 
-def _starts_in_shell(text: str) -> Iterator[FoundStart]:
-    yield from starts_in(commands_of(Passage.whole(text), job_variables(text)), text)
+def _starts_in_shell(page: Passage, text: str) -> Iterator[FoundStart]:
+    yield from starts_in(commands_of(page, job_variables(page.text)), text)
+
+
+_READERS: Mapping[str, Sequence[Reader]] = {
+    Language.PYTHON: (starts_in_code,),
+    Language.SHELL: (_starts_in_shell,),
+    Language.DATA: (starts_in_manifest,),
+    Language.IMAGE: (starts_in_image_file, _starts_in_shell),
+}
+_ALL_READERS: Sequence[Reader] = (
+    starts_in_code,
+    starts_in_manifest,
+    starts_in_image_file,
+    _starts_in_shell,
+)
+"""Of a document that does not say its language, the first that finds a start."""
 
 
 def _text_of(given: str | PathLike[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -273,11 +273,6 @@ def added(
     end = line_end(text, last.at[1])
     indent = " " * (key.at[0] - line)
     return [page.edit(end, end, f"{line_break(text)}{indent}{entry}")]
-
-
-def replaced_file(edits: Sequence[Edit], passage: Passage) -> list[Edit]:
-    """Return edits of a text inside a scalar as edits of the whole text."""
-    return [passage.edit(edit.start, edit.end, edit.text) for edit in edits]
 
 
 def added_below(table: Node, below: str, name: str, value: object) -> list[Edit]:
