@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,8 @@ class Piece:
     what: str
     """Used: for which input. Kept: why it has no effect. Open: what to say. Not
     understood: what it would have to be."""
+    text: str = ""
+    """The characters themselves."""
 
 
 _FIRST = (Use.OPEN, Use.NOT_UNDERSTOOD, Use.USED, Use.KEPT)
@@ -68,7 +71,7 @@ def account_of(reading: Reading, *, is_question: bool) -> tuple[Piece, ...]:
         if piece is not None:
             found.append(piece)
             done = piece.end
-    return tuple(found)
+    return tuple(replace(one, text=text[one.start : one.end]) for one in found)
 
 
 def _apart(taken: Iterable[Piece]) -> list[Piece]:
@@ -91,7 +94,7 @@ def _is_urgent(piece: Piece, before: Piece) -> bool:
 
 
 def _part(piece: Piece, start: int, end: int) -> Piece:
-    return Piece(start=start, end=end, use=piece.use, what=piece.what)
+    return replace(piece, start=start, end=end)
 
 
 def _of_start(start: Start) -> Iterator[Piece]:

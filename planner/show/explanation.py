@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from planner.show.account import account_html, not_understood, summary_of
 from planner.show.confirmation import bars_html, comparison_html, meaning_html
 from planner.show.confirmation_text import comparison_lines
 from planner.show.html import Html, element, fragment, tag
@@ -56,6 +57,9 @@ def reading_text(reading: Reading) -> str:
     lines += [f"  {name:<{width}}  {text}" for name, text in rows]
     lines += [f"Open: {one}" for one in reading.open]
     lines += [f"Note: {one}" for one in reading.notes]
+    if reading.log is None:
+        lines += [f"Not understood: {one}" for one in not_understood(reading.account)]
+        lines.append(f"The text, piece by piece: {summary_of(reading.account)}")
     return "\n".join(lines)
 
 
@@ -125,6 +129,7 @@ def reading_html(reading: Reading) -> Html:
         table(f"Read as: {reading.kind}{_shown(reading)}", ("What", "Value"), written),
         _titled("Still open", reading.open),
         _titled(reading.noted_as, reading.notes),
+        account_html(reading),
     )
 
 

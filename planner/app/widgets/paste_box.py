@@ -15,6 +15,7 @@ from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
 from planner.models import catalogue
+from planner.show.account import account_html, not_understood
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.pieces import to_copy, to_open
 from planner.surroundings import is_published
@@ -218,18 +219,20 @@ def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> 
     rows = [
         ("Set", _names(controls, "marked “pasted” in the controls")),
         ("Kept", _names(_flags(reading.kept), "server flags: no effect on memory")),
-        (
-            "Unknown",
-            _list(unknown),
-        ),
+        ("Unknown", _list(unknown)),
         (
             reading.noted_as,
             _list(note for note in reading.notes if note not in unknown),
         ),
         ("Open", _list(_open(reading))),
+        ("Not understood", _list(not_understood(reading.account))),
     ]
     lines = [(tag("dt", name), tag("dd", what)) for name, what in rows if what]
-    return fragment(inside, tag("dl", lines, class_="pl-read") if lines else None)
+    return fragment(
+        inside,
+        tag("dl", lines, class_="pl-read") if lines else None,
+        account_html(reading),
+    )
 
 
 def explained_html(explanation: Explanation) -> Html:
