@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
+from planner.confirming.log.starts import StartText, starts_in
 from planner.values import frozen
 
 _COLOUR = re.compile(
@@ -60,9 +61,6 @@ _MESSAGES = ("message", "msg", "log", "MESSAGE", "textPayload", "body", "line")
 _LEVELS = ("levelname", "level", "severity", "lvl")
 _NESTING = 4
 """Layers of JSON that are read: docker around a collector around vLLM."""
-_BEGINS = ("server version ", "non-default args:", "LLM engine (v")
-"""What begins a start, as plain text: `outcome._BEGIN` is too slow for megabytes."""
-_CONTENT = ("Model loading", "model weights took", "KV cache", "Error", "complete")
 _TELLING = tuple(
     "version|non-default|engine|odel|emory|KV cache|kv_cache|concurrency|raph|blocks|"
     "budget|Defaulting|Chunked|seq len|max_|Error|Exception|Killed|complete|Started|"
@@ -72,7 +70,6 @@ _TELLING = tuple(
 _OF_REQUESTS = ("throughput:", " HTTP/1", "Received request", "Added request")
 SHORT = 60_000
 """Characters of a log that is read whole."""
-_HEAD_CHARACTERS = 4_000
 _START_CHARACTERS = 400_000
 _TAIL_CHARACTERS = 20_000
 _LINE_CHARACTERS = 20_000
@@ -80,7 +77,6 @@ _WORD = re.compile(r"\S+")
 _DIGITS = re.compile(r"[\d,.]+")
 _WORD_CHARACTERS = 2_000
 _MOST_DIGITS = 40
-_MOST_MARKS = 5_000
 _OF_AN_ERROR = 12
 """Lines that are kept after an error's."""
 _NARROW, _WIDE = 40, 250
@@ -124,47 +120,29 @@ def joined_lines_of(text: str) -> tuple[LogLine, ...] | None:
 
 
 def excerpt_of(text: str) -> str:
-    """Return what of a long log is read: its head, its last start, its end.
+    """Return what of a long log is read: its head, the start that counts, its end.
 
-    The rest is requests, and starts before the last. A short log is returned whole.
+    The rest is requests, and other starts. A short log with one start is returned
+    whole.
     """
-    if len(text) <= SHORT:
-        return _bounded(text)
-    begin = max(_last_start(text) - _HEAD_CHARACTERS, 0)
-    end = begin + _START_CHARACTERS
-    tail = max(len(text) - _TAIL_CHARACTERS, end)
-    pieces = (text[: min(_HEAD_CHARACTERS, begin)], text[begin:end])
-    crash = _crash(text, end, tail)
-    excerpt = "\n".join([*map(_telling, pieces), crash, _telling(text[tail:])])
-    return _bounded(excerpt)
+    return excerpt_of_start(starts_in(text)[0])
+
+
+def excerpt_of_start(start: StartText) -> str:
+    """Return what is read of one start in a log: its head and its end."""
+    own = start.text
+    if len(own) <= SHORT:
+        return _bounded(own)
+    tail = max(len(own) - _TAIL_CHARACTERS, _START_CHARACTERS)
+    crash = _crash(own, _START_CHARACTERS, tail)
+    pieces = [_telling(own[:_START_CHARACTERS]), crash, _telling(own[tail:])]
+    return _bounded("\n".join(pieces))
 
 
 def _bounded(text: str) -> str:
     """Cut words and numbers that no program writes: patterns need time for them."""
     words = _WORD.sub(lambda word: word[0][:_WORD_CHARACTERS], text)
     return _DIGITS.sub(lambda digits: digits[0][:_MOST_DIGITS], words)
-
-
-def _last_start(text: str) -> int:
-    """Return where the last start begins that has a figure or an outcome."""
-    marks = sorted({at for mark in _BEGINS for at in _places(text, mark)})
-    end = len(text)
-    found: int | None = None
-    for at in reversed(marks[-_MOST_MARKS:]):
-        has_content = any(text.find(word, at, end) >= 0 for word in _CONTENT)
-        if found is not None and has_content:
-            break
-        if found is not None or has_content:
-            found = at
-        end = at
-    return found or 0
-
-
-def _places(text: str, mark: str) -> Iterator[int]:
-    at = text.find(mark)
-    while at >= 0:
-        yield at
-        at = text.find(mark, at + len(mark))
 
 
 def _crash(text: str, start: int, end: int) -> str:

@@ -1,7 +1,4 @@
-"""The starts in a log, and the outcome of a start: ready, or the error that stopped it.
-
-A server that is restarted writes to the same log repeatedly. The last start with a
-figure or an outcome counts.
+"""The outcome of a start: ready, or the error that stopped it.
 
 A failure is reported by every process above it: the worker's error, the engine core's,
 then the server's, which only says that there is a cause above. The cause counts. An
@@ -14,19 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from planner.confirming.log.lines import LogLine
+from planner.confirming.log.starts import BEGIN
 from planner.values import frozen
-
-# Source: vLLM of each release, `entrypoints/openai/api_server.py`,
-# `entrypoints/common/startup.py`, `v1/engine/core.py`, `engine/llm_engine.py`.
-_BEGIN = re.compile(
-    r"vLLM API server version|vLLM server version|non-default args:|█\s+version \d"
-    r"|Initializing an? (?:V\d )?LLM engine"
-)
-_CONTENT = re.compile(
-    r"Model loading took|Loading model weights took|KV cache size|Available KV cache"
-    r"|Application startup complete|Starting vLLM (?:API )?server|init engine \("
-    r"|GPU blocks:|Graph capturing (?:finished|took)"
-)
 
 # Source: vLLM of each release, `entrypoints/openai/api_server.py` (up to 0.31),
 # `entrypoints/launchers/`, `v1/metrics/loggers.py`, `v1/engine/core.py`; uvicorn.
@@ -115,40 +101,9 @@ class LoggedOutcome:
     """Number of lines up to the one with the outcome."""
 
 
-def starts_of(lines: Sequence[LogLine]) -> tuple[Sequence[LogLine], ...]:
-    """Return the lines of each start, in their order.
-
-    A line that begins a start opens a new one only if the start before it has a figure
-    or an outcome: a server and each of its engines all log a beginning.
-    """
-    return tuple(_split(lines))
-
-
-def _split(lines: Sequence[LogLine]) -> Iterator[Sequence[LogLine]]:
-    begin, has_content = 0, False
-    for number, line in enumerate(lines):
-        if has_content and _BEGIN.search(line.text):
-            yield lines[begin:number]
-            begin, has_content = number, False
-        has_content = has_content or _has_content(line)
-    yield lines[begin:]
-
-
 def begins_with_start(lines: Sequence[LogLine]) -> bool:
     """Return whether the lines have the beginning of a start, not only a quote."""
-    return any(_BEGIN.search(line.text) and line.level for line in lines)
-
-
-def last_with_content(starts: Sequence[Sequence[LogLine]]) -> Sequence[LogLine]:
-    """Return the last start with a figure or an outcome, else the last one."""
-    for start in reversed(starts):
-        if any(_has_content(line) for line in start):
-            return start
-    return starts[-1]
-
-
-def _has_content(line: LogLine) -> bool:
-    return bool(_CONTENT.search(line.text)) or is_error(line)
+    return any(BEGIN.search(line.text) and line.level for line in lines)
 
 
 def outcome_of(lines: Sequence[LogLine]) -> LoggedOutcome:
@@ -172,13 +127,6 @@ def outcome_of(lines: Sequence[LogLine]) -> LoggedOutcome:
         return LoggedOutcome(end=len(lines))
     return LoggedOutcome(
         is_started=False, error=_one_line(lines[failed]), end=failed + 1
-    )
-
-
-def is_error(line: LogLine) -> bool:
-    """Return whether a line reports an error."""
-    return line.level not in _QUIET and any(
-        pattern.search(line.text) for pattern in (_ERROR, _FAILED)
     )
 
 

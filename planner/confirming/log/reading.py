@@ -8,15 +8,13 @@ from dataclasses import field, replace
 
 from planner.confirming.log.lines import (
     LogLine,
-    excerpt_of,
+    excerpt_of_start,
     joined_lines_of,
     lines_of,
 )
 from planner.confirming.log.outcome import (
     begins_with_start,
-    last_with_content,
     outcome_of,
-    starts_of,
 )
 from planner.confirming.log.sentences import Figure, figures_of, noted_figures
 from planner.confirming.log.setting import (
@@ -25,6 +23,7 @@ from planner.confirming.log.setting import (
     seconds_between,
     setting_of,
 )
+from planner.confirming.log.starts import StartText, starts_in
 from planner.given import named_in_errors
 from planner.values import frozen
 
@@ -140,7 +139,7 @@ class LogReading:
     is_vllm: bool = False
     """Whether this is a log of vLLM; False if nothing of vLLM was recognised."""
     num_starts: int = 0
-    """Number of starts in the log; of one of megabytes, in what is read of it."""
+    """Number of starts in the log."""
     setting: Setting = field(default_factory=Setting)
     seconds: float = 0.0
     """From the first line until it was ready or failed; 0.0 if no line has a time."""
@@ -218,23 +217,27 @@ def read_log(text: str) -> LogReading:
     >>> read_log("ollama: model loaded").is_vllm
     False
     """
-    excerpt = excerpt_of(text)
+    first, *others = starts_in(text)
+    return read_start(first, num_starts=1 + len(others))
+
+
+def read_start(start: StartText, num_starts: int = 1) -> LogReading:
+    """Return the reading of one start in a log that holds so many."""
+    excerpt = excerpt_of_start(start)
     reading = _reading(lines_of(excerpt))
     joined = joined_lines_of(excerpt)
     if joined is not None:
         other = _reading(joined)
         fuller = max(reading, other, key=lambda one: len(one.figures))
         reading = replace(fuller, figures={**reading.figures, **other.figures})
-    return reading
+    return replace(reading, num_starts=num_starts if reading.is_vllm else 0)
 
 
 def _reading(lines: Sequence[LogLine]) -> LogReading:
     if not lines:
         return LogReading()
-    starts = starts_of(lines)
-    start = last_with_content(starts)
-    outcome = outcome_of(start)
-    start = start[: outcome.end + _AFTER]
+    outcome = outcome_of(lines)
+    start = lines[: outcome.end + _AFTER]
     text = "\n".join(line.text for line in start)
     is_log = any(line.level for line in start)
     figures = figures_of(text)
@@ -251,7 +254,6 @@ def _reading(lines: Sequence[LogLine]) -> LogReading:
         error=outcome.error,
         later_error=outcome.later_error,
         is_vllm=True,
-        num_starts=len(starts),
         setting=setting_of(text),
         seconds=seconds_between(start[: outcome.end]),
     )
