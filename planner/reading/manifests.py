@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from planner.errors import PlannerError
+from planner.reading.anywhere import starts_anywhere
+from planner.reading.blocks import blocks_of, is_hcl
 from planner.reading.code import starts_in_code
 from planner.reading.container import FoundStart, starts_in
 from planner.reading.engine_tables import starts_in_serve, starts_in_table
@@ -35,6 +38,14 @@ from planner.reading.services import (
 )
 from planner.reading.shell import commands_of
 from planner.reading.sites import Site, Start
+from planner.reading.templates import (
+    Scope,
+    filled,
+    hidden,
+    scope_of,
+    shown,
+    without_control,
+)
 from planner.reading.yaml_edits import passage_of
 from planner.reading.yaml_nodes import Node, documents
 from planner.units import whole_number
@@ -48,11 +59,6 @@ _CLEAR = re.compile(
     re.MULTILINE,
 )
 _CLEAR_BUT_FOR_YAML = re.compile(r"^[\w-]*(?:model|engine)[\w-]*[ \t]*:", re.MULTILINE)
-_TEMPLATE = re.compile(r"\{\{[^\n{}]*\}\}")
-_TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{[^\n{}]*\}\}[ \t]*)+(?=\r?$)", re.MULTILINE)
-_PRIVATE = 0xE000
-"""Templates are read as characters of Unicode's private use, each in its place."""
-_HIDDEN = re.compile(f"[{chr(_PRIVATE)}-{chr(_PRIVATE + 0x7F)}]+")
 _MOST_PODS = 9_999
 _MOUNTED = "/mnt/models"
 
@@ -68,72 +74,13 @@ def starts_in_manifest(page: Passage, text: str) -> Iterator[FoundStart]:
         PlannerError: for text with clear marks of a manifest that is not valid, naming
             the line; for YAML where PyYAML is not installed.
     """
-    masked = _TEMPLATE.sub(_hidden, _TEMPLATE_LINE.sub(_blanked, page.text))
-    whole = masked if page.text == text else text
-    for found in _starts_in_page(replace(page, text=masked), whole):
-        if masked == page.text:
-            yield found
-        else:
-            yield replace(found, start=_shown(found.start, page.text))
-
-
-def _blanked(match: re.Match[str]) -> str:
-    return " " * len(match[0])
-
-
-def _hidden(match: re.Match[str]) -> str:
-    return "".join(
-        chr(_PRIVATE + ord(one)) if one < "\x7f" else chr(_PRIVATE) for one in match[0]
-    )
-
-
-def _readable(text: str) -> str:
-    return _HIDDEN.sub(
-        lambda match: "".join(chr(ord(one) - _PRIVATE) for one in match[0]), text
-    )
-
-
-def _shown(start: Start, text: str) -> Start:
-    """Return a start whose templates are open, and readable again."""
-    lines = _TEMPLATE_LINE.findall(text)
-    left = (
-        [f"A line of the template is left aside: {lines[0].strip()[:80]}"]
-        if lines
-        else []
-    )
-    return replace(
-        start,
-        sites=tuple(map(_opened, start.sites)),
-        env={name: _opened(site) for name, site in start.env.items()},
-        version=None if start.version is None else _opened(start.version),
-        shown=_readable(start.shown),
-        notes=tuple(map(_readable, start.notes)),
-        open=(*map(_readable, start.open), *left),
-    )
-
-
-def _opened(site: Site) -> Site:
-    hidden = _HIDDEN.findall(str(site.value)) + _HIDDEN.findall("".join(site.variables))
-    if not hidden and not _HIDDEN.search(site.written):
-        return site
-    return replace(
-        site,
-        value=None if hidden else site.value,
-        variables=tuple(map(_readable, site.variables or hidden)),
-        written=_readable(site.written),
-    )
+    for found in _starts_in_page(page, text):
+        yield replace(found, start=shown(found.start, page.text))
 
 
 def _starts_in_page(page: Passage, text: str) -> Iterator[FoundStart]:
-    if not _LIKE.match(page.text) or not _NAMED.search(page.text):
-        return
-    try:
-        roots = documents(page)
-    except PlannerError as error:
-        is_missing = "PyYAML" in str(error) and _CLEAR_BUT_FOR_YAML.search(page.text)
-        if is_missing or page.expansion.is_too_large or _CLEAR.search(page.text):
-            raise
-        return
+    roots, scope = _roots(page)
+    around = Surroundings(text=text, known=scope.names)
     runtimes = {
         root.word("metadata", "name")
         for root in roots
@@ -143,8 +90,39 @@ def _starts_in_page(page: Passage, text: str) -> Iterator[FoundStart]:
     for root in roots:
         if _is_told_by(root, runtimes):
             continue
-        for found in _of_document(root, text):
+        for found in _of_document(root, around):
             yield replace(found, start=_with_mounted(found.start, mounted))
+
+
+def _roots(page: Passage) -> tuple[list[Node], Scope]:
+    """Return the documents of a page, their templates filled, and their values."""
+    if not _NAMED.search(page.text):
+        return [], Scope()
+    is_blocks = is_hcl(page.text)
+    roots = _parsed(page, is_hcl=is_blocks)
+    scope = scope_of(roots)
+    full = filled(page, scope, is_hcl=is_blocks)
+    if full is not page:
+        with suppress(PlannerError):  # a value that would be a sign of the language
+            roots = _parsed(full, is_hcl=is_blocks) or roots
+    return roots, scope
+
+
+def _parsed(page: Passage, *, is_hcl: bool) -> list[Node]:
+    """Return the documents of a page; none where it is nothing of the kind."""
+    masked = hidden(page, is_hcl=is_hcl)
+    if is_hcl or not _LIKE.match(masked.text):
+        root = blocks_of(masked)
+        return [] if root is None else [root]
+    try:
+        return documents(masked)
+    except PlannerError as error:
+        with suppress(PlannerError):
+            return documents(without_control(masked))
+        is_missing = "PyYAML" in str(error) and _CLEAR_BUT_FOR_YAML.search(page.text)
+        if is_missing or page.expansion.is_too_large or _CLEAR.search(page.text):
+            raise
+        return []
 
 
 def _is_told_by(root: Node, runtimes: set[str]) -> bool:
@@ -167,14 +145,23 @@ def _with_mounted(start: Start, mounted: Sequence[Site]) -> Start:
     return replace(start, sites=sites)
 
 
-def _of_document(root: Node, text: str) -> Iterator[FoundStart]:
+def _of_document(root: Node, around: Surroundings) -> Iterator[FoundStart]:
+    if root.style == "names":  # lines that a shell's text may have, too
+        return
+    found = list(_of_form(root, around))
+    yield from found or starts_anywhere(root, around, _starts_in_page)
+
+
+def _of_form(root: Node, around: Surroundings) -> Iterator[FoundStart]:
+    """Yield the starts of a document whose form is known."""
+    text = around.text
     if root.kind == "sequence":
         for item in root.items:
-            yield from _of_document(item, text)
+            yield from _of_form(item, around)
     elif root.get("apiVersion") is not None and root.get("kind") is not None:
-        yield from _of_object(root, text)
+        yield from _of_object(root, around)
     elif (services := root.get("services")) is not None and services.kind == "mapping":
-        yield from starts_in_compose(root, text)
+        yield from starts_in_compose(root, around)
     elif (chart := chart_of_llm_d(root)) is not None:
         yield from starts_in_llm_d(chart, text)
     elif root.get("servingEngineSpec") is not None:
@@ -183,12 +170,13 @@ def _of_document(root: Node, text: str) -> Iterator[FoundStart]:
         yield from list(starts_in_job(root, text)) or starts_in_table(root)
 
 
-def _of_object(root: Node, text: str) -> Iterator[FoundStart]:
+def _of_object(root: Node, around: Surroundings) -> Iterator[FoundStart]:
     """Yield the starts in an object of Kubernetes."""
+    text = around.text
     kind, spec = root.word("kind"), root.get("spec") or root
     if kind == "List":
         for item in root.items_of("items"):
-            yield from _of_document(item, text)
+            yield from _of_form(item, around)
     elif kind == "ConfigMap":
         for _, value in (root.get("data") or root).pairs:
             yield from _of_file(value, text)

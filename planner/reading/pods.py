@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
 from planner.engine.environment import KNOWN
 from planner.engine.gpu import GPU
@@ -34,6 +34,10 @@ _OF_COMPOSE = re.compile(
 """A brace that is not closed takes the rest: else each would be searched to the end."""
 _GPUS = re.compile(r"(?:nvidia\.com|amd\.com)/(?:gpu|mig-.+)(?:\.shared)?\Z")
 _DEEPEST = 16
+_VARIABLES = ("env", "environment", "env_vars", "environment_variables", "envs")
+_OF_POD = (("command",), ("args",))
+_OF_DOCKER = (("entrypoint", "entryPoint"), ("command", "cmd", "args"))
+"""Where a container has its program, and what it is given."""
 _LABELS = (
     "nvidia.com/gpu.product",
     "cloud.google.com/gke-accelerator",
@@ -80,10 +84,14 @@ def kubernetes_reads(known: Mapping[str, str]) -> Reads:
     return lambda passage: _substituted(passage, _OF_KUBERNETES, known)
 
 
-def compose_reads(passage: Passage) -> tuple[Passage, tuple[str, ...]]:
-    """Put in the defaults of ${NAME:-default}; $$ is a dollar sign."""
-    inner, unknown = _substituted(passage, _OF_COMPOSE, {})
-    return replace(inner, encode=lambda new: passage.encode(_dollars(new))), unknown
+def compose_reads(known: Mapping[str, str]) -> Reads:
+    """Return what puts in ${NAME:-default} as Compose does; $$ is a dollar sign."""
+
+    def reads(passage: Passage) -> tuple[Passage, tuple[str, ...]]:
+        inner, unknown = _substituted(passage, _OF_COMPOSE, known)
+        return replace(inner, encode=lambda new: passage.encode(_dollars(new))), unknown
+
+    return reads
 
 
 def as_it_is(passage: Passage) -> tuple[Passage, tuple[str, ...]]:
@@ -106,20 +114,25 @@ class Surroundings:
     shown: str = ""
     pods: int = 1
     """Pods of a group that serves together."""
+    others: int = 0
+    """GPUs of further pods that serve together with it."""
+    known: Mapping[str, str] = field(default_factory=dict)
+    """Variables that are set around it."""
 
 
-def variables_of(container: Node) -> tuple[dict[str, Word], list[str]]:
+def variables_of(
+    container: Node, reads: Reads | None = None
+) -> tuple[dict[str, Word], list[str]]:
     """Return a container's variables, and what is open about them, in sentences."""
     found: dict[str, Word] = {}
     unknown: list[str] = []
-    reads = kubernetes_reads(Made(found, lambda _name, word: word.value))
+    known = reads or kubernetes_reads(Made(found, lambda _name, word: word.value))
+    for name, word in variables_set_in(container, known):
+        if not word.variables or _matters(name):
+            found[name] = word
     for item in container.items_of("env"):
-        name, value = item.word("name"), item.get("value")
-        if value is not None and value.kind == "scalar":
-            word = word_of(value, reads)
-            if not word.variables or _matters(name):
-                found[name] = word
-        elif item.get("valueFrom") is not None and _matters(name):
+        name = item.word("name")
+        if item.get("valueFrom") is not None and _matters(name):
             unknown.append(
                 f"{name} comes from a secret, a config map or the pod, which the text "
                 "does not tell."
@@ -127,34 +140,76 @@ def variables_of(container: Node) -> tuple[dict[str, Word], list[str]]:
     return found, unknown
 
 
+def variables_set_in(container: Node, reads: Reads) -> Iterator[tuple[str, Word]]:
+    """Yield its variables: of a table, of NAME=value, or of names and values."""
+    for table in filter(None, map(container.get, _VARIABLES)):
+        for key, value in table.pairs:
+            if value.kind == "scalar" and not value.is_nothing:
+                yield key.text, word_of(value, reads)
+        for item in table.items:
+            name, equals, _ = item.text.partition("=")
+            given = item.get("value")
+            if given is not None and given.kind == "scalar":
+                yield item.word("name"), word_of(given, reads)
+            elif equals:
+                yield name, word_of(item, reads).part(len(name) + 1)
+
+
 def _matters(name: str) -> bool:
     return name in KNOWN
 
 
 def starts_in_container(
-    container: Node, around: Surroundings, *, kind: Kind = Kind.KUBERNETES
+    container: Node,
+    around: Surroundings,
+    *,
+    kind: Kind = Kind.KUBERNETES,
+    is_pod: bool = True,
 ) -> Iterator[FoundStart]:
-    """Yield the starts in a container of a pod."""
-    env, unknown = variables_of(container)
-    reads = kubernetes_reads(
-        {name: word.value for name, word in env.items() if not word.variables}
+    """Yield the starts in a container of a pod, or in one of another platform."""
+    reads = compose_reads(around.known)
+    env, unknown = variables_of(container, None if is_pod else reads)
+    if is_pod:
+        reads = kubernetes_reads(
+            {name: word.value for name, word in env.items() if not word.variables}
+        )
+    program, words = (
+        [
+            one
+            for name in names
+            if (one := _words_of(container.get(name), reads, around))
+        ]
+        for names in (_OF_POD if is_pod else _OF_DOCKER)
     )
-    nodes = [container.get("command"), container.get("args")]
-    lists = [list_of(node, reads) for node in nodes if node is not None and node.items]
+    image = container.get("image") or container.get("image_name")
+    named = None if image is None or not image.text else word_of(image, reads)
+    lists = [*program, *words]
     if not lists:
         return
-    has_command = bool(container.items_of("command"))
-    image = container.get("image")
     starts = starts_of_list(
         joined_lists(lists),
         0,
         around.text,
         env,
-        entrypoint="-" if has_command else "",
-        image=None if image is None or not image.text else word_of(image, reads),
+        entrypoint="-" if program else "",
+        image=named,
     )
     for start in starts:
         yield FoundStart(kind=kind, start=_placed(start, container, around, unknown))
+
+
+def _words_of(node: Node | None, reads: Reads, around: Surroundings) -> WordList | None:
+    """Return a command that is a list, or a text that is split into words."""
+    if node is None or node.is_nothing:
+        return None
+    if node.items:
+        return list_of(node, reads)
+    passage, _unknown = reads(passage_of(node))
+    commands = commands_of(passage, around.known)
+    lists = [shell_list(one.words, around.text) for one in commands]
+    if len(lists) == 1:
+        return lists[0]
+    return joined_lists(lists) if lists else None
 
 
 def _placed(
@@ -170,11 +225,18 @@ def _placed(
     return replace(
         start,
         gpu=start.gpu or around.gpu,
-        gpus=start.gpus if granted is None else granted * around.pods,
+        gpus=_together(start.gpus if granted is None else granted, around),
         shown=around.shown or container.word("name"),
         notes=tuple(notes),
         open=(*start.open, *around.open, *unknown),
     )
+
+
+def _together(granted: int | None, around: Surroundings) -> int | None:
+    """Return the GPUs of all pods that serve together."""
+    if granted is None:
+        return around.others or None
+    return granted * around.pods + around.others
 
 
 def gpus_of(container: Node) -> int | None:
@@ -182,11 +244,18 @@ def gpus_of(container: Node) -> int | None:
     for part in ("limits", "requests"):
         table = container.get("resources", part)
         for name, value in () if table is None else table.pairs:
-            if _GPUS.match(name.text):
-                count = whole_number(value.text)
-                if count is not None:
-                    return count
-    return None
+            count = whole_number(value.text)
+            if _GPUS.match(name.text) and count is not None:
+                return count
+    devices = container.items_of("deploy", "resources", "reservations", "devices")
+    requests = container.items_of("device_requests")
+    for device in (*devices, *requests, *container.items_of("gpus")):
+        if device.items_of("device_ids"):
+            return len(device.items_of("device_ids"))
+        count = whole_number(device.word("count"))
+        if count is not None and count > 0:
+            return count
+    return whole_number(container.word("gpus"))
 
 
 def gpu_of(*places: Node | None) -> tuple[str | GPU | None, tuple[str, ...]]:
@@ -234,77 +303,14 @@ def pods_in(node: Node, depth: int = 0) -> Iterator[Node]:
                 yield from pods_in(item, depth + 1)
 
 
-def starts_in_compose(root: Node, text: str) -> Iterator[FoundStart]:
+def starts_in_compose(root: Node, around: Surroundings) -> Iterator[FoundStart]:
     """Yield the starts in the services of a Compose file."""
     services = root.get("services")
     for key, service in () if services is None else services.pairs:
         if service.kind == "mapping":
-            yield from _service(key.text, service, text)
-
-
-def _service(name: str, service: Node, text: str) -> Iterator[FoundStart]:
-    env = _compose_variables(service.get("environment"))
-    lists = [
-        one
-        for part in ("entrypoint", "command")
-        if (one := _command(service.get(part), text)) is not None
-    ]
-    image = service.get("image")
-    if not lists:
-        return
-    entrypoint = _command(service.get("entrypoint"), text)
-    for start in starts_of_list(
-        lists[0] if len(lists) == 1 else joined_lists(lists),
-        0,
-        text,
-        env,
-        entrypoint="" if entrypoint is None else "-",
-        image=None
-        if image is None or not image.text
-        else word_of(image, compose_reads),
-    ):
-        found = replace(start, gpus=_compose_gpus(service) or start.gpus, shown=name)
-        yield FoundStart(kind=Kind.COMPOSE, start=found)
-
-
-def _command(node: Node | None, text: str) -> WordList | None:
-    """Return a command that is a list, or a text that is split into words."""
-    if node is None or node.is_nothing:
-        return None
-    if node.items:
-        return list_of(node, compose_reads)
-    passage, _unknown = compose_reads(passage_of(node))
-    lists = [shell_list(one.words, text) for one in commands_of(passage)]
-    if len(lists) == 1:
-        return lists[0]
-    return joined_lists(lists) if lists else None
-
-
-def _compose_variables(node: Node | None) -> dict[str, Word]:
-    found: dict[str, Word] = {}
-    if node is None:
-        return found
-    for key, value in node.pairs:
-        if value.kind == "scalar" and not value.is_nothing:
-            found[key.text] = word_of(value, compose_reads)
-    for item in node.items:
-        name, equals, _ = item.text.partition("=")
-        if equals:
-            found[name] = word_of(item, compose_reads).part(len(name) + 1)
-    return {
-        name: word
-        for name, word in found.items()
-        if not word.variables or _matters(name)
-    }
-
-
-def _compose_gpus(service: Node) -> int | None:
-    """Return the GPUs of a service; None for all of them."""
-    devices = service.items_of("deploy", "resources", "reservations", "devices")
-    for device in (*devices, *service.items_of("gpus")):
-        if device.items_of("device_ids"):
-            return len(device.items_of("device_ids"))
-        count = whole_number(device.word("count"))
-        if count is not None:
-            return count
-    return whole_number(service.word("gpus"))
+            yield from starts_in_container(
+                service,
+                replace(around, shown=key.text),
+                kind=Kind.COMPOSE,
+                is_pod=False,
+            )

@@ -1,0 +1,147 @@
+"""Starts of vLLM wherever a document runs a command or a container.
+
+Source: GitHub Actions and GitLab CI (`run`, `script`), Ansible 2.19 (`command`,
+`shell`, `docker_container`, `podman_container`), cloud-init 25 (`runcmd`,
+`write_files`), Task 3 (`cmds`), llama-swap (`cmd`), Terraform's docker, kubernetes and
+aws providers, Nomad 1.10.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from planner.reading.container import FoundStart, starts_in, starts_in_words
+from planner.reading.passage import Passage
+from planner.reading.pods import (
+    Surroundings,
+    as_it_is,
+    starts_in_container,
+    variables_set_in,
+)
+from planner.reading.reading import Kind
+from planner.reading.shell import Word, commands_of
+from planner.reading.variables import Over
+from planner.reading.yaml_edits import passage_of
+from planner.reading.yaml_nodes import Node
+from planner.reading.yaml_words import list_of
+
+_PROSE = frozenset(
+    "name description title summary help msg message prompt comment note notes label "
+    "when assert until test text echo debug fail cmdstop livenessprobe readinessprobe "
+    "startupprobe healthcheck annotations labels default changed_when on if macros env "
+    "environment vars variables".split()
+)
+"""Entries that tell about a start and run none."""
+_RUNS = re.compile(r"vllm|docker|podman", re.IGNORECASE)
+_SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da|a)?sh\Z|bash\b.*-c")
+_DOCUMENT = re.compile(r"^[ ]*(?:[\w.-]+:(?:\s|$)|- |\{|\[)", re.MULTILINE)
+_BREAK = re.compile(r"^[ \t]*#[^\n]*|\\?\r?\n", re.MULTILINE)
+"""What llama-swap takes for a blank in the lines of a command."""
+_DEEPEST = 24
+
+Read = Callable[[Passage, str], Iterator[FoundStart]]
+"""Reads a document that stands in a scalar."""
+
+
+def starts_anywhere(
+    root: Node, around: Surroundings, read: Read
+) -> Iterator[FoundStart]:
+    """Yield the starts in the commands and containers of a document, in order."""
+    walk = _Walk(read, is_swap=root.get("models") is not None)
+    yield from walk.of(root, "", around, {}, 0)
+
+
+class _Walk:
+    """Goes through the values of a document."""
+
+    def __init__(self, read: Read, *, is_swap: bool) -> None:
+        self.read = read
+        self.is_swap = is_swap
+
+    def of(
+        self,
+        node: Node,
+        key: str,
+        around: Surroundings,
+        env: dict[str, Word],
+        depth: int,
+    ) -> Iterator[FoundStart]:
+        """Yield the starts below one value, with the variables set around it."""
+        if depth > _DEEPEST or key.lower() in _PROSE:
+            return
+        if node.kind == "scalar":
+            yield from self._of_text(node, key, around, env)
+        elif node.kind == "sequence":
+            yield from self._of_list(node, key, around, env, depth)
+        else:
+            yield from self._of_table(node, key, around, env, depth)
+
+    def _of_table(
+        self,
+        node: Node,
+        key: str,
+        around: Surroundings,
+        env: dict[str, Word],
+        depth: int,
+    ) -> Iterator[FoundStart]:
+        own = dict(variables_set_in(node, as_it_is))
+        if own:
+            env = {**env, **own}
+            known = {name: word.value for name, word in own.items()}
+            around = replace(around, known={**around.known, **known})
+        found = list(self._of_container(node, key, around))
+        if found:
+            yield from found
+            return
+        for name, value in node.pairs:
+            yield from self.of(value, name.text, around, env, depth + 1)
+
+    def _of_container(
+        self, node: Node, key: str, around: Surroundings
+    ) -> Iterator[FoundStart]:
+        if not (node.get("image") or node.get("image_name")):
+            return
+        is_pod = key in ("container", "containers", "mainContainer", "init_container")
+        shown = replace(around, shown=around.shown or key)
+        yield from starts_in_container(node, shown, kind=Kind.CONTAINER, is_pod=is_pod)
+
+    def _of_list(
+        self,
+        node: Node,
+        key: str,
+        around: Surroundings,
+        env: dict[str, Word],
+        depth: int,
+    ) -> Iterator[FoundStart]:
+        texts = [item.text for item in node.items if item.kind == "scalar"]
+        is_plain = len(texts) == len(node.items) and any(map(_RUNS.search, texts))
+        is_vector = is_plain and (
+            _SHELL.match(texts[0]) or not any(" " in one.strip() for one in texts[:3])
+        )
+        if is_vector:
+            yield from starts_in_words(list_of(node, as_it_is), around.text, env)
+            return
+        for item in node.items:
+            yield from self.of(item, key, around, env, depth + 1)
+
+    def _of_text(
+        self, node: Node, key: str, around: Surroundings, env: dict[str, Word]
+    ) -> Iterator[FoundStart]:
+        if not _RUNS.search(node.text):
+            return
+        page = passage_of(node)
+        if key == "cmd" and self.is_swap:
+            blank = _BREAK.sub(lambda match: " " * len(match[0]), page.text)
+            page = replace(page, text=blank)
+        if "\n" in node.text.strip() and _DOCUMENT.match(node.text):
+            found = list(self.read(page, around.text))
+            if found:
+                yield from found
+                return
+        commands = [
+            replace(command, assigned=Over(command.assigned, env))
+            for command in commands_of(page, around.known)
+        ]
+        yield from starts_in(commands, around.text)
