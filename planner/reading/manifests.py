@@ -23,7 +23,7 @@ from planner.reading.passage import Passage
 from planner.reading.pods import (
     Surroundings,
     gpu_of,
-    pods_in,
+    groups_in,
     starts_in_compose,
     starts_in_container,
 )
@@ -48,7 +48,6 @@ from planner.reading.templates import (
 )
 from planner.reading.yaml_edits import passage_of
 from planner.reading.yaml_nodes import Node, documents
-from planner.units import whole_number
 
 _LIKE = re.compile(
     r"(?:\s|#[^\n]*\n)*(?:---|%YAML|[{\[]|- |[\"']?[\w./-]+[\"']?[ \t]*:(?:\s|\Z))"
@@ -59,7 +58,6 @@ _CLEAR = re.compile(
     re.MULTILINE,
 )
 _CLEAR_BUT_FOR_YAML = re.compile(r"^[\w-]*(?:model|engine)[\w-]*[ \t]*:", re.MULTILINE)
-_MOST_PODS = 9_999
 _MOUNTED = "/mnt/models"
 
 
@@ -219,9 +217,9 @@ def _of_ray_object(spec: Node, text: str) -> Iterator[FoundStart]:
 
 
 def _of_pods(root: Node, text: str) -> Iterator[FoundStart]:
-    size = whole_number(root.word("spec", "leaderWorkerTemplate", "size"))
     starts: list[FoundStart] = []
-    for pod in pods_in(root):
+    for group in groups_in(root):
+        pod = group.pod
         gpu, several = gpu_of(pod.get("nodeSelector"), pod.get("affinity"))
         containers = pod.items_of("containers")
         around = Surroundings(
@@ -229,7 +227,8 @@ def _of_pods(root: Node, text: str) -> Iterator[FoundStart]:
             gpu=gpu,
             open=several,
             shown=root.word("metadata", "name") if len(containers) == 1 else "",
-            pods=size if size is not None and size <= _MOST_PODS else 1,
+            pods=group.pods,
+            others=group.others,
         )
         for container in containers:
             starts += starts_in_container(container, around)

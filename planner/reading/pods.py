@@ -34,6 +34,7 @@ _OF_COMPOSE = re.compile(
 """A brace that is not closed takes the rest: else each would be searched to the end."""
 _GPUS = re.compile(r"(?:nvidia\.com|amd\.com)/(?:gpu|mig-.+)(?:\.shared)?\Z")
 _DEEPEST = 16
+_MOST_PODS = 9_999
 _VARIABLES = ("env", "environment", "env_vars", "environment_variables", "envs")
 _OF_POD = (("command",), ("args",))
 _OF_DOCKER = (("entrypoint", "entryPoint"), ("command", "cmd", "args"))
@@ -222,6 +223,8 @@ def _placed(
         notes.append("Variables from a config map or a secret (envFrom) are not read.")
     if around.pods > 1:
         notes.append(f"A group of {around.pods} pods serves together.")
+    elif around.others:
+        notes.append(f"Its workers have {around.others} further GPUs.")
     return replace(
         start,
         gpu=start.gpu or around.gpu,
@@ -288,19 +291,49 @@ def _labelled(place: Node | None, depth: int) -> Iterator[str]:
             yield from _labelled(value, depth + 1)
 
 
-def pods_in(node: Node, depth: int = 0) -> Iterator[Node]:
-    """Yield what is shaped as a pod's specification, in the order of the text."""
+@frozen
+class Group:
+    """What is shaped as a pod's specification, and what serves together with it."""
+
+    pod: Node
+    pods: int = 1
+    others: int = 0
+    """GPUs of pods of another shape."""
+
+
+def groups_in(node: Node, depth: int = 0, pods: int = 1) -> Iterator[Group]:
+    """Yield the specifications of pods, in the order of the text."""
     if depth > _DEEPEST:
         return
-    containers = node.get("containers")
-    if containers is not None and containers.items:
-        yield node
-    for _, value in node.pairs:
-        if value.kind == "mapping":
-            yield from pods_in(value, depth + 1)
-        else:
-            for item in value.items:
-                yield from pods_in(item, depth + 1)
+    if node.items_of("containers"):
+        yield Group(pod=node, pods=pods)
+    named = "size" if node.get("workerTemplate") is not None else "podGroupSize"
+    size = whole_number(node.word(named))
+    pods = size if size is not None and size <= _MOST_PODS else pods
+    for key, value in node.pairs:
+        others = _beside(node, key.text, pods)
+        for inner in (value,) if value.kind == "mapping" else value.items:
+            for group in groups_in(inner, depth + 1, 1 if others else pods):
+                yield replace(group, others=group.others + others)
+
+
+def _beside(node: Node, head: str, pods: int) -> int:
+    """Return the GPUs of the workers of a head or a leader."""
+    if head == "leaderTemplate":
+        return (pods - 1) * _gpus_below(node.get("workerTemplate"))
+    groups = node.items_of("workerGroupSpecs") if head == "headGroupSpec" else ()
+    counts = [whole_number(group.word("replicas") or "1") or 0 for group in groups]
+    return sum(
+        count * _gpus_below(group)
+        for count, group in zip(counts, groups, strict=True)
+        if count <= _MOST_PODS
+    )
+
+
+def _gpus_below(node: Node | None) -> int:
+    group = None if node is None else next(groups_in(node), None)
+    containers = () if group is None else group.pod.items_of("containers")
+    return sum(gpus_of(one) or 0 for one in containers)
 
 
 def starts_in_compose(root: Node, around: Surroundings) -> Iterator[FoundStart]:
