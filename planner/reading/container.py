@@ -28,7 +28,7 @@ from planner.reading.passage import Edit
 from planner.reading.reading import Kind
 from planner.reading.shell import Command, Word, commands_of
 from planner.reading.sites import Site, Start, WordList, shell_list
-from planner.reading.variables import Made, Over
+from planner.reading.variables import Over
 from planner.units import whole_number
 from planner.values import frozen
 
@@ -80,7 +80,7 @@ class FoundStart:
 def starts_in(commands: Sequence[Command], text: str) -> Iterator[FoundStart]:
     """Yield the starts of vLLM in shell commands, in order."""
     for command in commands:
-        if command.words[0].value in _SAYS and not command.is_sent:
+        if command.words[0].value in _SAYS and not command.into:
             continue
         yield from starts_in_words(
             shell_list(command.words, text), text, command.assigned
@@ -142,8 +142,7 @@ def _in_shell(
     inner: Word, text: str, assigned: Mapping[str, Word]
 ) -> Iterator[FoundStart]:
     """Yield the starts in a text that another shell runs."""
-    known = Made(assigned, lambda _name, word: word.value)
-    for command in commands_of(inner.origin or inner.passage, known):
+    for command in commands_of(inner.passage, assigned):
         yield from starts_in_words(
             shell_list(command.words, text), text, Over(command.assigned, assigned)
         )

@@ -9,8 +9,9 @@ layer therefore changes its own place in the whole text, and nothing else.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from planner.errors import PlannerError
 from planner.values import frozen
@@ -18,6 +19,9 @@ from planner.values import frozen
 MOST_EXPANDED = 1 << 18
 """Characters that may come into one text for others: four times the longest text."""
 _LONGEST_LINE = 120
+_DEEPEST = 32
+"""Variables that stand for each other; what is deeper is changed where it is used."""
+Span = tuple[int, int]
 
 
 def _as_it_is(text: str) -> str:
@@ -75,6 +79,25 @@ class Passage:
     """Writes characters so that this layer's reader reads them."""
     expansion: Expansion = field(default_factory=Expansion, compare=False, repr=False)
     """Of the whole text: the same in each passage of it."""
+    pieces: tuple[Piece, ...] = ()
+    """Stretches that stand for something else, in order; they do not overlap."""
+    through: tuple[Span, ...] = ()
+    """Where the whole text names this passage: the variables that it came through."""
+    depth: int = 0
+    """How many of them stand for each other at most."""
+
+    @property
+    def at(self) -> tuple[Span, ...]:
+        """The characters of the whole text that this one comes from."""
+        pieces = (span for one in self.pieces if one.of for span in one.of.at)
+        own = (self.places[0], self.places[-1])
+        return tuple(dict.fromkeys((own, *self.through, *pieces)))
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The stretches whose values the text does not tell."""
+        open_ = (one for one in self.pieces if one.of is None)
+        return tuple(self.text[one.start : one.end] for one in open_)
 
     @classmethod
     def whole(cls, text: str) -> Passage:
@@ -82,13 +105,33 @@ class Passage:
         return cls(text=text, places=range(len(text) + 1))
 
     def part(self, start: int, end: int) -> Passage:
-        """Return the characters from `start` to `end`."""
+        """Return the characters from `start` to `end`: where they are written."""
+        found = self._pieces(start, end)
+        if len(found) == 1 and found[0].start <= start and end <= found[0].end:
+            one = found[0]
+            if one.of is not None:
+                inner = one.of.part(start - one.start, end - one.start)
+                named = (self.places[one.start], self.places[one.end])
+                return replace(inner, through=(*inner.through, named, *self.through))
         return Passage(
             text=self.text[start:end],
             places=self.places[start : end + 1],
             encode=self.encode,
             expansion=self.expansion,
+            pieces=tuple(one.within(start, end) for one in found),
+            through=self.through,
+            depth=self.depth,
         )
+
+    def _pieces(self, start: int, end: int) -> tuple[Piece, ...]:
+        """Return the pieces that characters `start` to `end` have a part in."""
+        if not self.pieces:
+            return ()
+        if start == end:
+            return tuple(p for p in self.pieces if (p.start, p.end) == (start, end))
+        first = bisect_left(self.pieces, start + 1, key=lambda piece: piece.end)
+        last = bisect_left(self.pieces, end, key=lambda piece: piece.start)
+        return self.pieces[first:last]
 
     def inside(
         self, text: str, places: Iterable[int], encode: Callable[[str], str]
@@ -101,19 +144,59 @@ class Passage:
                 last one ends.
             encode: writes characters with the escapes of that stretch.
         """
-        outer = self.encode
+        outer, at = self.encode, list(places)
+        found = self._pieces(at[0], at[-1]) if self.pieces else ()
+        pieces = (one.inside(text, at, encode) for one in found)
         return Passage(
             text=text,
-            places=[self.places[place] for place in places],
+            places=[self.places[place] for place in at],
             encode=lambda new: outer(encode(new)),
             expansion=self.expansion,
+            pieces=tuple(one for one in pieces if one.start < one.end),
+            through=self.through,
+            depth=self.depth,
         )
+
+    def holding(self, pieces: Iterable[Piece]) -> Passage:
+        """Return this passage, in which further stretches stand for something."""
+        new = [one for one in pieces if not one.of or one.of.depth < _DEEPEST]
+        depths = [self.depth, *(one.of.depth + 1 for one in new if one.of)]
+        both = sorted((*self.pieces, *new), key=lambda one: one.start)
+        return replace(self, pieces=tuple(both), depth=max(depths))
 
     def edit(self, start: int, end: int, new: str) -> Edit:
         """Return the edit that replaces characters `start` to `end` by `new`."""
         return Edit(
             start=self.places[start], end=self.places[end], text=self.encode(new)
         )
+
+
+@frozen
+class Piece:
+    """A stretch of a passage, and what it stands for."""
+
+    start: int
+    end: int
+    of: Passage | None
+    """Where the text writes it; None where it does not tell it."""
+
+    def within(self, start: int, end: int) -> Piece:
+        """Return what is left of it in the characters from `start` to `end`."""
+        first, last = max(self.start, start), min(self.end, end)
+        of = self.of and self.of.part(first - self.start, last - self.start)
+        return Piece(start=first - start, end=last - start, of=of)
+
+    def inside(
+        self, text: str, places: Sequence[int], encode: Callable[[str], str]
+    ) -> Piece:
+        """Return it in the layer below, as `Passage.inside` makes it."""
+        first = bisect_left(places, self.start, 0, len(text))
+        last = bisect_left(places, self.end, 0, len(text))
+        if self.of is None or first == last:
+            return Piece(start=first, end=last, of=None)
+        own = [place - self.start for place in places[first:last]]
+        of = self.of.inside(text[first:last], [*own, len(self.of.text)], encode)
+        return Piece(start=first, end=last, of=of)
 
 
 def line_at(text: str, at: int) -> str:

@@ -1,0 +1,63 @@
+"""Where the blocks of a shell script begin and end: loops and functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from planner.reading.words import Word
+
+_MARK = re.compile(
+    r"(?:\A|[;&|\n])[ \t\r]*+(?P<word>do|done|[{}])(?![\w=/.-])|\)\s*+(?P<brace>\{)"
+    r"|\bfunction[ \t]+[\w:.-]+\s*+(?P<body>\{)"
+)
+FUNCTION = re.compile(
+    r"(?:function\s+(?P<named>[\w:.-]+)(?:\s*\(\s*\))?|(?P<name>[\w:.-]+)\s*\(\s*\))\s*\{"
+)
+FOR = re.compile(r"for\s+(?P<name>[A-Za-z_]\w*)\s+in(?=\s)")
+DO = re.compile(r"\s*do(?=\s)")
+"""How a function and a loop over a list begin."""
+_RANGE = re.compile(r"\{(\d{1,3})\.\.(\d{1,3})\}\Z|\$\(seq\s+(\d{1,3})\s+(\d{1,3})\)\Z")
+_OPENS = {"do": "done", "{": "}"}
+
+
+def ends_of_blocks(text: str) -> Mapping[int, int]:
+    """Return where each block's closing word stands, by where its body begins.
+
+    >>> text = "f() { a; }"
+    >>> [(text[start:end]) for start, end in ends_of_blocks(text).items()]
+    [' a; ']
+    """
+    ends: dict[int, int] = {}
+    begun: dict[str, list[int]] = {close: [] for close in _OPENS.values()}
+    for mark in _MARK.finditer(text):
+        word = mark["word"] or "{"
+        if word in _OPENS:
+            begun[_OPENS[word]].append(mark.end())
+        elif begun[word]:
+            ends[begun[word].pop()] = mark.start("word")
+    return ends
+
+
+def lines_of(text: str) -> Mapping[str, Sequence[int]]:
+    """Return where lines begin, by their words without the blanks around them."""
+    starts: dict[str, list[int]] = {}
+    at = 0
+    for line in text.split("\n"):
+        starts.setdefault(line.strip(), []).append(at)
+        at += len(line) + 1
+    return starts
+
+
+def numbers_of(word: Word) -> Iterator[Word]:
+    """Yield the numbers of `{0..3}` and `$(seq 0 3)`, or the word itself."""
+    match = _RANGE.match(word.value)
+    if match is None:
+        yield word
+        return
+    first, last = (int(one) for one in match.groups() if one is not None)
+    for number in range(first, last + 1):
+        text = str(number)
+        passage = word.passage.inside(text, [0] * (len(text) + 1), str)
+        yield replace(word, passage=passage, variables=())
