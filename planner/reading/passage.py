@@ -199,6 +199,25 @@ class Piece:
         return Piece(start=first, end=last, of=of)
 
 
+def joined(parts: Sequence[Passage]) -> Passage:
+    r"""Return parts of one page as one passage.
+
+    A word that ends with a part ends where the next part begins: so all but the last
+    end in a character that belongs to no word, such as a line break.
+
+    >>> page = Passage.whole("> a\n> b")
+    >>> joined([page.part(2, 4), page.part(6, 7)]).text
+    'a\nb'
+    """
+    places = [place for part in parts for place in part.places[: len(part.text)]]
+    return Passage(
+        text="".join(part.text for part in parts),
+        places=[*places, parts[-1].places[len(parts[-1].text)]],
+        encode=parts[-1].encode,
+        expansion=parts[-1].expansion,
+    )
+
+
 def line_at(text: str, at: int) -> str:
     r"""Return the number and the words of the line at a place.
 

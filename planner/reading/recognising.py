@@ -17,12 +17,20 @@ from planner.reading.container import FoundStart, starts_in
 from planner.reading.image_file import starts_in_image_file
 from planner.reading.logs import is_log, reading_of_log
 from planner.reading.manifests import starts_in_manifest
+from planner.reading.notebooks import is_notebook
 from planner.reading.noted import is_note, is_noted, other_engine
 from planner.reading.passage import Passage
 from planner.reading.reading import Kind, Reading, reading_of, without_gpu
 from planner.reading.running import is_address, reading_of_server
 from planner.reading.shell import commands_of
-from planner.reading.splitting import Document, Language, documents_of
+from planner.reading.splitting import (
+    Document,
+    Language,
+    document_of,
+    documents_of,
+    spans_of_code,
+    without_apostrophes,
+)
 from planner.surroundings import is_published
 from planner.user_files import read_text, user_path
 
@@ -107,7 +115,7 @@ def _whole(given: str) -> Reading | None:
         return reading_of_server(stripped)
     if len(stripped) <= _LONGEST_NAME and _MODEL.match(stripped):
         return Reading(kind=Kind.MODEL, given=given, model=stripped)
-    if is_log(given):
+    if is_log(given) and not is_notebook(given):
         return reading_of_log(given)
     if len(given) > LONGEST:
         raise PlannerError(
@@ -173,14 +181,21 @@ def _is_of_a_start(log: LogReading | None) -> bool:
 
 def _first(text: str) -> Sequence[FoundStart]:
     """Return the starts of each document in a text, in the order of the text."""
-    return [
-        found for document in documents_of(text) for found in _starts_in(document, text)
-    ]
+    documents = list(documents_of(text))
+    whole = () if is_notebook(text) else (document_of(Passage.whole(text)),)
+    for parts in (documents, whole, spans_of_code(text)):
+        found = [one for part in parts for one in _starts_in(part, text)]
+        if found:
+            return found
+    return ()
 
 
 def _starts_in(document: Document, text: str) -> Sequence[FoundStart]:
-    """Return the starts in the first of a document's languages that has any."""
-    for reader in _READERS.get(document.language, _ALL_READERS):
+    """Return the starts in the first of the languages that has any, its own before."""
+    if document.language is Language.OUTPUT:
+        return ()
+    own = _READERS.get(document.language, ())
+    for reader in (*own, *(one for one in _ALL_READERS if one not in own)):
         found = list(reader(document.page, text))
         if found:
             return found
@@ -188,7 +203,8 @@ def _starts_in(document: Document, text: str) -> Sequence[FoundStart]:
 
 
 def _starts_in_shell(page: Passage, text: str) -> Iterator[FoundStart]:
-    yield from starts_in(commands_of(page, job_variables(page.text)), text)
+    plain = without_apostrophes(page)
+    yield from starts_in(commands_of(plain, job_variables(page.text)), text)
 
 
 _READERS: Mapping[str, Sequence[Reader]] = {

@@ -1,15 +1,65 @@
 """The documents in a text: each with its language and its place in the whole text.
 
 A reader of a language takes the page of one document, and the whole text beside it.
+
+Source: CommonMark 0.31 fenced code blocks; docutils 0.22 `code-block`, literal blocks;
+AsciiDoc, Org 9.7 and BBCode for blocks of code; HTML `pre`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+import html
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
-from planner.reading.passage import Passage
+from planner.reading.notebooks import cells_of
+from planner.reading.passage import Passage, joined
 from planner.values import frozen
+
+_FENCE = re.compile(
+    r"^(?P<indent>(?:[ \t]|> ?|[-*] |\d\. )*)(?P<fence>`{3,}|~{3,})[ \t]*"
+    r"(?P<hint>[^`\n]*)$",
+    re.MULTILINE,
+)
+_MARKED = re.compile(
+    r"""^[ \t]*(?:\#\+begin_(?:src|example)\b(?P<org>.*)
+    |\[source(?P<adoc>[^\]\n]*)\]\n-{4,}
+    |\.\.[ ](?:code-block|code|sourcecode|parsed-literal)::(?P<rst>.*)
+    |(?P<literal>\S.*)::
+    |\{code(?::(?P<jira>[\w+-]+))?\}
+    |\{%[ \t]*highlight[ ](?P<liquid>\w+)[^\n]*%\})[ \t]*$
+    |\[code(?:=(?P<bb>\w+))?\]
+    |<pre\b(?P<html>[^>\n]*>(?:\s*<code[^>\n]*>)?)""",
+    re.MULTILINE | re.IGNORECASE | re.VERBOSE,
+)
+"""What begins a block of code, with what it says of its language."""
+_ENDS = {
+    "org": "#+end_",
+    "adoc": "\n----",
+    "jira": "{code}",
+    "liquid": "{%",
+    "bb": "[/code]",
+    "html": "</pre>",
+}
+"""What ends each; a block of reStructuredText ends with its indentation."""
+_OPTION = re.compile(r"[ \t]+:[\w-]+:[^\n]*\n")
+_TAG = re.compile(r"<[^<>\n]*>|&(?:#\d{1,7}|#x[\da-fA-F]{1,6}|\w{1,31});")
+_PROMPT = re.compile(
+    r"[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:\[?[\w.-]+@[\w.-]+[^$#\n]{0,80})?(?:[$%]|"
+    r"(?<=[\w~\]/])[#>]|PS [^>\n]{0,80}>|[\u276f\u279c])[ \t]+(?=\S)"
+)
+_PROMPT_OF_PYTHON = re.compile(r"[ \t]*(?:>>>|\.\.\.)(?: |(?=\n|\Z))")
+_CONTINUED = re.compile(r"[ \t]*> ?")
+_APOSTROPHE = re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])")
+_NOT_MARKDOWN = re.compile(r"\s*(?:#!|\{|\[\s*[\[\]{\"\d]|apiVersion:|services:|FROM )")
+_NO_LANGUAGE = re.compile(r".*lang(?:uage)?[-=]|[\"'>]", re.DOTALL)
+_WITHIN = re.compile(
+    r"(?<!`)`(?P<code>[^`\n]*(?:\bvllm serve|vllm\.entrypoints|\w run) [^`\n]+)`(?!`)"
+)
+_LONGEST_HINT = 80
 
 
 class Language(StrEnum):
@@ -20,6 +70,8 @@ class Language(StrEnum):
     DATA = "data"
     """YAML, JSON, TOML: manifests and configurations."""
     IMAGE = "Dockerfile"
+    OUTPUT = "output"
+    """What a program printed."""
     UNKNOWN = ""
     """Not said: each reader is asked."""
 
@@ -35,7 +87,12 @@ class Document:
 
 def documents_of(text: str) -> Iterator[Document]:
     """Yield the documents of a text in their order."""
-    yield document_of(Passage.whole(text))
+    cells = list(cells_of(text))
+    if cells:
+        yield from (document_of(page, hint) for page, hint in cells)
+        return
+    blocks = list(blocks_in(text))
+    yield from blocks or (document_of(Passage.whole(text)),)
 
 
 def document_of(page: Passage, hint: str = "") -> Document:
@@ -45,20 +102,182 @@ def document_of(page: Passage, hint: str = "") -> Document:
         page: the stretch, such as the body of a here-document.
         hint: the name of a language or of a file, where the text says one.
     """
-    return Document(language=_LANGUAGES.get(_ending(hint), Language.UNKNOWN), page=page)
+    found = re.search(r"[\w.+-]+", hint[:_LONGEST_HINT])
+    name = "" if found is None else found[0].rsplit(".", 1)[-1].lower()
+    language = _LANGUAGES.get(name, Language.UNKNOWN)
+    return Document(language=language, page=_without_prompts(page, language))
 
 
-def _ending(hint: str) -> str:
-    return hint.strip().rsplit("/", 1)[-1].rsplit(".", 1)[-1].lower()
+def without_apostrophes(page: Passage) -> Passage:
+    """Return a page in which an apostrophe opens no quotes: `I'm`, `l'erreur`."""
+    lines = page.text.splitlines(keepends=True)
+    masked = [
+        _APOSTROPHE.sub("\u2019", line)
+        if line.count("'") == len(_APOSTROPHE.findall(line))
+        else line
+        for line in lines
+    ]
+    return replace(page, text="".join(masked))
+
+
+def taken(page: Passage, spans: Iterable[tuple[int, int]]) -> Passage:
+    """Return parts of a page as one: each but the last ends in its line break."""
+    return joined([page.part(*span) for span in spans])
+
+
+def blocks_in(text: str) -> Iterator[Document]:
+    """Yield the blocks of code in a text that is written for people."""
+    if _NOT_MARKDOWN.match(text) or not (_FENCE.search(text) or _MARKED.search(text)):
+        return
+    if _is_python(text):
+        return
+    whole, at = Passage.whole(text), 0
+    while True:
+        fence, marked = _FENCE.search(text, at), _MARKED.search(text, at)
+        if fence is None and marked is None:
+            return
+        if marked is None or (fence is not None and fence.start() <= marked.start()):
+            assert fence is not None
+            at, document = _fenced(whole, fence)
+            yield document
+            continue
+        at, inner = _marked(whole, marked)
+        if inner is not None:
+            yield inner
+
+
+def spans_of_code(text: str) -> Iterator[Document]:
+    """Yield the commands that stand in backticks within sentences."""
+    whole = Passage.whole(text)
+    for match in _WITHIN.finditer(text):
+        yield document_of(whole.part(*match.span("code")), "sh")
+
+
+def _is_python(text: str) -> bool:
+    """Return whether a text is code as a whole: what it quotes is no document."""
+    try:
+        return bool(ast.parse(text).body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def _fenced(page: Passage, fence: re.Match[str]) -> tuple[int, Document]:
+    """Return where a block ends, and what its lines hold without the indentation."""
+    mark = re.escape(fence["fence"][0])
+    closing = re.compile(
+        rf"^[ \t>]*{mark}{{{len(fence['fence'])},}}[ \t]*$", re.MULTILINE
+    )
+    start = min(fence.end() + 1, len(page.text))
+    closed = closing.search(page.text, start)
+    end, after = (len(page.text),) * 2 if closed is None else closed.span()
+    quote = ">" in fence["indent"]
+    spans = _dedented(page.text, start, end, len(fence["indent"]), is_quote=quote)
+    return after, document_of(taken(page, spans), fence["hint"])
+
+
+def _dedented(
+    text: str, start: int, end: int, indent: int, *, is_quote: bool = False
+) -> Iterator[tuple[int, int]]:
+    """Yield the lines between two places without what each of them begins with."""
+    begins = re.compile(rf"[ \t{'>' if is_quote else ''}]{{0,{indent}}}")
+    yield start, start
+    while start < end:
+        stop = text.find("\n", start, end) + 1 or end
+        match = begins.match(text, start, stop)
+        yield (start if match is None else match.end()), stop
+        start = stop
+
+
+def _marked(page: Passage, mark: re.Match[str]) -> tuple[int, Document | None]:
+    named = (name for name, hint in mark.groupdict().items() if hint is not None)
+    kind = next(named, "") or ("bb" if mark[0].startswith("[") else "jira")
+    if kind in ("rst", "literal"):
+        return _indented(page, mark)
+    ends = _ENDS[kind]
+    end = page.text.lower().find(ends, mark.end())
+    if end < 0:
+        return mark.end(), None
+    inner = page.part(mark.end(), end)
+    if kind == "html":
+        inner = _plain_of_html(inner)
+    hint = _NO_LANGUAGE.sub("", mark[kind] or "")
+    return end + len(ends), document_of(inner, hint.strip(", "))
+
+
+def _indented(page: Passage, mark: re.Match[str]) -> tuple[int, Document | None]:
+    """Return the block that is indented more than the line which announces it."""
+    text, start = page.text, mark.end() + 1
+    while (option := _OPTION.match(text, start)) is not None:
+        start = option.end()
+    own = len(mark[0]) - len(mark[0].lstrip())
+    first = re.compile(r"(?:[ \t]*\n)*([ \t]*)\S").match(text, start)
+    if first is None or len(first[1]) <= own:
+        return mark.end(), None
+    lesser = re.compile(rf"^[ \t]{{0,{len(first[1]) - 1}}}\S", re.MULTILINE)
+    last = lesser.search(text, first.end())
+    end = len(text) if last is None else last.start()
+    spans = _dedented(text, start, end, len(first[1]))
+    return end, document_of(taken(page, spans), mark["rst"] or "")
+
+
+def _plain_of_html(page: Passage) -> Passage:
+    """Return what a browser shows of a stretch of HTML."""
+    pieces, places, done = list[str](), list[int](), 0
+    for match in _TAG.finditer(page.text):
+        pieces.append(page.text[done : match.start()])
+        places += range(done, match.start())
+        if match[0].startswith("&"):
+            pieces.append(html.unescape(match[0]))
+            places += [match.start()] * len(pieces[-1])
+        done = match.end()
+    pieces.append(page.text[done:])
+    places += range(done, len(page.text) + 1)
+    return page.inside("".join(pieces), places, html.escape)
+
+
+def _without_prompts(page: Passage, language: Language) -> Passage:
+    """Return the commands of a transcript, or the code of a session of Python."""
+    lines = list(_dedented(page.text, 0, len(page.text), 0))[1:]
+    if language in (Language.PYTHON, Language.UNKNOWN) and any(
+        page.text.startswith(">>> ", start) for start, _ in lines
+    ):
+        return taken(page, _typed(page.text, lines, _PROMPT_OF_PYTHON))
+    if language in (Language.SHELL, Language.UNKNOWN) and any(
+        _PROMPT.match(page.text, *line) for line in lines
+    ):
+        return taken(page, _typed(page.text, lines, _PROMPT))
+    return page
+
+
+def _typed(
+    text: str, lines: Sequence[tuple[int, int]], prompt: re.Pattern[str]
+) -> Iterator[tuple[int, int]]:
+    """Yield what was typed behind a prompt, with the lines that it goes on in."""
+    yield 0, 0
+    goes_on = False
+    for start, end in lines:
+        match = prompt.match(text, start, end)
+        if match is None and goes_on:
+            match = _CONTINUED.match(text, start, end)
+            yield (start if match is None else match.end()), end
+        elif match is not None:
+            yield match.end(), end
+        else:
+            continue
+        goes_on = text.endswith(("\\\n", "\\\r\n"), start, end)
 
 
 _LANGUAGES = {
-    **dict.fromkeys(("python", "py", "python3", "py3", "ipython"), Language.PYTHON),
     **dict.fromkeys(
-        ("bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession"),
+        "python py python3 py3 ipython pycon ipython3".split(), Language.PYTHON
+    ),
+    **dict.fromkeys(
+        "bash sh shell zsh console shell-session shellsession sh-session terminal "
+        "slurm sbatch cmd bat batch powershell ps1 pwsh".split(),
         Language.SHELL,
     ),
-    **dict.fromkeys(("yaml", "yml", "json", "toml"), Language.DATA),
-    **dict.fromkeys(("dockerfile", "containerfile", "docker"), Language.IMAGE),
+    **dict.fromkeys("yaml yml json jsonc toml".split(), Language.DATA),
+    **dict.fromkeys("dockerfile containerfile docker".split(), Language.IMAGE),
+    **dict.fromkeys("log output diff".split(), Language.OUTPUT),
 }
 """By the word after a fence, or by the ending of a file's name."""
