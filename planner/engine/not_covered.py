@@ -100,13 +100,16 @@ def why_not_covered(name: str) -> str:
     return ""
 
 
-def not_covered_in(text: str) -> str:
-    """Return the first accelerator in running text that is not covered; else empty.
+def not_covered_in(text: str) -> list[tuple[str, tuple[int, int]]]:
+    """Return the accelerators in running text that are not covered, and their places.
 
     >>> not_covered_in("Does Qwen3-8B run on my Mac M3 Max, or on an RX 7900 XTX?")
-    'Mac M3 Max'
+    [('Mac M3 Max', (24, 34)), ('RX 7900 XTX', (42, 53))]
     >>> not_covered_in("an H100 on bare metal, linux/amd64, arc_easy")
-    ''
+    []
     """
-    found = (match["name"] for match in _IN_PROSE.finditer(text))
-    return next((name for name in found if not _OTHER_WORDS.match(name)), "")
+    return [
+        (match["name"], match.span("name"))
+        for match in _IN_PROSE.finditer(text)
+        if not _OTHER_WORDS.match(match["name"])
+    ]

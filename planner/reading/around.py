@@ -87,16 +87,30 @@ def why_not_planned(text: str) -> str:
     >>> why_not_planned("Qwen3-8B on an RTX 9090").partition(".")[0]
     "GPU 'RTX 9090' is not in the catalogue"
     """
-    text = text[:_LONGEST]
-    unknown = (m[0] for m in _LIKE_NVIDIA.finditer(text) if not gpu_named_in(m[0]))
-    name = not_covered_in(text) or next(unknown, "")
+    name, _ = next(not_planned_in(text[:_LONGEST]), ("", None))
     if not name:
-        return _ON_A_CPU if _ON_CPU.search(text) else ""
+        return _ON_A_CPU if _ON_CPU.search(text[:_LONGEST]) else ""
     try:
         GPU.named(name)
     except PlannerError as error:
         return str(error)
     return ""
+
+
+def not_planned_in(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the devices of a text that no plan is for, with their places.
+
+    Of a machine's name and its chip's, as in "MacBook with M3 Max", the chip comes
+    first, which has a number.
+    """
+    found = not_covered_in(text)
+    for match in _LIKE_NVIDIA.finditer(text):
+        is_apart = all(
+            match.end() <= at or to <= match.start() for _, (at, to) in found
+        )
+        if is_apart and not gpu_named_in(match[0]):
+            found.append((match[0], match.span()))
+    yield from sorted(found, key=lambda one: not re.search(r"\d", one[0]))
 
 
 def job_variables(text: str) -> dict[str, str]:
@@ -154,16 +168,16 @@ def _named(text: str) -> Iterator[tuple[str | GPU, int | None]]:
         gpu = gpu_named_in(match["gpu"]) if match["gpu"] else None
         if gpu is not None:
             yield gpu, int(match["count"]) if match["count"] else None
-    for machine in machines_in(text):
+    for machine, _ in machines_in(text):
         yield machine.gpu, machine.gpus
 
 
-def machines_in(text: str) -> Iterator[Machine]:
-    """Yield the types of machines that a text names."""
+def machines_in(text: str) -> Iterator[tuple[Machine, tuple[int, int]]]:
+    """Yield the types of machines that a text names, with their places."""
     for match in _MACHINE.finditer(text):
         machine = machine_named(match[0])
         if machine is not None:
-            yield machine
+            yield machine, match.span()
 
 
 def _granted(text: str) -> int | None:

@@ -1,28 +1,39 @@
 """Questions in words, as "will Llama 3.3 70B run on two RTX 3090s, for 20 users?".
 
 A question names its model by the words of the name, and GPUs, context and users in
-words too. What was taken for what is said in notes, for a question is no command.
+words too, in six languages. What was taken for what is said in notes, and so is what
+the planner cannot use: a question is no command.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import product
-from math import ceil
 from typing import Any
 
 from planner.engine.gpu import GPU
-from planner.engine.human_numbers import human_int
 from planner.errors import PlannerError
 from planner.models.catalogue import find
-from planner.planning.load import Load
-from planner.reading.around import machines_in, release_in, why_not_planned
-from planner.reading.container import gpu_named_in
-from planner.reading.logs import gpus_of_gib
-from planner.reading.named import NamedModel, models_in
-from planner.reading.noted import is_other, noted_arguments
+from planner.reading.account import Piece, Use
+from planner.reading.around import why_not_planned
+from planner.reading.devices import Place, device_terms, places_in
+from planner.reading.loads import Loaded, items_of, loaded
+from planner.reading.named import NamedModel, mentions_in
+from planner.reading.noted import given_in, is_other
+from planner.reading.quantities import Quantity, quantities_in
 from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
+from planner.reading.question_words import (
+    Term,
+    asks_to_hold,
+    blanked,
+    half_width,
+    intents_in,
+    is_of_planning,
+    terms_of,
+)
 from planner.values import frozen
 
 _LONGEST = 2_000
@@ -30,133 +41,185 @@ _LONGEST = 2_000
 _MOST_LINES = 12
 _CODE = re.compile(
     r"^[ \t]*(?:import \w|from [\w.]+ import|def \w|class \w|[\w-]+:\s*$|#!)"
-    r"|[{}<>]|\w\([^)]*[\"']|=\s*[\"']",
+    r"|[{}]|<[/!]?[a-zA-Z][^<>]*>|\w\([^)]*[\"']|=\s*[\"']",
     re.MULTILINE,
 )
 """Signs of code, of a configuration or of markup: no question."""
-_NUMBERS = {
-    "a": 1, "one": 1, "single": 1, "two": 2, "dual": 2, "pair of": 2, "three": 3,
-    "four": 4, "quad": 4, "six": 6, "eight": 8, "sixteen": 16, "\u4e24": 2,
-}  # fmt: skip
-_TIMES = r"(?:\s*[x\u00d7*\u5f20\u5757]\s*|\s+)"
-_GPU = re.compile(
-    rf"(?:(?<![\w.])(?P<before>\d{{1,3}}|{'|'.join(_NUMBERS)}){_TIMES}|(?<![\w.-]))"
-    r"(?P<gpu>(?:NVIDIA\s+|GeForce\s+|Tesla\s+)*"
-    r"(?:RTX[\s-]*(?:PRO[\s-]*)?A?\d{4}|GTX[\s-]*\d{4}|A\d{4}|[AHBLTV]\d{1,3}S?"
-    r"|GB\d{2,3}|GH200|[2345]0[5-9]0|DGX Spark)"
-    r"(?:[\s-]*(?:Ti|SUPER|Ada|NVL|PCIe|SXM\d?|\d+\s?GB))*)s?(?!\w)"
-    r"(?:\s*[x\u00d7*]\s*(?P<after>\d{1,3})\b)?",
-    re.IGNORECASE | re.ASCII,
-)
-_COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)})"
-_NODES = re.compile(rf"\b{_COUNT}\s+nodes?(?:\s++(?:of|with|each)|,)*\s*\Z", re.I)
-_MEMORY = re.compile(
-    rf"(?:\b{_COUNT}\s*[x\u00d7*]\s*)?\b(?P<size>\d{{1,3}})\s?GB\s*"
-    r"(?:of\s+)?(?:VRAM|GPUs?|cards?|GPU memory|graphics)\b",
+_RELEASE = re.compile(
+    r"(?P<lead>\bv?llm(?:==|[ -]?v?)|\bversion |\brelease |[\s(]v|\bv)?"
+    r"(?<![\w.,])(?P<release>0\.\d{1,2}(?P<patch>\.\d{1,2})?(?:\.?(?:post|rc)\d{1,2})?)"
+    r"(?!\.?\d|[A-Za-z])",
     re.IGNORECASE,
-)
-_THOUSAND = r"(?P<{0}>\d{{1,3}}(?:[,.]\d{{3}})+|\d+(?:\.\d+)?)\s?(?P<{0}_k>[kKmM])?"
-_CONTEXT = (
-    re.compile(
-        _THOUSAND.format("n")
-        + r"[\s-]*(?:tokens?|ctx|context|max[\s_-]?(?:model[\s_-]?)?len)",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        r"(?:context|ctx|seq(?:uence)?)(?:[\s_-]*(?:length|len|window|size))?"
-        r"\s*(?:of|=|:|is)?\s*" + _THOUSAND.format("n"),
-        re.IGNORECASE,
-    ),
-    re.compile(r"(?<![$€£\d.])(?P<n>\d{1,4})(?P<n_k>[kK])\b"),
-)
-"""How a context is written, the surest way first."""
-_PARTS = re.compile(
-    _THOUSAND.format("p")
-    + r"[\s-]*(?:tokens? )?(?:in|input|prompt)\b\W+(?:and |with |plus )?"
-    + _THOUSAND.format("o")
-    + r"[\s-]*(?:tokens? )?(?:out|output|answers?|generated)\b",
-    re.IGNORECASE,
-)
-_USERS = (
-    re.compile(
-        r"\b(?P<n>\d{1,5})\s*(?:(?:concurrent|parallel|simultaneous|active)\s+)?"
-        r"(?:users?|requests|sequences|clients|people|streams|conversations|sessions)",
-        re.IGNORECASE,
-    ),
-    re.compile(r"\b(?:concurrency|batch size)\s*+(?:of|=|:)?\s*(?P<n>\d{1,5})", re.I),
-)
-_KV_FP8 = re.compile(
-    r"fp8[\s_-]*(?:e4m3\s+)?kv|kv[\s_-]*cache[\w\s]{0,12}fp8", re.IGNORECASE
 )
 _FORMATS = (
-    ("NVFP4", re.compile(r"\bnvfp4\b", re.IGNORECASE)),
-    ("AWQ", re.compile(r"\bawq\b", re.IGNORECASE)),
+    ("kv_cache_dtype", "fp8_e5m2", r"fp8_?e5m2[\s_-]*kv\w*|kv[\s_-]*cache\s*fp8_?e5m2"),
     (
-        "GPTQ-Int4",
-        re.compile(r"\bgptq\b|\bint4\b|\bw4a16\b|\b4[\s-]?bits?\b|\bq4\b", re.I),
+        "kv_cache_dtype",
+        "fp8",
+        r"fp8[\s_-]*(?:e4m3\s*|的\s*)?(?:kv(?:[\s_-]*cache)?|cache kv)"
+        r"|(?:kv[\s_-]*(?:cache|缓存|キャッシュ)?|cache kv)[\w\s-]{0,12}?fp8",
     ),
-    ("FP8", re.compile(r"\bfp8\b", re.IGNORECASE)),
-    ("GPTQ-Int8", re.compile(r"\bint8\b|\b8[\s-]?bits?\b", re.IGNORECASE)),
+    ("model", "NVFP4", r"\bnvfp4\b"),
+    ("model", "AWQ", r"\bawq\b"),
+    ("model", "GPTQ-Int4", r"\bgptq\b|\bint4\b|\bw4a16\b|\bq4(?:_k(?:_[sml])?)?\b"),
+    ("model", "FP8", r"(?<![A-Za-z0-9])fp8(?![A-Za-z0-9])"),
+    ("model", "GPTQ-Int8", r"\bint8\b|\bw8a8\b|\bq8(?:_0)?\b"),
+    ("dtype", "bfloat16", r"(?<![A-Za-z0-9])bf(?:loat)?16(?![A-Za-z0-9])"),
+    (
+        "dtype",
+        "float16",
+        r"(?<![A-Za-z0-9])(?:fp|float)16(?![A-Za-z0-9])|\bhalf precision\b",
+    ),
 )
-"""Formats of weights by the words for them."""
-_K = {"": 1, "k": 1024, "m": 1024**2}
-_ANSWER_SHARE = 4
-"""Of a request's whole length, a quarter is taken for the answer."""
-_USUAL_TOKENS = 4096
+"""Words for a format, and the argument that has it."""
+_BITS = {4: "GPTQ-Int4", 8: "GPTQ-Int8"}
+_LEFT = {
+    "rate": "a rate: how many run at once follows from it and the speed. Give the "
+    "requests at once",
+    "share": "a share that prompts have alike: requests are counted at full length",
+    "shared": "tokens that requests share: requests are counted at full length",
+    "ram": "memory of the processor, which is not planned by a question",
+    "time": "a time, and no plan is made for one",
+    "money": "a price, and the search has prices of its own",
+    "size": "the size of a model that is not named",
+    "memory": "memory that belongs to nothing named here",
+    "percent": "a share that belongs to nothing named here",
+}
+_ALTERNATIVE = "another number for what one is planned for: ask for each"
+_UNKNOWN = "a number that belongs to nothing that is asked"
 _NO_MODEL = NamedModel(name="", written="")
 
 
 @frozen
-class _Place:
-    """A GPU that a question names, and how many."""
+class _Release:
+    version: str
+    span: tuple[int, int]
 
-    gpu: str | GPU | None = None
-    count: int | None = None
-    nodes: int = 1
-    note: str = ""
 
-    def __str__(self) -> str:
-        name = self.gpu.name if isinstance(self.gpu, GPU) else str(self.gpu)
-        return f"{self.total} x {name}" if self.total else name
+class _Question:
+    """A text taken apart: names first, then the words and numbers between them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.plain = half_width(text)
+        self.mentions = mentions_in(self.plain)
+        rest = blanked(self.plain, ((one.start, one.end) for one in self.mentions))
+        self.devices = device_terms(rest)
+        self.refused = why_not_planned(rest)
+        rest = blanked(rest, ((one.start, one.end) for one in self.devices))
+        self.flags = list(given_in(rest))
+        rest = blanked(rest, (span for *_, span in self.flags))
+        self.releases = list(_releases(rest))
+        rest = blanked(rest, (one.span for one in self.releases))
+        self.formats = list(_formats(rest))
+        self.rest = blanked(rest, (span for *_, span in self.formats))
+
+    @cached_property
+    def models(self) -> tuple[NamedModel, ...]:
+        """The models, each once."""
+        first = {one.name or one.written: one for one in reversed(self.mentions)}
+        return tuple(sorted(first.values(), key=lambda one: one.start))
+
+    @cached_property
+    def terms(self) -> list[Term]:
+        """Everything in the text, with what is named in its place."""
+        names = [Term(kind="named", start=s, end=e, written="") for s, e in self._named]
+        return terms_of(self.rest, [*self.devices, *names])
 
     @property
-    def total(self) -> int | None:
-        """GPUs of all nodes; None where the text does not say."""
-        return None if self.count is None else self.count * self.nodes
+    def _named(self) -> Iterator[tuple[int, int]]:
+        yield from ((one.start, one.end) for one in self.mentions)
+        yield from (span for *_, span in (*self.flags, *self.formats))
+        yield from (one.span for one in self.releases)
 
-    def arguments(self) -> dict[str, Any]:
-        """Return how one copy of a model is split over the GPUs."""
-        sizes = {
-            "tensor_parallel_size": self.count or 1,
-            "pipeline_parallel_size": self.nodes,
-        }
-        return {name: size for name, size in sizes.items() if size > 1}
+    @cached_property
+    def quantities(self) -> list[Quantity]:
+        """Its numbers and what they count."""
+        return quantities_in(self.terms)
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """Its GPUs."""
+        found = places_in(self.terms, self.quantities)
+        is_described = any(one.kind in ("gpu", "machine") for one in self.devices)
+        return found if is_described or not self.refused else ()
+
+    @cached_property
+    def intents(self) -> dict[str, bool]:
+        """What it may ask, and whether a sentence asks it."""
+        return intents_in(self.plain)
+
+    @property
+    def intent(self) -> str:
+        """What it asks."""
+        if len({one.version for one in self.releases}) > 1:
+            return "upgrade"
+        has_users = any(one.role in ("user", "concurrency") for one in self.quantities)
+        for kind in self.intents:
+            if kind == "which_models" and any(one.name for one in self.models):
+                continue
+            if kind == "which_gpu":
+                return "cheapest"
+            if kind == "speed" and not self._is_speed:
+                continue
+            if kind == "fits" and has_users and asks_to_hold(self.plain):
+                return "users"
+            return kind
+        if has_users and asks_to_hold(self.plain):
+            return "users"
+        return "fits" if self.models else "other"
+
+    @property
+    def _is_speed(self) -> bool:
+        """Whether it asks for a speed, and does not name a rate that is wanted."""
+        return self.intents["speed"] or not any(
+            one.role == "rate" for one in self.quantities
+        )
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the text asks something of the planner, and not something else."""
+        has_device = bool(self.places or self.refused)
+        asks = any(self.intents.values()) or "?" in self.plain
+        if self.models:
+            is_all = not self.rest.strip(" \n.:;,!")
+            return asks or is_all or has_device or bool(self._load_words)
+        if has_device:
+            return asks or self.plain.strip()[-1:] not in ".!"
+        is_clear = any(asks for kind, asks in self.intents.items() if kind != "fits")
+        return is_clear and is_of_planning(self.plain)
+
+    @property
+    def _load_words(self) -> list[Quantity]:
+        known = ("user", "concurrency", "prompt", "answer", "length")
+        return [one for one in self.quantities if one.role in known]
 
 
 def questions_in(text: str) -> tuple[Reading, ...]:
     """Return a reading for each model and each GPU that a question names.
 
-    >>> [one.shown for one in questions_in("Does Qwen3 8B fit on a T4 or an L4?")]
-    ['Qwen/Qwen3-8B on 1 x T4', 'Qwen/Qwen3-8B on L4']
+    >>> [one.shown for one in questions_in("Does Qwen3 8B fit on a T4 or two L4?")]
+    ['Qwen/Qwen3-8B on 1 x T4', 'Qwen/Qwen3-8B on 2 x L4']
     """
     if not _is_prose(text):
         return ()
-    models = models_in(text)
-    rest = text
-    for model in models:
-        rest = rest.replace(model.written, " ")
-    refused = why_not_planned(rest)
-    places = _gpus(rest) or (() if refused else _of_memory(rest))
-    if not models and not places and not refused:
+    asked = _Question(text)
+    if not asked.is_asked:
         return ()
-    found = list(product(models or (_NO_MODEL,), places or (_Place(),)))
+    found = list(product(asked.models or (_NO_MODEL,), asked.places or (Place(),)))
     return tuple(
         replace(
-            without_gpu(_reading(text, rest, model, place), refused),
+            without_gpu(_reading(asked, model, place), asked.refused),
             num_starts=len(found),
         )
         for model, place in found
     )
+
+
+def releases_asked(text: str) -> tuple[str, ...]:
+    """Return the releases of vLLM that a question names, in its order."""
+    found = _Question(text).releases
+    return tuple(dict.fromkeys(one.version for one in found))
 
 
 def _is_prose(text: str) -> bool:
@@ -164,147 +227,168 @@ def _is_prose(text: str) -> bool:
     return is_short and not is_other(text) and not _CODE.search(text)
 
 
-def _reading(text: str, rest: str, model: NamedModel, place: _Place) -> Reading:
-    """Return one reading; `rest` is the text without the names of models."""
-    notes = [note for note in (model.note, place.note) if note]
-    arguments = place.arguments()
-    if arguments:
-        notes.append("One copy of the model over all of the GPUs is meant.")
-    rest = _GPU.sub(" ", rest)
-    if _KV_FP8.search(rest):
-        arguments["kv_cache_dtype"] = "fp8"
-        rest = _KV_FP8.sub(" ", rest)
-    name, format_note = _in_format(model.name, rest) if model.name else (None, "")
-    length, load, load_note = _load(rest)
-    if length is not None and load is None:
-        arguments["max_model_len"] = length
-    version = release_in(text)
-    arguments |= noted_arguments(rest)
-    is_more = bool(place.gpu or arguments or load or version or format_note)
+def _releases(text: str) -> Iterator[_Release]:
+    """Yield releases: 0.11.0 always, 0.11 beside vLLM's name or another release."""
+    found = list(_RELEASE.finditer(text))
+    is_sure = any(match["patch"] or match["lead"] for match in found)
+    for match in found if is_sure else ():
+        yield _Release(version=match["release"], span=match.span())
+
+
+def _formats(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
+    for name, value, sign in _FORMATS:
+        match = re.search(sign, text, re.IGNORECASE)
+        if match is not None:
+            text = blanked(text, [match.span()])
+            yield name, value, match.span()
+
+
+def _reading(asked: _Question, model: NamedModel, place: Place) -> Reading:
+    load = loaded(asked.quantities, place.terms)
+    arguments = {name: value for name, value, _ in asked.formats if name != "model"} | {
+        name: value for name, value, _ in reversed(asked.flags)
+    }
+    arguments = _layout(place, arguments) | arguments
+    if load.max_model_len is not None:
+        arguments.setdefault("max_model_len", load.max_model_len)
+    name, format_note = _checkpoint(asked, model)
+    items, item_note = items_of(asked.quantities, name)
+    if items:
+        arguments.setdefault("limit_mm_per_prompt", items)
+    left = list(_left(asked, load, place, is_item_used=bool(items)))
+    versions = tuple(dict.fromkeys(one.version for one in asked.releases))
+    whole = bool(_layout(place, {}))
+    notes = (
+        model.note if model.name else "",
+        place.note,
+        "One copy of the model over all of the GPUs is meant." if whole else "",
+        format_note,
+        load.note,
+        item_note,
+        f"From vLLM {versions[0]} to {versions[1]}." if versions[1:] else "",
+        *(f'"{one.written.strip()}" is left aside: {why}.' for one, why in left),
+        *_other_devices(asked),
+    )
+    has_more = bool(place.gpu or arguments or load.load or versions or format_note)
     return Reading(
-        kind=Kind.QUESTION if is_more else Kind.MODEL,
-        given=text,
-        model=name,
+        kind=Kind.QUESTION if has_more or asked.intents else Kind.MODEL,
+        intent=asked.intent if has_more or asked.intents else "",
+        given=asked.text,
+        model=name or None,
         gpu=place.gpu,
-        vllm_version=None if version is None else version.value,
+        vllm_version=versions[0] if versions else None,
         engine_args=arguments,
-        load=load,
+        load=load.load,
         open=(
-            *(() if name else (NOT_NAMED["model"],)),
+            *(() if name else (model.note or NOT_NAMED["model"],)),
             *(() if place.gpu else (NOT_NAMED["gpu"],)),
         ),
-        notes=(*notes, *filter(None, (format_note, load_note))),
+        notes=tuple(filter(None, notes)),
         gpus=place.total,
         shown=f"{name or 'a model'} on {place}" if place.gpu else name or "",
+        places=tuple(_account(asked, model, place, [one for one, _ in left])),
     )
 
 
-def _gpus(text: str) -> tuple[_Place, ...]:
-    """Return the GPUs that a text names, each with the number of them."""
-    found = {
-        str(machine.gpu): _Place(gpu=machine.gpu, count=machine.gpus)
-        for machine in machines_in(text)
-    }
-    for match in _GPU.finditer(text):
-        name = re.sub(r"\s+", " ", match["gpu"])
-        gpu = gpu_named_in(f"RTX {name}" if name[0].isdigit() else name)
-        if gpu is not None:
-            count = _number(match["before"]) or _number(match["after"])
-            key = gpu.name if isinstance(gpu, GPU) else gpu
-            before = _NODES.search(text[: match.start()])
-            nodes = _number(before["count"]) if before and count else None
-            found.setdefault(key, _Place(gpu=gpu, count=count, nodes=nodes or 1))
-    return tuple(found.values())
+def _layout(place: Place, given: dict[str, Any]) -> dict[str, Any]:
+    """Return how one copy of a model is split over GPUs; what is given stays."""
+    stages = given.get("pipeline_parallel_size", place.nodes)
+    copies = given.get("data_parallel_size", 1)
+    within = (place.total or 1) // max(stages * copies, 1)
+    sizes = {"tensor_parallel_size": within, "pipeline_parallel_size": stages}
+    return {name: size for name, size in sizes.items() if size > 1}
 
 
-def _of_memory(text: str) -> tuple[_Place, ...]:
-    """Return the GPU that is planned for "24 GB of VRAM"."""
-    match = _MEMORY.search(text)
-    alike = gpus_of_gib(int(match["size"])) if match else []
-    if match is None or not alike:
-        return ()
-    first, *others = alike
-    also = f"; so have {', '.join(others)}" if others else ""
-    note = f"{match[0].strip()}: planned on {first}{also}."
-    return (_Place(gpu=first, count=_number(match["count"]), note=note),)
-
-
-def _number(written: str | None) -> int | None:
-    if written is None:
-        return None
-    return _NUMBERS.get(written.lower()) or int(written)
-
-
-def _in_format(model: str, text: str) -> tuple[str, str]:
+def _checkpoint(asked: _Question, model: NamedModel) -> tuple[str, str]:
     """Return the checkpoint of a model in the format that a text asks for."""
-    form = next((form for form, sign in _FORMATS if sign.search(text)), None)
-    if form is None:
-        return model, ""
-    wanted = f"{model}~{form}"
-    published = f"{model}-{form}"
+    forms = [value for name, value, _ in asked.formats if name == "model"]
+    forms += [
+        _BITS[one.term.value]
+        for one in asked.quantities
+        if one.role == "bits" and one.term.value in _BITS
+    ]
+    if not model.name or not forms:
+        return model.name, ""
+    form = forms[0]
+    wanted = f"{model.name}~{form}"
+    published = f"{model.name}-{form}"
     if find(published) is not None:
         return published, f"In {form}: {published}."
     try:
         if find(wanted) is not None:
             return wanted, f"No checkpoint in {form} is known: {wanted} is estimated."
     except PlannerError:  # it is quantised already
-        return model, f"{model} is quantised as it is: {form} is left out."
-    return model, f"{form} is left out: name a checkpoint that has it."
+        return model.name, f"{model.name} is quantised as it is: {form} is left out."
+    return model.name, f"{form} is left out: name a checkpoint that has it."
 
 
-def _load(text: str) -> tuple[int | None, Load | None, str]:
-    """Return the context, the load where users are told, and what was assumed."""
-    users = next((int(m["n"]) for sign in _USERS if (m := sign.search(text))), None)
-    rest = text
-    for sign in _USERS:
-        rest = sign.sub(" ", rest)
-    parts = _PARTS.search(rest)
-    if parts is not None:
-        prompt, answer = _tokens(parts, "p"), _tokens(parts, "o")
-        return (
-            prompt + answer,
-            Load(
-                prompt_tokens=max(prompt, 1), output_tokens=answer, requests=users or 1
-            ),
-            _letters(parts, "p", "o"),
+def _left(
+    asked: _Question, load: Loaded, place: Place, *, is_item_used: bool
+) -> Iterator[tuple[Term, str]]:
+    """Yield the numbers that were not used, with why."""
+    places = [term for one in asked.places for term in one.terms]
+    used = (*load.terms, *place.terms, *places)
+    for one in asked.quantities:
+        is_item = one.role in ("image", "video", "audio") and is_item_used
+        is_format = one.role == "bits" and one.term.value in _BITS
+        if not one.term.is_digits or is_item or is_format or one.term in used:
+            continue
+        alike = {each.role for each in asked.quantities if each.term in load.terms}
+        why = _LEFT.get(one.role, _ALTERNATIVE if one.role in alike else _UNKNOWN)
+        yield one.term, why
+
+
+def _other_devices(asked: _Question) -> Iterator[str]:
+    """Yield the devices that are not planned for, beside the first."""
+    said = {asked.refused.partition(" ")[2]}
+    for one in asked.devices:
+        what = str(one.value).rpartition("' is ")[2]
+        if one.kind == "device" and not any(what in each for each in said):
+            said.add(what)
+            yield str(one.value)
+
+
+def _account(
+    asked: _Question, model: NamedModel, place: Place, left: Sequence[Term]
+) -> Iterator[Piece]:
+    """Yield what became of the names and numbers of a question."""
+    for one in asked.mentions:
+        is_meant = (one.name or one.written) == (model.name or model.written)
+        use = Use.USED if is_meant else Use.KEPT
+        use = use if one.name else Use.OPEN
+        yield _piece(one.start, one.end, use, "model" if is_meant else _OTHER_START)
+    for term in asked.devices:
+        is_meant = term in place.terms
+        use = Use.USED if is_meant else Use.KEPT
+        use = Use.NOT_UNDERSTOOD if term.kind == "device" else use
+        yield _piece(term.start, term.end, use, "gpu" if is_meant else _OTHER_START)
+    for name, _, span in (*asked.flags, *asked.formats):
+        yield _piece(*span, Use.USED, name)
+    for release in asked.releases:
+        yield _piece(*release.span, Use.USED, "vllm_version")
+    yield from _numbers(asked.quantities, asked.terms, left)
+
+
+_OTHER_START = "of another start in the text"
+
+
+def _numbers(
+    quantities: Iterable[Quantity], terms: Sequence[Term], left: Sequence[Term]
+) -> Iterator[Piece]:
+    for one in quantities:
+        end = (
+            one.term.end if one.noun is None else max(terms[one.noun].end, one.term.end)
         )
-    told = next((m for sign in _CONTEXT if (m := sign.search(rest))), None)
-    length = _tokens(told, "n") if told else 0
-    letter = _letters(told, "n") if told else ""
-    if not users:
-        return length or None, None, letter
-    whole = length or _USUAL_TOKENS
-    answer = whole // _ANSWER_SHARE
-    load = Load(
-        prompt_tokens=max(whole - answer, 1), output_tokens=answer, requests=users
-    )
-    assumed = "" if length else f" of {whole:,} tokens, which is assumed"
-    return (
-        whole,
-        load,
-        f"{users} requests at once{assumed}, a quarter of each for the answer. "
-        f"{letter}".rstrip(),
-    )
+        use = Use.NOT_UNDERSTOOD if one.term in left else Use.USED
+        if one.role == "unknown":
+            end = one.term.end
+        yield _piece(one.term.start, end, use, one.role)
 
 
-def _tokens(match: re.Match[str], name: str) -> int:
-    """Return a number of tokens: 32k is 32,768, and no part of one is cut off."""
-    written = match[name]
-    if re.fullmatch(r"\d{1,3}(?:[,.]\d{3})+", written):
-        written = re.sub("[,.]", "", written)
-    return ceil(float(written) * _K[(match[f"{name}_k"] or "").lower()])
+def _piece(start: int, end: int, use: Use, what: str) -> Piece:
+    return Piece(start=start, end=end, use=use, what=what)
 
 
-def _letters(match: re.Match[str], *names: str) -> str:
-    """Say how a letter after a number is read where a flag of vLLM has another rule."""
-    for name in names:
-        written = f"{match[name]}{match[f'{name}_k'] or ''}"
-        tokens = _tokens(match, name)
-        if written[-1].isalpha() and human_int(written) != tokens:
-            return f"{written} is read as {tokens:,} tokens; {_of_flags(written)}."
-    return ""
-
-
-def _of_flags(written: str) -> str:
-    number = human_int(written)
-    return f"vLLM's flags {'refuse it' if number is None else f'read {number:,}'}"
+def gpu_name(gpu: str | GPU | None) -> str:
+    """Return a GPU's name."""
+    return gpu.name if isinstance(gpu, GPU) else gpu or ""

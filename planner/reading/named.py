@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 
-from planner.errors import PlannerError
+from planner.engine.not_covered import why_not_covered
 from planner.models.catalogue import Entry, entries, search
 from planner.reading.container import gpu_named_in
 from planner.values import frozen
 
+_UNKNOWN = '"{}" is not in the catalogue: give its name on the Hub, such as org/name.'
 _LONGEST_NAME = 8
 """Words of a model's name."""
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w./+-]*\w)?", re.ASCII)
@@ -32,8 +34,17 @@ _FORMATS = frozenset(("awq", "gptq", "fp", "int", "gguf", "bnb"))
 _REPUBLISHED = ("unsloth/", "NousResearch/")
 """Owners of copies, which have the models' own names."""
 _PART = re.compile(r"[^a-z0-9.]+")
-_OWN_NAME = re.compile(r"(?<![\w./-])[\w-]+/[\w.-]*\d[\w.-]*\w(?![\w/])")
+_OWN_NAME = re.compile(
+    r"(?<![\w./-])(?=[\w-]*[A-Za-z])[\w-]+/(?=[\w.-]*[A-Za-z])[\w.-]*\d[\w.-]*\w(?![\w/])",
+    re.ASCII,
+)
 """A model of the Hub, as people write it out."""
+_SIZED = re.compile(
+    r"(?<![\w./-])(?:[A-Za-z][\w.-]*-|[A-Z][\w.-]*(?: [A-Z0-9][\w.-]*){0,2} )"
+    r"\d{1,4}(?:\.\d+)?[bB](?:-[\w.-]*\w)?(?![\w])",
+    re.ASCII,
+)
+"""What has a model's size behind it."""
 
 
 @frozen
@@ -41,23 +52,60 @@ class NamedModel:
     """A model that a question names."""
 
     name: str
+    """Empty for one that is not known: the note says so."""
     written: str
     note: str = ""
+    start: int = 0
+    """Where it is written."""
+
+    @property
+    def end(self) -> int:
+        """Where its words end."""
+        return self.start + len(self.written)
 
 
 def models_in(text: str) -> tuple[NamedModel, ...]:
-    """Return the models that a text names, in its order."""
+    """Return the models that a text names, in its order, each once."""
+    first: dict[str, NamedModel] = {}
+    for one in mentions_in(text):
+        first.setdefault(one.name or one.written, one)
+    return tuple(first.values())
+
+
+def mentions_in(text: str) -> list[NamedModel]:
+    """Return every place where a text names a model; those not known, too."""
     words = list(_WORD.finditer(text))
-    found: dict[str, NamedModel] = {}
+    found: list[NamedModel] = []
     at = 0
     while at < len(words):
         model, number = _model_at(words[at : at + _LONGEST_NAME])
         if model is not None:
-            found.setdefault(model.name, model)
+            found.append(model)
         at += max(number, 1)
-    return tuple(found.values()) or tuple(
-        NamedModel(name=name, written=name) for name in _OWN_NAME.findall(text)[:1]
+    own = (
+        NamedModel(name=match[0], written=match[0], start=match.start())
+        for match in _OWN_NAME.finditer(text)
     )
+    for one in (*own, *_not_known(text)):
+        if all(one.end <= each.start or each.end <= one.start for each in found):
+            found.append(one)
+    return sorted(found, key=lambda each: each.start)
+
+
+def _not_known(text: str) -> Iterator[NamedModel]:
+    """Yield what is written as a model's name is, without the words around it."""
+    for match in _SIZED.finditer(text):
+        words = match[0].split()
+        while words and words[0].lower() in _BETWEEN:
+            del words[0]
+        written = " ".join(words)
+        if re.match("[A-Za-z]", written) and not why_not_covered(written):
+            yield NamedModel(
+                name="",
+                written=written,
+                note=_UNKNOWN.format(written),
+                start=match.end() - len(written),
+            )
 
 
 def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
@@ -76,22 +124,23 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
         found = [one for one in search(" ".join(written)) if _holds(one.name, written)]
         if found:
             text = span[0].string[span[0].start() : span[-1].end()]
-            _check_variant(text, words[number:])
-            return _named(found, written, text), number
+            variant = _variant(text, words[number:])
+            if variant is not None:
+                return variant, number + 1
+            return replace(_named(found, written, text), start=span[0].start()), number
     return None, 0
 
 
-def _check_variant(written: str, following: Sequence[re.Match[str]]) -> None:
-    """Raise where the name goes on: "GLM 4.5 Air" is not GLM 4.5."""
+def _variant(written: str, following: Sequence[re.Match[str]]) -> NamedModel | None:
+    """Return what is not known: the name goes on, as "GLM 4.5 Air" is not GLM 4.5."""
     word = following[0] if following else None
     if word is None or word[0].lower() not in _variants():
-        return
+        return None
     if not re.search(rf"{re.escape(written)}[\s-]+\Z", word.string[: word.start()]):
-        return
-    raise PlannerError(
-        f'"{written} {word[0]}" is not in the catalogue: give its name on the Hub, '
-        "such as org/name."
-    )
+        return None
+    whole = f"{written} {word[0]}"
+    start = word.end() - len(whole)
+    return NamedModel(name="", written=whole, note=_UNKNOWN.format(whole), start=start)
 
 
 def _named(found: Sequence[Entry], words: Sequence[str], written: str) -> NamedModel:

@@ -16,7 +16,6 @@ from planner.confirming.log import read_log
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.arguments import Kind as Value
 from planner.engine.gpu import GPU
-from planner.errors import PlannerError
 from planner.models.catalogue import find
 from planner.reading.container import gpu_named_in
 from planner.reading.flag_values import literal, typed
@@ -41,10 +40,25 @@ _GIVEN = re.compile(
     r"(?:(?P<by>['\"]?\s*[=:]\s*| )"
     r"(?!--)(?P<value>'[^']*'|\"[^\"]*\"|\{[^{}]*\}|[^\s,;|(){}']+))?"
 )
+_SIZE = r"[\s-]?(?:size |of )?[=:]?\s?(\d{1,3})(?!\d)"
 _IN_WORDS = (
-    ("tensor_parallel_size", re.compile(r"\bTP\s?=?\s?(\d{1,3})\b", re.IGNORECASE)),
+    (
+        "tensor_parallel_size",
+        re.compile(rf"(?:\bTP|tensor[ -]parallel(?:ism)?|张量并行度?){_SIZE}", re.I),
+    ),
+    (
+        "pipeline_parallel_size",
+        re.compile(
+            rf"(?:\bPP|pipeline[ -]parallel(?:ism)?|流水线并行度?){_SIZE}", re.I
+        ),
+    ),
+    (
+        "data_parallel_size",
+        re.compile(rf"(?:\bDP|data[ -]parallel(?:ism)?|数据并行度?){_SIZE}", re.I),
+    ),
     ("gpu_memory_utilization", re.compile(r"\butil(?:=| )(0?\.\d+)")),
 )
+"""Arguments as people call them."""
 _MODEL_WORD = re.compile(r"(?<![\w./-])(?:[\w.-]+/)?[A-Za-z][\w.]*-[\w.-]*\w")
 _SIZED = re.compile(r"[A-Z].*-\d+(?:\.\d+)?B(?:-|\Z)")
 """A model's name with its number of parameters."""
@@ -90,18 +104,23 @@ def is_note(text: str) -> bool:
 
 def noted_arguments(text: str) -> dict[str, Any]:
     """Return the arguments that a note names, each by its first value."""
+    rest = re.sub(r"non-default args: \{.*?\}(?=[\s;|]|$)", "", text)
     values: dict[str, Any] = {}
-    for piece in _PIECE.split(
-        re.sub(r"non-default args: \{.*?\}(?=[\s;|]|$)", "", text)
-    ):
+    for piece in _PIECE.split(rest):
         if _SUGGESTION.search(piece):
             continue
-        for name, value in (*_flags(piece), *_in_words(piece)):
+        for name, value, _ in given_in(piece):
             values.setdefault(name, value)
     return values
 
 
-def _flags(piece: str) -> Iterator[tuple[str, Any]]:
+def given_in(piece: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:
+    """Yield the arguments that a sentence names, with values and places."""
+    yield from _flags(piece)
+    yield from _in_words(piece)
+
+
+def _flags(piece: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:
     at = 0
     while (match := _GIVEN.search(piece, at)) is not None:
         name = match["name"].replace("-", "_")
@@ -119,7 +138,7 @@ def _flags(piece: str) -> Iterator[tuple[str, Any]]:
         ):
             value = True
         if _is_of(known.kind, value, text, is_named=is_named):
-            yield name, value
+            yield name, value, match.span()
             at = match.end()
 
 
@@ -144,11 +163,12 @@ def _is_of(kind: Value, value: object, text: str, *, is_named: bool) -> bool:
     return isinstance(value, dict | list)
 
 
-def _in_words(piece: str) -> Iterator[tuple[str, Any]]:
+def _in_words(piece: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:
     for name, pattern in _IN_WORDS:
         match = pattern.search(piece)
         if match is not None:
-            yield name, literal(match[1] if match[1][0] != "." else "0" + match[1])
+            value = literal(match[1] if match[1][0] != "." else "0" + match[1])
+            yield name, value, match.span()
 
 
 def noted_model(text: str) -> str | None:
@@ -161,11 +181,8 @@ def noted_model(text: str) -> str | None:
 
 def _named_in_words(text: str) -> str | None:
     """Return the one model that a note names by words, as "Llama 3.1 8B"."""
-    try:
-        models = models_in(text)
-    except PlannerError:  # a variant that is not known
-        return None
-    return models[0].name if len(models) == 1 else None
+    models = models_in(text)
+    return models[0].name or None if len(models) == 1 else None
 
 
 def noted_gpu(text: str) -> str | GPU | None:

@@ -70,6 +70,9 @@ class Reading:
     env: Mapping[str, str] = field(default_factory=dict)
     engine_args: Mapping[str, Any] = field(default_factory=dict)
     """Every engine argument that the text gives, by vLLM's names."""
+    intent: str = ""
+    """What a question asks: fits, users, cheapest, which_models, speed, why, upgrade or
+    other; empty for any other text."""
     load: Load | None = None
     """What a question asks to serve: arguments that are not given follow from it."""
     kept: Mapping[str, Any] = field(default_factory=dict)
@@ -197,6 +200,7 @@ class Reading:
         log = self.log
         return {
             "kind": str(self.kind),
+            "intent": self.intent or None,
             "inputs": {
                 "model": self.model,
                 "gpu": self.gpu.name if isinstance(self.gpu, GPU) else self.gpu,

@@ -18,7 +18,7 @@ from planner.reading.reading import Kind
         ("Qwen3-8B, H100 x 4", "H100", 4),
         ("dual a100 40gb Qwen3-8B", "A100-40GB", 2),
         ("will Qwen3-8B run on my 3060?", "RTX3060", None),
-        ("Can an A6000 run Qwen3-8B", "A6000", None),
+        ("Can an A6000 run Qwen3-8B", "A6000", 1),
         ("Qwen3-8B on a g5.12xlarge", "A10G", 4),
         ("Qwen3-8B on two nodes of 8 H100 each", "H100", 16),
         ("我想在两张4090上跑Qwen3-8B", "RTX4090", 2),

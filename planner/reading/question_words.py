@@ -1,0 +1,244 @@
+"""A text taken apart by the words that six languages have for a load and its machine.
+
+The words are rows of `planner/data/question_words.json`, a table for each language; the
+rules here know kinds of words only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from math import ceil
+from typing import Any
+
+from planner.data import DATA
+from planner.values import frozen
+
+_KINDS = (
+    *("rate", "shared", "prompt", "answer", "context", "token", "user", "concurrency"),
+    *("image", "video", "audio", "vram", "ram", "utilization", "card", "node", "unit"),
+    *("loose", "link"),
+)
+"""Kinds of words; of a word in two tables, the first kind counts."""
+_INTENTS = (
+    *("upgrade", "why", "cheapest", "which_models", "users", "speed", "which_gpu"),
+    *("other", "fits"),
+)
+"""What may be asked; of a text that asks two things, the first."""
+_L = "A-Za-z\u00c0-\u024f"
+"""Letters of Latin scripts, in which blanks part words."""
+_HALF_WIDTH = {wide: chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)} | {
+    **dict.fromkeys((0x3000, 0xA0, 0x202F, 0x2009), " "),
+    **dict.fromkeys((0x3001, 0xFF0C), ";"),  # a comma is no part of a number there
+    0x3002: ".",
+    0xD7: "x",
+    0x2019: "'",
+    0x2013: "-",
+}
+_CHINESE = {one: at for at, one in enumerate("一二三四五六七八九", 1)} | {
+    "两": 2,
+    "单": 1,
+    "双": 2,
+}
+_UNITS = {
+    "memory": r"[\s-]?(?:GiB|GB?|Go|gigs?|gigabytes?)",
+    "percent": r"\s?(?:%|per ?cent|Prozent|pour ?cent|por ciento|パーセント)",
+    "bits": r"[\s-]?(?:bits?|比特|位(?=量化)|ビット)",
+    "size": r"B",
+    "money": r"\s?(?:[$€£¥元円]|dollars?|euros?|USD|EUR)",
+    "time": r"[\s-]?(?:ms|sec(?:ond)?s?|Sekunden?|secondes?|segundos?|秒)",
+}
+"""What follows a number directly and says what it counts."""
+_POINTS = re.compile(r"[1-9]\d{0,2}(?:[ .,']\d{3})+")
+_K = {"k": 1024, "m": 1024**2}
+_TOPIC = re.compile(
+    r"vllm|\bLLMs?\b|VRAM|\bGPUs?\b|KV[ -]?cache|\bOOM\b|out of memory|显存|显卡|大模型"
+    r"|グラボ|Grafik(?:speicher|karte)|carte graphique|tarjeta gráfica",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"[^.!?\n]*(?:[.!](?!\s|\Z)[^.!?\n]*)*[.!?\n]?")
+
+
+@frozen
+class Term:
+    """A word, a number or a name in a text, of a kind."""
+
+    kind: str
+    """One of the tables', `number`, `sep`, `sign`, `times` or `word`."""
+    start: int
+    end: int
+    written: str
+    value: Any = None
+    """Of a number what it counts, of a name what it names."""
+    unit: str = ""
+    """Of a number what follows it directly, such as memory."""
+    letter: str = ""
+    """Of a number the letter that multiplies it, such as k."""
+
+    @property
+    def is_digits(self) -> bool:
+        """Whether it is a number, and not written in letters."""
+        return self.kind == "number" and any(map(str.isdigit, self.written))
+
+
+def half_width(text: str) -> str:
+    """Return a text with the digits and signs of Latin scripts, none moved.
+
+    >>> half_width("\uff14\u5f20\uff0c32\uff4b")
+    '4\u5f20,32k'
+    """
+    return text.translate(_HALF_WIDTH)
+
+
+def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return a text with blanks in the place of what was taken from it."""
+    rest = text
+    for start, end in spans:
+        rest = f"{rest[:start]}{' ' * (end - start)}{rest[end:]}"
+    return rest
+
+
+def terms_of(text: str, names: Sequence[Term] = ()) -> list[Term]:
+    """Return the terms of a text, in its order; `names` are known already.
+
+    >>> [(one.kind, one.value) for one in terms_of("vier Nutzer")]
+    [('number', 4), ('user', None)]
+    """
+    rest = blanked(text, ((one.start, one.end) for one in names))
+    found = [_term(match) for match in _pattern().finditer(rest)]
+    return sorted([*names, *found], key=lambda one: one.start)
+
+
+def intents_in(text: str) -> dict[str, bool]:
+    """Return what a text may ask, the first first: whether a sentence does ask it."""
+    found: dict[str, bool] = {}
+    for sentence in _SENTENCE.findall(text):
+        for kind in _INTENTS:
+            match = _intents()[kind].search(sentence)
+            if match is not None:
+                asks = sentence.endswith("?") or not sentence[: match.start()].strip()
+                found[kind] = found.get(kind, False) or asks
+    return {kind: found[kind] for kind in _INTENTS if kind in found}
+
+
+def is_of_planning(text: str) -> bool:
+    """Return whether a text is about the memory of models, whatever it says of it."""
+    return _TOPIC.search(text) is not None
+
+
+def asks_to_hold(text: str) -> bool:
+    """Return whether a text asks if a machine bears its load."""
+    return _intents()["holds"].search(text) is not None
+
+
+def _term(match: re.Match[str]) -> Term:
+    kind = str(match.lastgroup)
+    start, end = match.span()
+    if kind == "number":
+        unit = next((unit for unit in _UNITS if match[unit]), "")
+        unit = "money" if match["currency"] else unit
+        letter = (match["letter"] or "").lower()
+        value = _value(match["digits"]) * _power(letter)
+        return Term(
+            kind=kind, start=start, end=end, written=match[0], unit=unit,
+            value=ceil(value) if value == int(value) or letter else value,
+            letter=letter if letter in _K else "",
+        )  # fmt: skip
+    if kind not in ("letters", "numeral"):
+        return Term(kind=kind, start=start, end=end, written=match[0])
+    number = _numbers().get(match[0].lower()) or _chinese(match[0])
+    return Term(kind="number", start=start, end=end, written=match[0], value=number)
+
+
+def _value(digits: str) -> float:
+    """Return a number: 32.768, 32 768 and 32,768 are one, 1,5 is 1.5."""
+    if _POINTS.fullmatch(digits):
+        return float(re.sub(r"\D", "", digits))
+    return float(digits.replace(",", "."))
+
+
+def _power(letter: str) -> int:
+    if not letter or letter in _K:
+        return _K.get(letter, 1)
+    return next(value for sign, value in _powers() if sign.fullmatch(letter))
+
+
+def _chinese(written: str) -> int:
+    """Return a number up to 999 in Chinese letters.
+
+    >>> _chinese("三十二"), _chinese("十六"), _chinese("两百")
+    (32, 16, 200)
+    """
+    total, digit = 0, 0
+    for one in written:
+        if one in "十百":
+            total += (digit or 1) * (10 if one == "十" else 100)
+            digit = 0
+        else:
+            digit = _CHINESE[one]
+    return total + digit
+
+
+@cache
+def _tables() -> tuple[Mapping[str, Any], ...]:
+    path = DATA / "question_words.json"
+    return tuple(json.loads(path.read_text(encoding="utf-8")).values())
+
+
+@cache
+def _numbers() -> Mapping[str, int]:
+    """Return the numbers in letters, of every language."""
+    rows = (row for table in _tables() for row in table["numbers"].items())
+    return {word.lower(): value for word, value in rows}
+
+
+@cache
+def _powers() -> tuple[tuple[re.Pattern[str], int], ...]:
+    rows = (row for table in _tables() for row in table["powers"].items())
+    return tuple((re.compile(word, re.IGNORECASE), value) for word, value in rows)
+
+
+@cache
+def _intents() -> Mapping[str, re.Pattern[str]]:
+    kinds = (*_INTENTS, "holds")
+    return {kind: re.compile(_words(kind), re.IGNORECASE) for kind in kinds}
+
+
+def _words(kind: str) -> str:
+    """Return the pattern of a kind; a word of a Latin script stands alone."""
+    rows = [row for table in _tables() for row in table.get(kind, ())]
+    latin = [row for row in rows if re.match(rf"[{_L}]", row.lstrip("(?:"))]
+    other = [row for row in rows if row not in latin]
+    alone = f"(?<![{_L}])(?:{_any(latin)})(?![{_L}])" if latin else ""
+    return "|".join(filter(None, (alone, _any(other))))
+
+
+def _any(rows: Iterable[str]) -> str:
+    """Return the pattern of one of these, the longest first."""
+    return "|".join(sorted(rows, key=len, reverse=True))
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Return the pattern of every term."""
+    powers = _any(word for table in _tables() for word in table["powers"])
+    units = "|".join(f"(?P<{unit}>{sign})" for unit, sign in _UNITS.items())
+    number = (
+        r"(?P<currency>[$€£¥]\s?)?"
+        r"(?:(?<![\w.,-])|(?<=[^\x00-\u024f])|(?<![\w.,-][xX*])(?<=[xX*]))"
+        r"(?:\d+\s?[kK]?\s?[-~至到]\s?(?=\d))?"
+        r"(?P<digits>\d{1,3}(?:[ .,']\d{3})+(?!\d)|\d+(?:[.,]\d+)?)"
+        rf"(?:\s?(?P<letter>[km](?![A-Za-z])|(?:{powers})(?![{_L}])))?"
+        rf"(?:(?:{units})(?![{_L}0-9]))?(?![a-wyz0-9_\u00c0-\u024f])"
+    )
+    kinds = "|".join(f"(?P<{kind}>{_words(kind)})" for kind in _KINDS)
+    return re.compile(
+        rf"(?P<number>{number})|(?P<numeral>[一二两三四五六七八九十百]+|[单双])"
+        rf"|(?P<letters>(?<![{_L}])(?:{_any(map(re.escape, _numbers()))})(?![{_L}]))"
+        rf"|(?P<times>[x*](?![{_L}]))|{kinds}"
+        r"|(?P<sep>[,;!?/|\n]|\.(?=\s|\Z))|(?P<sign>[:=()])"
+        rf"|(?P<word>[{_L}][{_L}\d']*|[^\s\x00-\u024f])",
+        re.IGNORECASE,
+    )
