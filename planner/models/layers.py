@@ -11,6 +11,7 @@ layers that vLLM packs into one; checkpoints name exceptions by them.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from enum import StrEnum
 from math import prod
 from typing import Protocol
@@ -60,7 +61,7 @@ class Module(Protocol):
         ...
 
 
-@frozen
+@frozen(kw_only=False)
 class Replicated:
     """Tensors that every rank holds in full, never quantised: norms, scalars.
 
@@ -94,7 +95,7 @@ class TokenBuffer:
         return (Tensor(rows * self.columns, self.dtype),) * self.count
 
 
-@frozen
+@frozen(kw_only=False)
 class Sharded:
     """Tensors whose first dimension is divided over the ranks, never quantised.
 
@@ -115,17 +116,12 @@ class Sharded:
         )
 
 
-@frozen
-class ReplicatedLinear:
-    """A linear layer that every rank holds in full.
-
-    Source: vLLM 0.33.0 `layers/linear.py` ReplicatedLinear, MergedReplicatedLinear.
-    """
+@frozen(kw_only=False)
+class Linear:
+    """What linear layers have in common."""
 
     name: str
-    part: Part
-    input_size: int
-    output_sizes: tuple[int, ...]
+    _: KW_ONLY
     bias: bool = False
     dtype: str | None = None
     shards: tuple[str, ...] = ()
@@ -133,74 +129,80 @@ class ReplicatedLinear:
     """False where vLLM's class does not pass the quantisation on."""
     method: LinearMethod | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
-        """Return weight and bias on a rank."""
+    def on_rank(
+        self, layout: ParallelLayout, *rows: int, inputs: tuple[int, int], outputs: int
+    ) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank, by the method or unquantised.
+
+        `rows` are its outputs of each layer merged into this one, `outputs` those of
+        all ranks; `inputs` are those of all ranks, and its own.
+        """
+        bias = (Tensor(sum(rows), self.dtype),) if self.bias else ()
+        if self.method is None:
+            return (Tensor(sum(rows) * inputs[1], self.dtype), *bias)
         on_rank = LinearOnRank(
             name=self.name,
-            input_size=self.input_size,
-            output_size=sum(self.output_sizes),
-            input_size_per_partition=self.input_size,
-            output_partition_sizes=self.output_sizes,
+            input_size=inputs[0],
+            output_size=outputs,
+            input_size_per_partition=inputs[1],
+            output_partition_sizes=rows,
             has_bias=self.bias,
-            is_replicated=True,
+            is_replicated=isinstance(self, ReplicatedLinear),
         )
-        return _linear(self, on_rank, layout, bias_rows=sum(self.output_sizes))
+        return (*self.method.tensors(on_rank, layout), *bias)
 
 
-@frozen
-class ColumnParallelLinear:
+@frozen(kw_only=False)
+class ReplicatedLinear(Linear):
+    """A linear layer that every rank holds in full.
+
+    Source: vLLM 0.33.0 `layers/linear.py` ReplicatedLinear, MergedReplicatedLinear.
+    """
+
+    part: Part
+    input_size: int
+    output_sizes: tuple[int, ...]
+
+    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+        """Return weight and bias on a rank."""
+        inputs, outputs = (self.input_size, self.input_size), sum(self.output_sizes)
+        return self.on_rank(layout, *self.output_sizes, inputs=inputs, outputs=outputs)
+
+
+@frozen(kw_only=False)
+class ColumnParallelLinear(Linear):
     """A linear layer divided along its outputs, of which several may be merged.
 
     Source: vLLM 0.33.0 `layers/linear.py` ColumnParallelLinear and
     MergedColumnParallelLinear.
     """
 
-    name: str
     part: Part
     input_size: int
     output_sizes: tuple[int, ...]
-    bias: bool = False
-    dtype: str | None = None
-    shards: tuple[str, ...] = ()
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return weight and bias on a rank."""
-        rows = tuple(
-            divide(size, layout.tensor_parallel_size) for size in self.output_sizes
-        )
-        on_rank = LinearOnRank(
-            name=self.name,
-            input_size=self.input_size,
-            output_size=sum(self.output_sizes),
-            input_size_per_partition=self.input_size,
-            output_partition_sizes=rows,
-            has_bias=self.bias,
-        )
-        return _linear(self, on_rank, layout, bias_rows=sum(rows))
+        rows = (divide(size, layout.tensor_parallel_size) for size in self.output_sizes)
+        inputs, outputs = (self.input_size, self.input_size), sum(self.output_sizes)
+        return self.on_rank(layout, *rows, inputs=inputs, outputs=outputs)
 
 
 @frozen
-class QKVParallelLinear:
+class QKVParallelLinear(Linear):
     """Query, key and value in one; KV heads are repeated when there are too few.
 
     Source: vLLM 0.33.0 `layers/linear.py` QKVParallelLinear.
     """
 
-    name: str
     input_size: int
     num_heads: int
     num_kv_heads: int
     head_size: int
     head_size_v: int | None = None
     """Of the values, where it differs from that of the keys."""
-    bias: bool = False
     part: Part = Part.ATTENTION
-    dtype: str | None = None
     shards: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return weight and bias on a rank."""
@@ -209,47 +211,26 @@ class QKVParallelLinear:
         kv_heads = kv_heads_per_rank(self.num_kv_heads, layout)
         size_v = self.head_size if self.head_size_v is None else self.head_size_v
         rows = (heads * self.head_size, kv_heads * self.head_size, kv_heads * size_v)
-        on_rank = LinearOnRank(
-            name=self.name,
-            input_size=self.input_size,
-            output_size=sum(rows) * ranks,
-            input_size_per_partition=self.input_size,
-            output_partition_sizes=rows,
-            has_bias=self.bias,
-        )
-        return _linear(self, on_rank, layout, bias_rows=sum(rows))
+        inputs, outputs = (self.input_size, self.input_size), sum(rows) * ranks
+        return self.on_rank(layout, *rows, inputs=inputs, outputs=outputs)
 
 
-@frozen
-class RowParallelLinear:
+@frozen(kw_only=False)
+class RowParallelLinear(Linear):
     """A linear layer divided along its inputs; every rank holds the whole bias.
 
     Source: vLLM 0.33.0 `layers/linear.py` RowParallelLinear.
     """
 
-    name: str
     part: Part
     input_size: int
     output_size: int
-    bias: bool = False
-    dtype: str | None = None
-    shards: tuple[str, ...] = ()
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return weight and bias on a rank."""
-        on_rank = LinearOnRank(
-            name=self.name,
-            input_size=self.input_size,
-            output_size=self.output_size,
-            input_size_per_partition=divide(
-                self.input_size, layout.tensor_parallel_size
-            ),
-            output_partition_sizes=(self.output_size,),
-            has_bias=self.bias,
-        )
-        return _linear(self, on_rank, layout, bias_rows=self.output_size)
+        inputs = self.input_size, divide(self.input_size, layout.tensor_parallel_size)
+        size = self.output_size
+        return self.on_rank(layout, size, inputs=inputs, outputs=size)
 
 
 @frozen
@@ -277,37 +258,24 @@ class QKNormPerRank:
         )
 
 
-@frozen
-class VocabParallelEmbedding:
+@frozen(kw_only=False)
+class VocabParallelEmbedding(Linear):
     """Word embeddings or the LM head: vocabulary padded to 64, cut by rows.
 
     Source: vLLM 0.33.0 `layers/vocab_parallel_embedding.py` VocabParallelEmbedding
     and ParallelLMHead.
     """
 
-    name: str
     num_embeddings: int
     embedding_dim: int
-    bias: bool = False
     part: Part = Part.EMBEDDINGS
-    dtype: str | None = None
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
-    """Few quantisation methods touch embeddings, some the head."""
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return weight and bias on a rank."""
         padded = pad_vocabulary(self.num_embeddings)
         rows = divide(padded, layout.tensor_parallel_size)
-        on_rank = LinearOnRank(
-            name=self.name,
-            input_size=self.embedding_dim,
-            output_size=padded,
-            input_size_per_partition=self.embedding_dim,
-            output_partition_sizes=(rows,),
-            has_bias=self.bias,
-        )
-        return _linear(self, on_rank, layout, bias_rows=rows)
+        inputs = (self.embedding_dim, self.embedding_dim)
+        return self.on_rank(layout, rows, inputs=inputs, outputs=padded)
 
 
 @frozen
@@ -339,31 +307,8 @@ class Float32Gate:
     ) -> ReplicatedLinear:
         """Return vLLM's layer."""
         return ReplicatedLinear(
-            name=self.name,
-            part=self.part,
-            input_size=self.hidden_size,
-            output_sizes=(self.num_experts,),
+            self.name, self.part, self.hidden_size, (self.num_experts,)
         )
-
-
-Linear = (
-    ReplicatedLinear
-    | ColumnParallelLinear
-    | QKVParallelLinear
-    | RowParallelLinear
-    | VocabParallelEmbedding
-)
-
-
-def _linear(
-    module: Linear, on_rank: LinearOnRank, layout: ParallelLayout, *, bias_rows: int
-) -> tuple[Tensor, ...]:
-    """Return a linear layer's tensors, by its method or unquantised."""
-    bias = (Tensor(bias_rows, module.dtype),) if module.bias else ()
-    if module.method is not None:
-        return (*module.method.tensors(on_rank, layout), *bias)
-    elements = on_rank.output_size_per_partition * on_rank.input_size_per_partition
-    return (Tensor(elements, module.dtype), *bias)
 
 
 def kv_heads_per_rank(num_kv_heads: int, layout: ParallelLayout) -> int:

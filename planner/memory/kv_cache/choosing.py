@@ -148,12 +148,7 @@ def kernel_buffers(
     counters = max(max_num_batched_tokens * num_heads, gpu.num_sms or 0)
     rounded = -(-counters // 8) * 8
     return (
-        Replicated(
-            name="multi_ctas_kv_counter",
-            part=Part.BUFFERS,
-            shapes=((rounded,),),
-            dtype="int32",
-        ),
+        Replicated("multi_ctas_kv_counter", Part.BUFFERS, ((rounded,),), dtype="int32"),
     )
 
 

@@ -160,10 +160,7 @@ def cutlass_workspace(
         return ()
     return (
         Replicated(
-            name="g_sm100_workspace",
-            part=Part.BUFFERS,
-            shapes=((_WORKSPACE_BYTES,),),
-            dtype="uint8",
+            "g_sm100_workspace", Part.BUFFERS, ((_WORKSPACE_BYTES,),), dtype="uint8"
         ),
     )
 
@@ -177,4 +174,4 @@ def _group(layer: MLALayer, topk: int, rows: int, context: CacheContext) -> Repl
 
 
 def _integers(name: str, *shapes: tuple[int, ...]) -> Replicated:
-    return Replicated(name=name, part=Part.BUFFERS, shapes=shapes, dtype="int32")
+    return Replicated(name, Part.BUFFERS, shapes, dtype="int32")

@@ -191,10 +191,7 @@ class LinearStacks:
         # vLLM's class for several columns, none of which is sharded.
         return self._of_columns(
             ColumnParallelLinear(
-                name=base.name,
-                part=base.part,
-                input_size=base.input_size,
-                output_sizes=base.output_sizes,
+                base.name, base.part, base.input_size, base.output_sizes
             ),
             replace(layout, tensor_parallel_size=1),
         )

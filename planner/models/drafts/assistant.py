@@ -133,27 +133,19 @@ def _layer(facts: Facts, *, is_full: bool) -> tuple[Module, ...]:
     has_bias = facts.flag("attention_bias")
     return (
         ColumnParallelLinear(
-            name="self_attn.q_proj",
-            part=Part.ATTENTION,
-            input_size=size,
-            output_sizes=(heads * head_size,),
+            "self_attn.q_proj",
+            Part.ATTENTION,
+            size,
+            (heads * head_size,),
             bias=has_bias,
         ),
         RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=heads * head_size,
-            output_size=size,
-            bias=has_bias,
+            "self_attn.o_proj", Part.ATTENTION, heads * head_size, size, bias=has_bias
         ),
         attention_scales(),
         *gated_mlp(size, facts.integer("intermediate_size")),
         norms(size, count=4),
-        Replicated(
-            name="q_norm and layer_scalar",
-            part=Part.NORMS,
-            shapes=((head_size,), (1,)),
-        ),
+        Replicated("q_norm and layer_scalar", Part.NORMS, ((head_size,), (1,))),
     )
 
 
@@ -161,34 +153,20 @@ def _outside_layers(outer: Facts, size: int, vocabulary: int) -> tuple[Module, .
     width = _width(outer)
     found: tuple[Module, ...] = (
         replace(embeddings(vocabulary, size, "lm_head"), is_quantizable=False),
-        ColumnParallelLinear(
-            name=f"{_PREFIX}.pre_projection",
-            part=Part.MLP,
-            input_size=2 * width,
-            output_sizes=(size,),
-        ),
-        RowParallelLinear(
-            name=f"{_PREFIX}.post_projection",
-            part=Part.MLP,
-            input_size=size,
-            output_size=width,
-        ),
-        Replicated(name="norm and normalizer", part=Part.NORMS, shapes=((size,), ())),
+        ColumnParallelLinear(f"{_PREFIX}.pre_projection", Part.MLP, 2 * width, (size,)),
+        RowParallelLinear(f"{_PREFIX}.post_projection", Part.MLP, size, width),
+        Replicated("norm and normalizer", Part.NORMS, ((size,), ())),
     )
     if not outer.flag("use_ordered_embeddings"):
         return found
     centroids = outer.integer("num_centroids", default=2048)
     return (
         *found,
+        Replicated("masked_embedding.centroids", Part.LM_HEAD, ((centroids, size),)),
         Replicated(
-            name="masked_embedding.centroids",
-            part=Part.LM_HEAD,
-            shapes=((centroids, size),),
-        ),
-        Replicated(
-            name="masked_embedding.token_ordering",
-            part=Part.LM_HEAD,
-            shapes=((vocabulary,),),
+            "masked_embedding.token_ordering",
+            Part.LM_HEAD,
+            ((vocabulary,),),
             dtype="int64",
         ),
     )

@@ -101,9 +101,7 @@ def _layer(head: BlockHead) -> tuple[Module, ...]:
     )
     if head.has_sinks:
         sinks = Sharded(
-            name="self_attn.attention_sink_bias",
-            part=Part.ATTENTION,
-            shapes=((shape.num_heads,),),
+            "self_attn.attention_sink_bias", Part.ATTENTION, ((shape.num_heads,),)
         )
         modules = (*modules, sinks)
     if not head.is_second:
@@ -125,14 +123,9 @@ def _convolution(head: BlockHead, name: str) -> tuple[Module, ...]:
     if group == 0 or size % group:
         raise Refused(f"conv_group_size={group} must divide hidden_size={size}.")
     return (
-        Replicated(
-            name=f"{name}.base_kernel", part=Part.MLP, shapes=((2, taps, size),)
-        ),
+        Replicated(f"{name}.base_kernel", Part.MLP, ((2, taps, size),)),
         ReplicatedLinear(
-            name=f"{name}.kernel_projection",
-            part=Part.MLP,
-            input_size=size,
-            output_sizes=(2 * taps * (size // group),),
+            f"{name}.kernel_projection", Part.MLP, size, (2 * taps * (size // group),)
         ),
     )
 
@@ -143,13 +136,9 @@ def _outside_layers(head: BlockHead) -> list[Module]:
     if head.reads_layers:
         each = head.facts.optional_integer("target_hidden_size") or size
         found.append(_linear("model.fc", each * len(head.target_layers), size))
-    vectors = Replicated(
-        name="norms and mask embedding", part=Part.NORMS, shapes=((size,),) * 3
-    )
+    vectors = Replicated("norms and mask embedding", Part.NORMS, ((size,),) * 3)
     key_norms = Replicated(
-        name="model._k_norm_weights",
-        part=Part.NORMS,
-        shapes=((head.num_layers, head.shape.head_size),),
+        "model._k_norm_weights", Part.NORMS, ((head.num_layers, head.shape.head_size),)
     )
     return [*found, vectors, key_norms, *_heads(head), *_extras(head)]
 
@@ -164,10 +153,7 @@ def _heads(head: BlockHead) -> list[Module]:
     if draft < target or (draft != target and not head.is_spark):
         found.append(
             Replicated(
-                name="draft_id_to_target_id",
-                part=Part.LM_HEAD,
-                shapes=((draft,),),
-                dtype="int64",
+                "draft_id_to_target_id", Part.LM_HEAD, ((draft,),), dtype="int64"
             )
         )
     return [*found, *_markov(head)] if head.is_spark else found
@@ -183,9 +169,9 @@ def _markov(head: BlockHead) -> list[Module]:
     facts, rank = head.facts, head.facts.integer("markov_rank")
     found: list[Module] = [
         Replicated(
-            name="model.markov_head",
-            part=Part.LM_HEAD,
-            shapes=(
+            "model.markov_head",
+            Part.LM_HEAD,
+            (
                 (head.vocab_size, rank),
                 (pad_vocabulary(head.draft_vocab_size), rank),
             ),
@@ -198,9 +184,9 @@ def _markov(head: BlockHead) -> list[Module]:
             inputs += rank
         found.append(
             Replicated(
-                name="model.confidence_head",
-                part=Part.LM_HEAD,
-                shapes=((inputs,), (1,)),
+                "model.confidence_head",
+                Part.LM_HEAD,
+                ((inputs,), (1,)),
                 dtype="float32",
             )
         )
@@ -222,9 +208,9 @@ def _candidates(head: BlockHead) -> list[Module]:
     words = (head.vocab_size, rank)
     return [
         Replicated(
-            name="model.candidate_selector",
-            part=Part.LM_HEAD,
-            shapes=(words, words, (rank, head.hidden_size)),
+            "model.candidate_selector",
+            Part.LM_HEAD,
+            (words, words, (rank, head.hidden_size)),
         )
     ]
 
@@ -251,17 +237,13 @@ def _refiner(head: BlockHead) -> list[Module]:
     )
     return [
         Replicated(
-            name="model.xpress_head",
-            part=Part.LM_HEAD,
-            shapes=((words, rank), *down, *copied, *copied),
+            "model.xpress_head", Part.LM_HEAD, ((words, rank), *down, *copied, *copied)
         )
     ]
 
 
 def _linear(name: str, inputs: int, outputs: int) -> ReplicatedLinear:
-    return ReplicatedLinear(
-        name=name, part=Part.MLP, input_size=inputs, output_sizes=(outputs,)
-    )
+    return ReplicatedLinear(name, Part.MLP, inputs, (outputs,))
 
 
 def _renamed(modules: tuple[Module, ...], prefix: str) -> list[Module]:

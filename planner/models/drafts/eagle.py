@@ -188,9 +188,9 @@ def _assembled(head: _Head, *, has_rope: bool) -> ModelArchitecture:
     if head.is_third and head.draft_vocab_size != head.target.model.vocab_size:
         modules.append(
             Replicated(
-                name="draft_id_to_target_id",
-                part=Part.LM_HEAD,
-                shapes=((head.draft_vocab_size,),),
+                "draft_id_to_target_id",
+                Part.LM_HEAD,
+                ((head.draft_vocab_size,),),
                 dtype="int64",
             )
         )
@@ -242,20 +242,16 @@ def _outside_layers(head: _Head) -> list[Module]:
     if nested.get("norm_before_fc", head.facts.flag("norm_before_fc")):
         found.append(_norm("input_norm", states * each))
     if head.facts.flag("fc_norm"):
-        found.append(
-            Replicated(name="fc_norm", part=Part.NORMS, shapes=((each,),) * states)
-        )
+        found.append(Replicated("fc_norm", Part.NORMS, ((each,),) * states))
     return [*found, _fc(states * each, size)]
 
 
 def _fc(inputs: int, outputs: int) -> ReplicatedLinear:
-    return ReplicatedLinear(
-        name="model.fc", part=Part.MLP, input_size=inputs, output_sizes=(outputs,)
-    )
+    return ReplicatedLinear("model.fc", Part.MLP, inputs, (outputs,))
 
 
 def _norm(name: str, size: int) -> Replicated:
-    return Replicated(name=name, part=Part.NORMS, shapes=((size,),))
+    return Replicated(name, Part.NORMS, ((size,),))
 
 
 def _notes(head: _Head) -> tuple[str, ...]:

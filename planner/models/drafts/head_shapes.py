@@ -60,16 +60,14 @@ class HeadShape:
 
 
 def _norms(hidden_size: int, count: int) -> Replicated:
-    return Replicated(name="norms", part=Part.NORMS, shapes=((hidden_size,),) * count)
+    return Replicated("norms", Part.NORMS, ((hidden_size,),) * count)
 
 
 def _projected(hidden_size: int) -> tuple[Module, ...]:
     """Three norms, and a projection that is never quantised."""
     return (
         _norms(hidden_size, 3),
-        Replicated(
-            name="eh_proj", part=Part.MLP, shapes=((hidden_size, 2 * hidden_size),)
-        ),
+        Replicated("eh_proj", Part.MLP, ((hidden_size, 2 * hidden_size),)),
     )
 
 
@@ -77,12 +75,7 @@ def _joined(name: str, hidden_size: int) -> tuple[Module, ...]:
     """Three norms, and a projection of token and state that ranks share."""
     return (
         _norms(hidden_size, 3),
-        ColumnParallelLinear(
-            name=name,
-            part=Part.MLP,
-            input_size=2 * hidden_size,
-            output_sizes=(hidden_size,),
-        ),
+        ColumnParallelLinear(name, Part.MLP, 2 * hidden_size, (hidden_size,)),
     )
 
 
@@ -90,9 +83,7 @@ def _two_norms(hidden_size: int) -> tuple[Module, ...]:
     """Two norms, and a plain projection."""
     return (
         _norms(hidden_size, 2),
-        Replicated(
-            name="linear_proj", part=Part.MLP, shapes=((hidden_size, 2 * hidden_size),)
-        ),
+        Replicated("linear_proj", Part.MLP, ((hidden_size, 2 * hidden_size),)),
     )
 
 
@@ -100,12 +91,7 @@ def _whole(hidden_size: int) -> tuple[Module, ...]:
     """Three norms, and a projection that every rank holds, quantised like the rest."""
     return (
         _norms(hidden_size, 3),
-        ReplicatedLinear(
-            name="eh_proj",
-            part=Part.MLP,
-            input_size=2 * hidden_size,
-            output_sizes=(hidden_size,),
-        ),
+        ReplicatedLinear("eh_proj", Part.MLP, 2 * hidden_size, (hidden_size,)),
     )
 
 
@@ -114,12 +100,7 @@ def _apart(hidden_size: int) -> tuple[Module, ...]:
     return (
         _norms(hidden_size, 3),
         *(
-            ReplicatedLinear(
-                name=name,
-                part=Part.MLP,
-                input_size=hidden_size,
-                output_sizes=(hidden_size,),
-            )
+            ReplicatedLinear(name, Part.MLP, hidden_size, (hidden_size,))
             for name in ("e_proj", "h_proj")
         ),
     )

@@ -203,9 +203,7 @@ def _medusa_heads(facts: Facts, words: int, kept: int) -> tuple[Module, ...]:
     if facts.flag("medusa_fc_bias"):
         shape = (*shape, (size,))
     blocks = Replicated(
-        name="blocks",
-        part=Part.MLP,
-        shapes=shape * (heads * facts.integer("num_hidden_layers")),
+        "blocks", Part.MLP, shape * (heads * facts.integer("num_hidden_layers"))
     )
     if facts.flag("original_lm_head"):
         return blocks, replace(lm_head(kept, size), is_quantizable=False)

@@ -36,9 +36,9 @@ def read_alice_ai(facts: Facts, label: Label) -> ModelArchitecture:
     )
     kept = gated_attention_layer(facts)
     bias = Replicated(
-        name="mlp.gate.e_score_correction_bias",
-        part=Part.ROUTER,
-        shapes=((facts.integer("num_experts"),),),
+        "mlp.gate.e_score_correction_bias",
+        Part.ROUTER,
+        ((facts.integer("num_experts"),),),
         dtype="float32",
     )
     rest = (*sparse_block(facts, size), bias, norms(size))
@@ -71,7 +71,7 @@ def read_alice_ai(facts: Facts, label: Label) -> ModelArchitecture:
 
 def _over_layers(size: int, *, count: int) -> Replicated:
     """Return the vectors by which a layer chooses among earlier layers' outputs."""
-    return Replicated(name="attn_res", part=Part.NORMS, shapes=((size,),) * count)
+    return Replicated("attn_res", Part.NORMS, ((size,),) * count)
 
 
 READERS = {

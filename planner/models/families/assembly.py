@@ -246,10 +246,10 @@ def classification_head(
     """
     return (
         ReplicatedLinear(
-            name="score",
-            part=Part.CLASSIFIER,
-            input_size=hidden_size,
-            output_sizes=(num_labels,),
+            "score",
+            Part.CLASSIFIER,
+            hidden_size,
+            (num_labels,),
             dtype="float32",
             is_quantizable=is_quantizable,
         ),

@@ -111,9 +111,7 @@ def _linear_attention(
 ) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `layers/mamba/linear/bailing_linear_attn.py`."""
     wide, has_bias = heads * head_size, facts.flag("use_bias")
-    qk_norms = Replicated(
-        name="self_attn.qk_norm", part=Part.NORMS, shapes=((head_size,), (head_size,))
-    )
+    qk_norms = Replicated("self_attn.qk_norm", Part.NORMS, ((head_size,), (head_size,)))
     return (
         QKVParallelLinear(
             name="self_attn.query_key_value",
@@ -126,19 +124,8 @@ def _linear_attention(
             shards=(),
         ),
         *((qk_norms,) if facts.flag("use_qk_norm") else ()),
-        ColumnParallelLinear(
-            name="self_attn.g_proj",
-            part=Part.MIXERS,
-            input_size=size,
-            output_sizes=(wide,),
-        ),
-        RowParallelLinear(
-            name="self_attn.dense",
-            part=Part.MIXERS,
-            input_size=wide,
-            output_size=size,
-            bias=has_bias,
-        ),
+        ColumnParallelLinear("self_attn.g_proj", Part.MIXERS, size, (wide,)),
+        RowParallelLinear("self_attn.dense", Part.MIXERS, wide, size, bias=has_bias),
         GroupNorm(
             name="self_attn.g_norm",
             size=wide,

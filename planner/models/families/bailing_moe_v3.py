@@ -90,9 +90,7 @@ def _latent(facts: Facts, shape: LatentShape) -> tuple[Module, ...]:
 
 
 def _column(name: str, input_size: int, *output_sizes: int) -> ColumnParallelLinear:
-    return ColumnParallelLinear(
-        name=name, part=Part.MIXERS, input_size=input_size, output_sizes=output_sizes
-    )
+    return ColumnParallelLinear(name, Part.MIXERS, input_size, output_sizes)
 
 
 def _delta_attention(state: KimiDeltaAttentionState, hidden: int) -> tuple[Module, ...]:
@@ -104,18 +102,13 @@ def _delta_attention(state: KimiDeltaAttentionState, hidden: int) -> tuple[Modul
         _column("self_attn.f_proj", hidden, wide),
         _column("self_attn.g_proj", hidden, wide),
         Sharded(
-            name="self_attn.dt_bias",
-            part=Part.MIXERS,
-            shapes=((wide,), (heads,), *((wide, kernel),) * 3),
+            "self_attn.dt_bias",
+            Part.MIXERS,
+            ((wide,), (heads,), *((wide, kernel),) * 3),
             dtype="float32",
         ),
-        Replicated(name="self_attn.o_norm", part=Part.NORMS, shapes=((size,),)),
-        RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.MIXERS,
-            input_size=wide,
-            output_size=hidden,
-        ),
+        Replicated("self_attn.o_norm", Part.NORMS, ((size,),)),
+        RowParallelLinear("self_attn.o_proj", Part.MIXERS, wide, hidden),
     )
 
 

@@ -72,21 +72,15 @@ def _beam_attention(_facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
             shards=("q_proj", "k_proj", "v_proj", "gate_proj"),
         ),
         RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=shape.num_heads * shape.head_size,
-            output_size=shape.hidden_size,
+            "self_attn.o_proj",
+            Part.ATTENTION,
+            shape.num_heads * shape.head_size,
+            shape.hidden_size,
         ),
         Replicated(
-            name="self_attn.qk_norm",
-            part=Part.NORMS,
-            shapes=((shape.head_size,), (shape.head_size,)),
+            "self_attn.qk_norm", Part.NORMS, ((shape.head_size,), (shape.head_size,))
         ),
-        Sharded(
-            name="self_attn.gate_bias",
-            part=Part.ATTENTION,
-            shapes=((shape.num_heads,),),
-        ),
+        Sharded("self_attn.gate_bias", Part.ATTENTION, ((shape.num_heads,),)),
         attention_scales(),
     )
 
@@ -150,9 +144,9 @@ def _flint_rope(facts: Facts, shape: AttentionShape) -> tuple[RotaryCache, ...]:
 
 def _softmax_offsets(_facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     offsets = Sharded(
-        name="self_attn.softmax_offset",
-        part=Part.ATTENTION,
-        shapes=((shape.num_heads,),),
+        "self_attn.softmax_offset",
+        Part.ATTENTION,
+        ((shape.num_heads,),),
         dtype="float32",
     )
     return (offsets,)

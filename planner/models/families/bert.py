@@ -107,12 +107,7 @@ def read_bert(
             name="token_type_embeddings", num_embeddings=types, embedding_dim=size
         ),
         norms(size, count=1, bias=True),
-        Replicated(
-            name="position_ids",
-            part=Part.BUFFERS,
-            shapes=((1, positions),),
-            dtype="int64",
-        ),
+        Replicated("position_ids", Part.BUFFERS, ((1, positions),), dtype="int64"),
     )
     layers = [kind] * facts.integer("num_hidden_layers")
     return encoder(facts, label, layers, around, head(facts, size))
@@ -120,9 +115,7 @@ def read_bert(
 
 def linear32(*shapes: tuple[int, ...]) -> Module:
     """Return layers of a pooling head: float32, in full on every rank."""
-    return Replicated(
-        name="classifier", part=Part.CLASSIFIER, shapes=shapes, dtype="float32"
-    )
+    return Replicated("classifier", Part.CLASSIFIER, shapes, dtype="float32")
 
 
 def labelled(facts: Facts, size: int) -> tuple[Module, ...]:
@@ -145,9 +138,9 @@ def _masked_words(facts: Facts, size: int) -> tuple[Module, ...]:
     dense = (size, size), (size,)
     return (
         Replicated(
-            name="mlm_head",
-            part=Part.CLASSIFIER,
-            shapes=(*dense, (size,), (size,), (words, size), (words,)),
+            "mlm_head",
+            Part.CLASSIFIER,
+            (*dense, (size,), (size,), (words, size), (words,)),
         ),
     )
 

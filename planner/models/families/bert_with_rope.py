@@ -102,18 +102,10 @@ def _nomic_experts(facts: Facts, size: int, width: int) -> tuple[Module, ...]:
     count = facts.integer("num_experts")
     return (
         ReplicatedLinear(
-            name="mlp.router",
-            part=Part.ROUTER,
-            input_size=size,
-            output_sizes=(count,),
-            is_quantizable=False,
+            "mlp.router", Part.ROUTER, size, (count,), is_quantizable=False
         ),
-        Sharded(
-            name="mlp.w",
-            part=Part.EXPERTS,
-            shapes=((width, count, size), (width, count, size)),
-        ),
-        Replicated(name="mlp.bias", part=Part.EXPERTS, shapes=((size,),)),
+        Sharded("mlp.w", Part.EXPERTS, ((width, count, size), (width, count, size))),
+        Replicated("mlp.bias", Part.EXPERTS, ((size,),)),
     )
 
 
@@ -126,9 +118,7 @@ def beside_words(
     """
     size, types = facts.integers("hidden_size", "type_vocab_size")
     head_size = size // facts.integer("num_attention_heads")
-    words = VocabParallelEmbedding(
-        name="token_type_embeddings", num_embeddings=types, embedding_dim=size
-    )
+    words = VocabParallelEmbedding("token_type_embeddings", types, size)
     return (
         *((words,) if types else ()),
         norms(size, count=1, bias=True),

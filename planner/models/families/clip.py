@@ -21,9 +21,7 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
     text = text_facts(facts, "clip_text_model")
     columns = facts.integer("projection_dim")
     head = Replicated(
-        name="text_projection",
-        part=Part.CLASSIFIER,
-        shapes=((columns, text.integer("hidden_size")),),
+        "text_projection", Part.CLASSIFIER, ((columns, text.integer("hidden_size")),)
     )
     return text_encoder(text, label, is_causal=True, head=(head,))
 
@@ -46,14 +44,9 @@ def text_encoder(
         caches=(kv_of(shape) if is_causal else encoder_only(shape),),
         modules=plain_layer(facts, shape),
     )
-    table = VocabParallelEmbedding(
-        name="position_embedding", num_embeddings=positions, embedding_dim=size
-    )
+    table = VocabParallelEmbedding("position_embedding", positions, size)
     numbers = Replicated(
-        name="embeddings.position_ids",
-        part=Part.BUFFERS,
-        shapes=((positions,),),
-        dtype="int64",
+        "embeddings.position_ids", Part.BUFFERS, ((positions,),), dtype="int64"
     )
     model = encoder(
         facts,

@@ -24,7 +24,7 @@ def _retriever(
     if columns:
         shapes = ((columns, model.hidden_size), (columns,))[: 2 if bias else 1]
     projection = Replicated(
-        name="custom_text_proj", part=Part.CLASSIFIER, shapes=shapes, dtype="float32"
+        "custom_text_proj", Part.CLASSIFIER, shapes, dtype="float32"
     )
     return replace(
         model,

@@ -134,10 +134,10 @@ def compressed_attention(shape: CompressedShape, ratio: int) -> tuple[Module, ..
     modules: tuple[Module, ...] = (
         AttentionSinks(name="attn.attn_sink", shape=shape, ratio=ratio),
         ReplicatedLinear(
-            name="attn.fused_wqa_wkv",
-            part=Part.ATTENTION,
-            input_size=hidden,
-            output_sizes=(shape.q_lora_rank, shape.head_dim),
+            "attn.fused_wqa_wkv",
+            Part.ATTENTION,
+            hidden,
+            (shape.q_lora_rank, shape.head_dim),
             shards=("wq_a", "wkv"),
         ),
         column(name="attn.wq_b", input_size=shape.q_lora_rank, output_sizes=(heads,)),
@@ -147,16 +147,9 @@ def compressed_attention(shape: CompressedShape, ratio: int) -> tuple[Module, ..
             output_sizes=(shape.o_groups * shape.o_lora_rank,),
         ),
         RowParallelLinear(
-            name="attn.wo_b",
-            part=Part.ATTENTION,
-            input_size=shape.o_groups * shape.o_lora_rank,
-            output_size=hidden,
+            "attn.wo_b", Part.ATTENTION, shape.o_groups * shape.o_lora_rank, hidden
         ),
-        Replicated(
-            name="attn.norm",
-            part=Part.NORMS,
-            shapes=((shape.q_lora_rank,), (shape.head_dim,)),
-        ),
+        Replicated("attn.norm", Part.NORMS, ((shape.q_lora_rank,), (shape.head_dim,))),
     )
     if ratio:
         modules += _compressor(hidden, shape.head_dim, ratio, "attn.compressor")
@@ -194,19 +187,14 @@ def _compressor(
     """
     width = head_size * (2 if ratio == INDEXED else 1)
     return (
-        Replicated(
-            name=f"{name}.ape",
-            part=Part.ATTENTION,
-            shapes=((ratio, width),),
-            dtype="float32",
-        ),
+        Replicated(f"{name}.ape", Part.ATTENTION, ((ratio, width),), dtype="float32"),
         ReplicatedLinear(
-            name=f"{name}.fused_wkv_wgate",
-            part=Part.ATTENTION,
-            input_size=hidden_size,
-            output_sizes=(width, width),
+            f"{name}.fused_wkv_wgate",
+            Part.ATTENTION,
+            hidden_size,
+            (width, width),
             shards=("wkv", "wgate"),
             is_quantizable=False,
         ),
-        Replicated(name=f"{name}.norm", part=Part.NORMS, shapes=((head_size,),)),
+        Replicated(f"{name}.norm", Part.NORMS, ((head_size,),)),
     )

@@ -71,10 +71,10 @@ def attention(shape: AttentionShape) -> tuple[Module, ...]:
             bias=shape.qkv_bias,
         ),
         RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=shape.num_heads * shape.head_size,
-            output_size=shape.hidden_size,
+            "self_attn.o_proj",
+            Part.ATTENTION,
+            shape.num_heads * shape.head_size,
+            shape.hidden_size,
             bias=shape.output_bias,
         ),
         attention_scales(),
@@ -86,17 +86,14 @@ def attention(shape: AttentionShape) -> tuple[Module, ...]:
     norms = tuple((size,) for size in shape.qk_norm_sizes)
     return (
         *modules,
-        Replicated(name="self_attn.qk_norm", part=Part.NORMS, shapes=norms),
+        Replicated("self_attn.qk_norm", Part.NORMS, norms),
     )
 
 
 def attention_gate(shape: AttentionShape, columns: int) -> ColumnParallelLinear:
     """Return the projection whose output scales that of the attention."""
     return ColumnParallelLinear(
-        name="self_attn.g_proj",
-        part=Part.ATTENTION,
-        input_size=shape.hidden_size,
-        output_sizes=(columns,),
+        "self_attn.g_proj", Part.ATTENTION, shape.hidden_size, (columns,)
     )
 
 
@@ -136,10 +133,10 @@ def attention_modules(
             head_size=layer.head_size,
         ),
         RowParallelLinear(
-            name=f"{prefix}{output_name}",
-            part=Part.ATTENTION,
-            input_size=layer.num_heads * layer.head_size,
-            output_size=hidden_size,
+            f"{prefix}{output_name}",
+            Part.ATTENTION,
+            layer.num_heads * layer.head_size,
+            hidden_size,
         ),
         attention_scales(f"{prefix}attn"),
     )
@@ -150,12 +147,7 @@ def attention_scales(name: str = "self_attn.attn") -> Replicated:
 
     Source: vLLM 0.33.0 `layers/attention/attention.py` set_default_quant_scales.
     """
-    return Replicated(
-        name=name,
-        part=Part.BUFFERS,
-        shapes=((), (), (), ()),
-        dtype="float32",
-    )
+    return Replicated(name, Part.BUFFERS, ((), (), (), ()), dtype="float32")
 
 
 def kv_of(shape: AttentionShape) -> AttentionLayer:
@@ -188,19 +180,15 @@ def gated_mlp(
     """Return an MLP with a gate: gate and up merged, then down."""
     return (
         ColumnParallelLinear(
-            name=f"{name}.gate_up_proj",
-            part=part,
-            input_size=hidden_size,
-            output_sizes=(intermediate_size, intermediate_size),
+            f"{name}.gate_up_proj",
+            part,
+            hidden_size,
+            (intermediate_size, intermediate_size),
             bias=bias,
             shards=("gate_proj", "up_proj"),
         ),
         RowParallelLinear(
-            name=f"{name}.down_proj",
-            part=part,
-            input_size=intermediate_size,
-            output_size=hidden_size,
-            bias=bias,
+            f"{name}.down_proj", part, intermediate_size, hidden_size, bias=bias
         ),
     )
 
@@ -211,18 +199,10 @@ def plain_mlp(
     """Return an MLP without a gate: up, then down."""
     return (
         ColumnParallelLinear(
-            name="mlp.up_proj",
-            part=Part.MLP,
-            input_size=hidden_size,
-            output_sizes=(intermediate_size,),
-            bias=bias,
+            "mlp.up_proj", Part.MLP, hidden_size, (intermediate_size,), bias=bias
         ),
         RowParallelLinear(
-            name="mlp.down_proj",
-            part=Part.MLP,
-            input_size=intermediate_size,
-            output_size=hidden_size,
-            bias=bias,
+            "mlp.down_proj", Part.MLP, intermediate_size, hidden_size, bias=bias
         ),
     )
 
@@ -255,10 +235,10 @@ def experts(shape: ExpertsShape) -> tuple[Module, ...]:
     """Return router, routed experts and shared experts of a block."""
     modules: list[Module] = [
         ReplicatedLinear(
-            name=f"{shape.name}.{shape.router_name}",
-            part=Part.ROUTER,
-            input_size=shape.hidden_size,
-            output_sizes=(shape.num_experts,),
+            f"{shape.name}.{shape.router_name}",
+            Part.ROUTER,
+            shape.hidden_size,
+            (shape.num_experts,),
             dtype=shape.router_dtype,
             is_quantizable=shape.is_router_quantizable,
         ),
@@ -275,9 +255,9 @@ def experts(shape: ExpertsShape) -> tuple[Module, ...]:
     if shape.has_correction_bias:
         modules.append(
             Replicated(
-                name=f"{shape.name}.gate.e_score_correction_bias",
-                part=Part.ROUTER,
-                shapes=((shape.num_experts,),),
+                f"{shape.name}.gate.e_score_correction_bias",
+                Part.ROUTER,
+                ((shape.num_experts,),),
                 dtype="float32",
             )
         )
@@ -292,10 +272,10 @@ def experts(shape: ExpertsShape) -> tuple[Module, ...]:
     if shape.has_shared_gate:
         modules.append(
             ReplicatedLinear(
-                name=f"{shape.name}.shared_expert_gate",
-                part=Part.SHARED_EXPERTS,
-                input_size=shape.hidden_size,
-                output_sizes=(1,),
+                f"{shape.name}.shared_expert_gate",
+                Part.SHARED_EXPERTS,
+                shape.hidden_size,
+                (1,),
                 is_quantizable=False,
             )
         )
@@ -305,16 +285,14 @@ def experts(shape: ExpertsShape) -> tuple[Module, ...]:
 def norms(hidden_size: int, *, count: int = 2, bias: bool = False) -> Replicated:
     """Return the norms of a layer, each with a bias where configured."""
     shapes = ((hidden_size,),) * (count * (2 if bias else 1))
-    return Replicated(name="layernorm", part=Part.NORMS, shapes=shapes)
+    return Replicated("layernorm", Part.NORMS, shapes)
 
 
 def embeddings(
     vocab_size: int, hidden_size: int, name: str = "model.embed_tokens"
 ) -> VocabParallelEmbedding:
     """Return the word embeddings."""
-    return VocabParallelEmbedding(
-        name=name, num_embeddings=vocab_size, embedding_dim=hidden_size
-    )
+    return VocabParallelEmbedding(name, vocab_size, hidden_size)
 
 
 def lm_head(
@@ -322,14 +300,10 @@ def lm_head(
 ) -> VocabParallelEmbedding:
     """Return the LM head of a model whose head is not tied."""
     return VocabParallelEmbedding(
-        name="lm_head",
-        part=Part.LM_HEAD,
-        num_embeddings=vocab_size,
-        embedding_dim=hidden_size,
-        bias=bias,
+        "lm_head", vocab_size, hidden_size, part=Part.LM_HEAD, bias=bias
     )
 
 
 def learned_positions(rows: int, hidden_size: int, name: str) -> Replicated:
     """Return position embeddings that every rank holds in full."""
-    return Replicated(name=name, part=Part.EMBEDDINGS, shapes=((rows, hidden_size),))
+    return Replicated(name, Part.EMBEDDINGS, ((rows, hidden_size),))

@@ -86,9 +86,7 @@ def _plamo3_ropes(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
 
 
 def _rnj1_ropes(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
-    normalizer = Replicated(
-        name="model.normalizer", part=Part.BUFFERS, shapes=((),), dtype="float32"
-    )
+    normalizer = Replicated("model.normalizer", Part.BUFFERS, ((),), dtype="float32")
     tables = typed_ropes(
         facts,
         facts.value("layer_types") or [FULL],
@@ -193,12 +191,7 @@ ROWS = {
         has_layer_windows=True,
         # The activation has two scalars to learn and two fixed ones.
         own=lambda _facts, _shape: (
-            Replicated(
-                name="mlp.act_fn",
-                part=Part.MLP,
-                shapes=((1,), (1,), (), ()),
-                dtype="bfloat16",
-            ),
+            Replicated("mlp.act_fn", Part.MLP, ((1,), (1,), (), ()), dtype="bfloat16"),
         ),
     ),
     "Glm4ForCausalLM": Style(qkv_bias="attention_bias", norm_count=4),

@@ -209,11 +209,7 @@ def _experts(facts: Facts, *, is_hashed: bool) -> tuple[Module, ...]:
     )
     modules: list[Module] = [
         ReplicatedLinear(
-            name="ffn.gate",
-            part=Part.ROUTER,
-            input_size=hidden,
-            output_sizes=(count,),
-            is_quantizable=False,
+            "ffn.gate", Part.ROUTER, hidden, (count,), is_quantizable=False
         ),
         FusedMoE(
             name="ffn.experts",
@@ -236,27 +232,27 @@ def _experts(facts: Facts, *, is_hashed: bool) -> tuple[Module, ...]:
 
 
 def _router_table(name: str, shape: tuple[int, ...], dtype: str) -> Replicated:
-    return Replicated(name=name, part=Part.ROUTER, shapes=(shape,), dtype=dtype)
+    return Replicated(name, Part.ROUTER, (shape,), dtype=dtype)
 
 
 def _shared_experts(hidden_size: int, intermediate_size: int) -> tuple[Module, ...]:
     return (
         WholeBlocks(
             layer=ColumnParallelLinear(
-                name="ffn.shared_experts.gate_up_proj",
-                part=Part.SHARED_EXPERTS,
-                input_size=hidden_size,
-                output_sizes=(intermediate_size, intermediate_size),
+                "ffn.shared_experts.gate_up_proj",
+                Part.SHARED_EXPERTS,
+                hidden_size,
+                (intermediate_size, intermediate_size),
                 shards=("w1", "w3"),
             ),
             name="ffn.shared_experts.gate_up_proj",
         ),
         WholeBlocks(
             layer=RowParallelLinear(
-                name="ffn.shared_experts.down_proj",
-                part=Part.SHARED_EXPERTS,
-                input_size=intermediate_size,
-                output_size=hidden_size,
+                "ffn.shared_experts.down_proj",
+                Part.SHARED_EXPERTS,
+                intermediate_size,
+                hidden_size,
             ),
             name="ffn.shared_experts.down_proj",
         ),
@@ -275,9 +271,7 @@ def _hyper_connections(facts: Facts) -> tuple[Module, ...]:
 
 
 def _float32(name: str, shapes: tuple[tuple[int, ...], ...]) -> Replicated:
-    return Replicated(
-        name=name, part=Part.HYPER_CONNECTIONS, shapes=shapes, dtype="float32"
-    )
+    return Replicated(name, Part.HYPER_CONNECTIONS, shapes, dtype="float32")
 
 
 def _rope_cache(
@@ -297,10 +291,7 @@ def _rope_cache(
         rows = yarn_rows(facts, rope)
     kind = "compressed" if is_compressed else "plain"
     return Replicated(
-        name=f"rotary_emb.{kind}",
-        part=Part.BUFFERS,
-        shapes=((rows, shape.rope_dim),),
-        dtype="float32",
+        f"rotary_emb.{kind}", Part.BUFFERS, ((rows, shape.rope_dim),), dtype="float32"
     )
 
 

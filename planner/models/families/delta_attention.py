@@ -8,8 +8,8 @@ from planner.engine.generations import (
     WORKSTATION_BLACKWELL,
 )
 from planner.engine.layout import ParallelLayout, divide
-from planner.models.layers import Part
-from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+from planner.models.layers import Linear, Part
+from planner.models.tensors import Tensor
 from planner.values import frozen
 
 _FUSED_HEADS = (12, 24, 48, 96)
@@ -17,8 +17,8 @@ _FUSED_HEAD_SIZE = 128
 _FUSED_KERNEL = 4
 
 
-@frozen
-class PartlyDividedLinear:
+@frozen(kw_only=False)
+class PartlyDividedLinear(Linear):
     """Several projections in one, of which ranks divide some and hold the others whole.
 
     Source: vLLM 0.33.0 `layers/mamba/gdn/kimi_gdn_linear_attn.py`
@@ -26,7 +26,6 @@ class PartlyDividedLinear:
     KimiK3MergedQKVGateLinear.
     """
 
-    name: str
     part: Part
     input_size: int
     divided: tuple[int, ...]
@@ -35,9 +34,6 @@ class PartlyDividedLinear:
     """Outputs of each that every rank holds."""
     row_multiple: int = 1
     """Of which the rows on a rank are filled up to a multiple."""
-    shards: tuple[str, ...] = ()
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return the weight on a rank."""
@@ -45,16 +41,8 @@ class PartlyDividedLinear:
         rows = (*(divide(size, ranks) for size in self.divided), *self.whole)
         padding = -sum(rows) % self.row_multiple
         parts = (*rows, padding) if padding else rows
-        if self.method is None:
-            return (Tensor(sum(parts) * self.input_size),)
-        on_rank = LinearOnRank(
-            name=self.name,
-            input_size=self.input_size,
-            output_size=sum(parts) * ranks,
-            input_size_per_partition=self.input_size,
-            output_partition_sizes=parts,
-        )
-        return self.method.tensors(on_rank, layout)
+        inputs, outputs = (self.input_size, self.input_size), sum(parts) * ranks
+        return self.on_rank(layout, *parts, inputs=inputs, outputs=outputs)
 
 
 @frozen

@@ -26,9 +26,7 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
     width = facts.optional_integer("self_conditioning_size")
     width = width or text.integer("intermediate_size")
     guesses = Replicated(
-        name="self_conditioning",
-        part=Part.MLP,
-        shapes=((size,),) * 2 + ((width, size),) * 3,
+        "self_conditioning", Part.MLP, ((size,),) * 2 + ((width, size),) * 3
     )
     towers: tuple[Tower, ...] = ()
     if facts.value("vision_config") is not None:

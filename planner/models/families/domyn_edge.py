@@ -43,9 +43,9 @@ def read_domyn_edge(facts: Facts, label: Label) -> ModelArchitecture:
             rotated.append(head_size)
     tables = tuple(
         Replicated(
-            name="rotary_emb.cos_sin_cache",
-            part=Part.BUFFERS,
-            shapes=((facts.integer("max_position_embeddings"), head_size),),
+            "rotary_emb.cos_sin_cache",
+            Part.BUFFERS,
+            ((facts.integer("max_position_embeddings"), head_size),),
             dtype="float32",
         )
         for head_size in dict.fromkeys(rotated)

@@ -49,22 +49,13 @@ def read_dory(facts: Facts, label: Label) -> ModelArchitecture:
     shape = attention_shape(facts)
     size, width = shape.hidden_size, facts.integer("intermediate_size")
     wide = shape.num_heads * shape.head_size
-    gate = ColumnParallelLinear(
-        name="mixer.g_proj",
-        part=Part.ATTENTION,
-        input_size=size,
-        output_sizes=(wide,),
-    )
-    scales = Replicated(
-        name="mixer.sqk", part=Part.ATTENTION, shapes=((wide,), (wide,), (size,))
-    )
+    gate = ColumnParallelLinear("mixer.g_proj", Part.ATTENTION, size, (wide,))
+    scales = Replicated("mixer.sqk", Part.ATTENTION, ((wide,), (wide,), (size,)))
     dense = LayerKind(
         caches=(),
         modules=(
             *gated_mlp(size, width),
-            Replicated(
-                name="mixer.suv", part=Part.MLP, shapes=((width,), (width,), (size,))
-            ),
+            Replicated("mixer.suv", Part.MLP, ((width,), (width,), (size,))),
         ),
     )
     types = facts.value("layer_types")
@@ -94,9 +85,7 @@ def read_dory(facts: Facts, label: Label) -> ModelArchitecture:
         name="backbone", refusal="Dory currently supports tensor_parallel_size=1 only"
     )
     logit_scale = Replicated(
-        name="lm_head.logit_scale",
-        part=Part.LM_HEAD,
-        shapes=((facts.integer("vocab_size"),),),
+        "lm_head.logit_scale", Part.LM_HEAD, ((facts.integer("vocab_size"),),)
     )
     frame = Frame(
         hidden_size=size,

@@ -102,32 +102,23 @@ def _layer(facts: Facts, shape: AttentionShape) -> LayerKind:
             _whole("ple_block.per_layer_input_gate", size, narrow),
             _whole("ple_block.per_layer_projection", narrow, size),
             norms(size, count=5),
-            Replicated(name="layer_scalar", part=Part.BUFFERS, shapes=((1,),)),
+            Replicated("layer_scalar", Part.BUFFERS, ((1,),)),
         ),
     )
 
 
 def _whole(name: str, input_size: int, output_size: int) -> ReplicatedLinear:
-    return ReplicatedLinear(
-        name=name, part=Part.MLP, input_size=input_size, output_sizes=(output_size,)
-    )
+    return ReplicatedLinear(name, Part.MLP, input_size, (output_size,))
 
 
 def _around(facts: Facts) -> tuple[Module, ...]:
     size, narrow = facts.integers("hidden_size", "hidden_size_per_layer_input")
     wide = facts.integer("num_hidden_layers") * narrow
     return (
-        ColumnParallelLinear(
-            name="ple.per_layer_model_projection",
-            part=Part.MLP,
-            input_size=size,
-            output_sizes=(wide,),
-        ),
-        Replicated(
-            name="ple.per_layer_projection_norm", part=Part.NORMS, shapes=((narrow,),)
-        ),
+        ColumnParallelLinear("ple.per_layer_model_projection", Part.MLP, size, (wide,)),
+        Replicated("ple.per_layer_projection_norm", Part.NORMS, ((narrow,),)),
         _whole("embedding_projection", size, facts.integer("embedding_dim")),
-        Replicated(name="embed_scale", part=Part.BUFFERS, shapes=((),)),
+        Replicated("embed_scale", Part.BUFFERS, ((),)),
     )
 
 

@@ -64,9 +64,7 @@ def _with_marks(model: ModelArchitecture, facts: Facts) -> ModelArchitecture:
     if not facts.value("im_patch_id"):
         return model
     count = 1 + sum(facts.value(f"{mark}_token_id") is not None for mark in _MARKS)
-    cache = Replicated(
-        name="visual_token_ids", part=Part.BUFFERS, shapes=((count,),), dtype="int64"
-    )
+    cache = Replicated("visual_token_ids", Part.BUFFERS, ((count,),), dtype="int64")
     return replace(model, every_stage=(*model.every_stage, cache))
 
 
@@ -163,10 +161,7 @@ def _experts(facts: Facts, index: int) -> Iterator[Module]:
     counts, sizes = _experts_of(facts), _pair(facts, "moe_intermediate_size")
     starts, ends = _span(facts)
     yield Replicated(
-        name="mlp.e_score_correction_bias",
-        part=Part.ROUTER,
-        shapes=((2, counts[0]),),
-        dtype="float32",
+        "mlp.e_score_correction_bias", Part.ROUTER, ((2, counts[0]),), dtype="float32"
     )
     shared = facts.optional_integer("moe_num_shared_experts") or 0
     if shared:
@@ -187,11 +182,7 @@ def _routed(facts: Facts, name: str, count: int, size: int) -> tuple[Module, ...
     hidden_size = facts.integer("hidden_size")
     return (
         ReplicatedLinear(
-            name=f"{name}_gate",
-            part=Part.ROUTER,
-            input_size=hidden_size,
-            output_sizes=(count,),
-            dtype="float32",
+            f"{name}_gate", Part.ROUTER, hidden_size, (count,), dtype="float32"
         ),
         FusedMoE(
             name=name,

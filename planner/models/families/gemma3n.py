@@ -108,15 +108,8 @@ def _layer(
     own = _queries(shape) if is_shared else attention(shape)
     rank = facts.integer("laurel_rank")
     laurel = (
-        ColumnParallelLinear(
-            name="laurel.linear_left",
-            part=Part.MLP,
-            input_size=size,
-            output_sizes=(rank,),
-        ),
-        RowParallelLinear(
-            name="laurel.linear_right", part=Part.MLP, input_size=rank, output_size=size
-        ),
+        ColumnParallelLinear("laurel.linear_left", Part.MLP, size, (rank,)),
+        RowParallelLinear("laurel.linear_right", Part.MLP, rank, size),
     )
     return LayerKind(
         caches=() if is_shared else (replace(kv_of(shape), sliding_window=window),),
@@ -137,30 +130,26 @@ def _queries(shape: AttentionShape) -> tuple[Module, ...]:
     wide = shape.num_heads * shape.head_size
     return (
         ColumnParallelLinear(
-            name="self_attn.q_proj",
-            part=Part.ATTENTION,
-            input_size=shape.hidden_size,
-            output_sizes=(wide,),
+            "self_attn.q_proj",
+            Part.ATTENTION,
+            shape.hidden_size,
+            (wide,),
             bias=shape.qkv_bias,
         ),
         RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=wide,
-            output_size=shape.hidden_size,
+            "self_attn.o_proj",
+            Part.ATTENTION,
+            wide,
+            shape.hidden_size,
             bias=shape.output_bias,
         ),
-        Replicated(
-            name="self_attn.q_norm", part=Part.NORMS, shapes=((shape.head_size,),)
-        ),
+        Replicated("self_attn.q_norm", Part.NORMS, ((shape.head_size,),)),
         attention_scales(),
     )
 
 
 def _whole(name: str, input_size: int, output_size: int) -> ReplicatedLinear:
-    return ReplicatedLinear(
-        name=name, part=Part.MLP, input_size=input_size, output_sizes=(output_size,)
-    )
+    return ReplicatedLinear(name, Part.MLP, input_size, (output_size,))
 
 
 def _altup(facts: Facts) -> tuple[Module, ...]:
@@ -173,13 +162,8 @@ def _altup(facts: Facts) -> tuple[Module, ...]:
         _whole("altup.correction_coefs", count, count),
         _whole("altup.prediction_coefs", count, count * count),
         _whole("altup.modality_router", size, count),
-        Replicated(name="altup.router_norm", part=Part.NORMS, shapes=((size,), ())),
-        Replicated(
-            name="altup.correct_output_scale",
-            part=Part.MLP,
-            shapes=((size,),),
-            dtype="float32",
-        ),
+        Replicated("altup.router_norm", Part.NORMS, ((size,), ())),
+        Replicated("altup.correct_output_scale", Part.MLP, ((size,),), dtype="float32"),
     )
 
 
@@ -189,33 +173,21 @@ def _around(facts: Facts) -> tuple[Module, ...]:
     narrow = facts.integer("hidden_size_per_layer_input")
     wide = facts.integer("num_hidden_layers") * narrow
     projections = tuple(
-        ColumnParallelLinear(
-            name=f"model.{name}.{index}",
-            part=Part.MLP,
-            input_size=size,
-            output_sizes=(size,),
-        )
+        ColumnParallelLinear(f"model.{name}.{index}", Part.MLP, size, (size,))
         for name in ("altup_projections", "altup_unembed_projections")
         for index in range(facts.integer("altup_num_inputs") - 1)
     )
     return (
         VocabParallelEmbedding(
-            name="model.embed_tokens_per_layer",
-            num_embeddings=facts.integer("vocab_size_per_layer_input"),
-            embedding_dim=wide,
+            "model.embed_tokens_per_layer",
+            facts.integer("vocab_size_per_layer_input"),
+            wide,
         ),
         ColumnParallelLinear(
-            name="model.per_layer_model_projection",
-            part=Part.MLP,
-            input_size=size,
-            output_sizes=(wide,),
+            "model.per_layer_model_projection", Part.MLP, size, (wide,)
         ),
-        Replicated(
-            name="model.per_layer_projection_norm",
-            part=Part.NORMS,
-            shapes=((narrow,),),
-        ),
-        Replicated(name="model.scales", part=Part.BUFFERS, shapes=((), (), (), ())),
+        Replicated("model.per_layer_projection_norm", Part.NORMS, ((narrow,),)),
+        Replicated("model.scales", Part.BUFFERS, ((), (), (), ())),
         *projections,
     )
 

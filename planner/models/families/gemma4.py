@@ -61,7 +61,7 @@ def read_gemma4_text(facts: Facts, label: Label) -> ModelArchitecture:
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         extra_embeddings=_layer_embeddings(facts, len(types)),
         every_stage=(
-            Replicated(name="model.normalizer", part=Part.BUFFERS, shapes=((),)),
+            Replicated("model.normalizer", Part.BUFFERS, ((),)),
             *(_rope_cache(facts, kind) for kind in sorted(set(types))),
         ),
     )
@@ -172,7 +172,7 @@ def _layer(facts: Facts, kind: str, *, is_shared: bool) -> LayerKind:
         *(_query_attention(shape) if is_shared else attention(shape)),
         *gated_mlp(size, mlp_size * (2 if is_wide else 1)),
         norms(size, count=4),
-        Replicated(name="layer_scalar", part=Part.BUFFERS, shapes=((1,),)),
+        Replicated("layer_scalar", Part.BUFFERS, ((1,),)),
         *_experts(facts),
         *_layer_input(facts),
     )
@@ -206,10 +206,10 @@ class QueryProjection:
         shape = self.shape
         if layout.release.has(HAS_QUERY_PROJECTIONS):
             return ColumnParallelLinear(
-                name=self.name,
-                part=self.part,
-                input_size=shape.hidden_size,
-                output_sizes=(shape.num_heads * shape.head_size,),
+                self.name,
+                self.part,
+                shape.hidden_size,
+                (shape.num_heads * shape.head_size,),
                 bias=shape.qkv_bias,
                 method=self.method,
             )
@@ -230,16 +230,14 @@ def _query_attention(shape: AttentionShape) -> tuple[Module, ...]:
     return (
         QueryProjection(shape=shape),
         RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=width,
-            output_size=shape.hidden_size,
+            "self_attn.o_proj",
+            Part.ATTENTION,
+            width,
+            shape.hidden_size,
             bias=shape.output_bias,
         ),
         attention_scales(),
-        Replicated(
-            name="self_attn.q_norm", part=Part.NORMS, shapes=((shape.head_size,),)
-        ),
+        Replicated("self_attn.q_norm", Part.NORMS, ((shape.head_size,),)),
     )
 
 
@@ -254,15 +252,9 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     size = facts.integer("hidden_size")
     return (
         # Scale per dimension, scale per expert, the projection's root, a norm's ones.
-        Replicated(
-            name="router", part=Part.ROUTER, shapes=((size,), (count,), (), (size,))
-        ),
+        Replicated("router", Part.ROUTER, ((size,), (count,), (), (size,))),
         ReplicatedLinear(
-            name="router.proj",
-            part=Part.ROUTER,
-            input_size=size,
-            output_sizes=(count,),
-            is_quantizable=False,
+            "router.proj", Part.ROUTER, size, (count,), is_quantizable=False
         ),
         FusedMoE(
             name="experts",
@@ -275,9 +267,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
             is_renormalized=False,  # its own routing function
             activation="gelu_tanh",
         ),
-        Replicated(
-            name="feedforward_layernorm", part=Part.NORMS, shapes=((size,),) * 3
-        ),
+        Replicated("feedforward_layernorm", Part.NORMS, ((size,),) * 3),
     )
 
 
@@ -290,16 +280,12 @@ def _layer_input(facts: Facts) -> tuple[Module, ...]:
     return (
         _replicated_linear("per_layer_input_gate", size, inner),
         _replicated_linear("per_layer_projection", inner, size),
-        Replicated(
-            name="post_per_layer_input_norm", part=Part.NORMS, shapes=((size,),)
-        ),
+        Replicated("post_per_layer_input_norm", Part.NORMS, ((size,),)),
     )
 
 
 def _replicated_linear(name: str, input_size: int, output_size: int) -> Module:
-    return ReplicatedLinear(
-        name=name, part=Part.MLP, input_size=input_size, output_sizes=(output_size,)
-    )
+    return ReplicatedLinear(name, Part.MLP, input_size, (output_size,))
 
 
 def _layer_embeddings(facts: Facts, num_layers: int) -> tuple[Module, ...]:
@@ -310,21 +296,17 @@ def _layer_embeddings(facts: Facts, num_layers: int) -> tuple[Module, ...]:
     name = "model.per_layer"
     return (
         VocabParallelEmbedding(
-            name="model.embed_tokens_per_layer",
-            num_embeddings=facts.integer("vocab_size_per_layer_input"),
-            embedding_dim=num_layers * inner,
+            "model.embed_tokens_per_layer",
+            facts.integer("vocab_size_per_layer_input"),
+            num_layers * inner,
         ),
         ColumnParallelLinear(
-            name=f"{name}_model_projection",
-            part=Part.EMBEDDINGS,
-            input_size=facts.integer("hidden_size"),
-            output_sizes=(num_layers * inner,),
+            f"{name}_model_projection",
+            Part.EMBEDDINGS,
+            facts.integer("hidden_size"),
+            (num_layers * inner,),
         ),
-        Replicated(
-            name=f"{name}_projection_norm",
-            part=Part.EMBEDDINGS,
-            shapes=((inner,), (), (), ()),
-        ),
+        Replicated(f"{name}_projection_norm", Part.EMBEDDINGS, ((inner,), (), (), ())),
     )
 
 
@@ -353,9 +335,9 @@ def _rope_cache(facts: Facts, kind: str) -> Module:
     else:
         raise facts.unsupported("rope_parameters", "default and proportional are.")
     return Replicated(
-        name=f"rotary_emb.{kind}",
-        part=Part.BUFFERS,
-        shapes=((facts.integer("max_position_embeddings"), width),),
+        f"rotary_emb.{kind}",
+        Part.BUFFERS,
+        ((facts.integer("max_position_embeddings"), width),),
     )
 
 

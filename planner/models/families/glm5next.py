@@ -195,15 +195,15 @@ def _sparse_attention(
         *latent_attention(shape),
         *indexer(shape, index, name=name),
         Replicated(
-            name=f"{name}.index_kpool_compress_ape",
-            part=Part.ATTENTION,
-            shapes=((pool, size),),
+            f"{name}.index_kpool_compress_ape",
+            Part.ATTENTION,
+            ((pool, size),),
             dtype="float32",
         ),
         Replicated(
-            name=f"{name}.index_kpool_compress_gate",
-            part=Part.ATTENTION,
-            shapes=((size, shape.hidden_size),),
+            f"{name}.index_kpool_compress_gate",
+            Part.ATTENTION,
+            ((size, shape.hidden_size),),
             dtype="bfloat16",
         ),
     )
@@ -237,28 +237,24 @@ def _delta_attention(
     kernel, width = facts.integer("linear_conv_kernel_dim"), heads * size
     modules: tuple[Module, ...] = (
         PartlyDividedLinear(
-            name="self_attn.in_proj_qkvbfg_a",
-            part=Part.MIXERS,
-            input_size=hidden,
-            divided=(width, width, width, heads),
-            whole=(size, size),
+            "self_attn.in_proj_qkvbfg_a",
+            Part.MIXERS,
+            hidden,
+            (width, width, width, heads),
+            (size, size),
             is_quantizable=False,
         ),
         _column("self_attn.f_b_proj", size, width),
         _column("self_attn.g_b_proj", size, width),
         Sharded(
-            name="self_attn.dt_bias",
-            part=Part.MIXERS,
-            shapes=((width,), (heads,), *((width, kernel),) * 3),
+            "self_attn.dt_bias",
+            Part.MIXERS,
+            ((width,), (heads,), *((width, kernel),) * 3),
             dtype="float32",
         ),
-        Replicated(name="self_attn.o_norm", part=Part.NORMS, shapes=((size,),)),
+        Replicated("self_attn.o_norm", Part.NORMS, ((size,),)),
         RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.MIXERS,
-            input_size=width,
-            output_size=hidden,
-            is_quantizable=False,
+            "self_attn.o_proj", Part.MIXERS, width, hidden, is_quantizable=False
         ),
     )
     state = KimiDeltaAttentionState(
@@ -272,11 +268,7 @@ def _delta_attention(
 
 def _column(name: str, input_size: int, output_size: int) -> ColumnParallelLinear:
     return ColumnParallelLinear(
-        name=name,
-        part=Part.MIXERS,
-        input_size=input_size,
-        output_sizes=(output_size,),
-        is_quantizable=False,
+        name, Part.MIXERS, input_size, (output_size,), is_quantizable=False
     )
 
 
@@ -305,10 +297,7 @@ def _hyper_connections(facts: Facts) -> tuple[Module, ...]:
     half = ((mixes, streams * facts.integer("hidden_size")), (mixes,), (3,))
     return (
         Replicated(
-            name="hyper_connections",
-            part=Part.HYPER_CONNECTIONS,
-            shapes=half * 2,
-            dtype="float32",
+            "hyper_connections", Part.HYPER_CONNECTIONS, half * 2, dtype="float32"
         ),
     )
 

@@ -81,13 +81,9 @@ def _attention(facts: Facts) -> tuple[Module, ...]:
             bias=True,
         ),
         RowParallelLinear(
-            name="attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=num_heads * head_size,
-            output_size=hidden_size,
-            bias=True,
+            "attn.o_proj", Part.ATTENTION, num_heads * head_size, hidden_size, bias=True
         ),
-        Sharded(name="attn.sinks", part=Part.ATTENTION, shapes=((num_heads,),)),
+        Sharded("attn.sinks", Part.ATTENTION, ((num_heads,),)),
         attention_scales(),
     )
 
@@ -98,10 +94,10 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     num_experts = facts.integer("num_local_experts")
     return (
         ReplicatedLinear(
-            name="mlp.router",
-            part=Part.ROUTER,
-            input_size=hidden_size,
-            output_sizes=(num_experts,),
+            "mlp.router",
+            Part.ROUTER,
+            hidden_size,
+            (num_experts,),
             bias=True,
             is_quantizable=False,
         ),
@@ -130,9 +126,9 @@ def _cache(facts: Facts, sliding_window: int | None) -> AttentionLayer:
 def _rope_cache(facts: Facts) -> Replicated:
     rows = rope_rows(facts, facts.integer("max_position_embeddings"))
     return Replicated(
-        name="rotary_emb.cos_sin_cache",
-        part=Part.BUFFERS,
-        shapes=((rows, facts.integer("head_dim")),),
+        "rotary_emb.cos_sin_cache",
+        Part.BUFFERS,
+        ((rows, facts.integer("head_dim")),),
         dtype="float32",
     )
 
@@ -150,9 +146,9 @@ def read_privacy_filter(facts: Facts, label: Label) -> ModelArchitecture:
     )
     labels = num_labels(facts)
     score = Replicated(
-        name="score",
-        part=Part.CLASSIFIER,
-        shapes=((labels, model.hidden_size), (labels,)),
+        "score",
+        Part.CLASSIFIER,
+        ((labels, model.hidden_size), (labels,)),
         dtype="float32",
     )
     return replace(

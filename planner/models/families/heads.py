@@ -62,7 +62,7 @@ def colbert_linear(facts: Facts, size: int) -> tuple[Module, ...]:
 
 
 def _linear(name: str, *shapes: tuple[int, ...], dtype: str | None = None) -> Module:
-    return Replicated(name=name, part=Part.CLASSIFIER, shapes=shapes, dtype=dtype)
+    return Replicated(name, Part.CLASSIFIER, shapes, dtype=dtype)
 
 
 def no_head(_facts: Facts, _size: int) -> tuple[Module, ...]:

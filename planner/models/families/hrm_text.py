@@ -29,18 +29,10 @@ def read_hrm_text(facts: Facts, label: Label) -> ModelArchitecture:
     kept = AttentionLayer(num_heads=heads, num_kv_heads=heads, head_size=head_size)
     modules: tuple[Module, ...] = (
         ColumnParallelLinear(
-            name="self_attn.gqkv_proj",
-            part=Part.ATTENTION,
-            input_size=size,
-            output_sizes=(wide,) * 4,
-            bias=has_bias,
+            "self_attn.gqkv_proj", Part.ATTENTION, size, (wide,) * 4, bias=has_bias
         ),
         RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=wide,
-            output_size=size,
-            bias=has_bias,
+            "self_attn.o_proj", Part.ATTENTION, wide, size, bias=has_bias
         ),
         *gated_mlp(
             size, facts.integer("intermediate_size"), bias=facts.flag("mlp_bias")
@@ -55,7 +47,7 @@ def read_hrm_text(facts: Facts, label: Label) -> ModelArchitecture:
         for times in (fast, slow)
         for _layer in range(facts.integer("num_layers_per_stack"))
     ]
-    state = Replicated(name="model.z_L_init", part=Part.BUFFERS, shapes=((size,),))
+    state = Replicated("model.z_L_init", Part.BUFFERS, ((size,),))
     rope = rope_cache(
         facts,
         head_size=head_size,

@@ -54,9 +54,7 @@ class _Streams:
 
     @staticmethod
     def _module(name: str, *shapes: tuple[int, ...]) -> Module:
-        return Replicated(
-            name=name, part=Part.HYPER_CONNECTIONS, shapes=shapes, dtype="float32"
-        )
+        return Replicated(name, Part.HYPER_CONNECTIONS, shapes, dtype="float32")
 
 
 def read_hy_v4(facts: Facts, label: Label) -> ModelArchitecture:
@@ -123,18 +121,18 @@ def _gate(facts: Facts, shape: LatentShape) -> tuple[Module, ...]:
             raise facts.unsupported("gating_type", "headwise and elementwise are.")
         modules.append(
             ColumnParallelLinear(
-                name="self_attn.linear_gate",
-                part=Part.ATTENTION,
-                input_size=shape.hidden_size,
-                output_sizes=(shape.num_heads * by_head[kind],),
+                "self_attn.linear_gate",
+                Part.ATTENTION,
+                shape.hidden_size,
+                (shape.num_heads * by_head[kind],),
             )
         )
     if facts.flag("learnable_sink"):
         modules.append(
             Sharded(
-                name="self_attn.learnable_sink_param",
-                part=Part.ATTENTION,
-                shapes=((shape.num_heads,),),
+                "self_attn.learnable_sink_param",
+                Part.ATTENTION,
+                ((shape.num_heads,),),
                 dtype="bfloat16",
             )
         )

@@ -34,10 +34,10 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
     model = Text("llama", "LlamaForCausalLM")(facts, label)
     scale = facts.integer("scale_factor")
     connector = ReplicatedLinear(
-        name="model.connector.modality_projection.proj",
-        part=Part.TOWERS,
-        input_size=vision.integer("hidden_size") * scale**2,
-        output_sizes=(model.hidden_size,),
+        "model.connector.modality_projection.proj",
+        Part.TOWERS,
+        vision.integer("hidden_size") * scale**2,
+        (model.hidden_size,),
     )
     tower = Tower(
         modalities=IMAGE,

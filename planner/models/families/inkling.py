@@ -95,10 +95,10 @@ class WithRelative:
         ranks = layout.tensor_parallel_size
         kv_heads = kv_heads_per_rank(own.num_kv_heads, layout) * ranks
         return ColumnParallelLinear(
-            name=self.name,
-            part=self.part,
-            input_size=self.hidden_size,
-            output_sizes=(
+            self.name,
+            self.part,
+            self.hidden_size,
+            (
                 own.num_heads * own.head_size,
                 kv_heads * own.head_size,
                 kv_heads * own.head_size,
@@ -179,9 +179,7 @@ def read_inkling_text(facts: Facts, label: Label) -> ModelArchitecture:
         **_declared(facts),
     )
     extra = (norms(size, count=1),) if facts.flag("use_embed_norm") else ()
-    whole = Replicated(
-        name="model.embed_tokens", part=Part.EMBEDDINGS, shapes=((words, size),)
-    )
+    whole = Replicated("model.embed_tokens", Part.EMBEDDINGS, ((words, size),))
     others = (m for m in model.every_stage if m.part is not Part.EMBEDDINGS)
     return replace(model, every_stage=(whole, *extra, *others))
 
@@ -247,7 +245,7 @@ def _layer(facts: Facts, heads: _Heads, *, is_dense: bool) -> LayerKind:
     modules = (
         *_attention(facts, heads),
         norms(size),
-        Sharded(name="sconv", part=Part.MLP, shapes=((size, kernel),) * 2),
+        Sharded("sconv", Part.MLP, ((size, kernel),) * 2),
         *(_mlp(facts) if is_dense else _experts(facts)),
     )
     return LayerKind(caches=(streams, kept), modules=modules)
@@ -261,28 +259,24 @@ def _attention(facts: Facts, heads: _Heads) -> tuple[Module, ...]:
             heads=heads, hidden_size=size, d_rel=d_rel, bias=facts.flag("q_bias")
         ),
         RowParallelLinear(
-            name="attn.wo_ud",
-            part=Part.ATTENTION,
-            input_size=heads.num_heads * heads.head_size,
-            output_size=size,
+            "attn.wo_ud",
+            Part.ATTENTION,
+            heads.num_heads * heads.head_size,
+            size,
             bias=facts.flag("o_bias"),
         ),
         Replicated(
-            name="attn.rel_logits_proj",
-            part=Part.ATTENTION,
-            shapes=((d_rel, extent if heads.window is None else heads.window),),
+            "attn.rel_logits_proj",
+            Part.ATTENTION,
+            ((d_rel, extent if heads.window is None else heads.window),),
         ),
-        Replicated(
-            name="attn.qk_norm", part=Part.NORMS, shapes=((heads.head_size,),) * 2
-        ),
+        Replicated("attn.qk_norm", Part.NORMS, ((heads.head_size,),) * 2),
         ConvolvedHeads(
             num_kv_heads=heads.num_kv_heads,
             head_size=heads.head_size,
             kernel_size=facts.integer("sconv_kernel_size"),
         ),
-        Replicated(
-            name="attn.scales", part=Part.BUFFERS, shapes=((), ()), dtype="float32"
-        ),
+        Replicated("attn.scales", Part.BUFFERS, ((), ()), dtype="float32"),
     )
 
 
@@ -290,17 +284,10 @@ def _mlp(facts: Facts) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/inkling/nvidia/mlp.py` InklingDenseMLP."""
     size = facts.integer("hidden_size")
     width = facts.integer("dense_intermediate_size")
-    scale = Replicated(name="mlp.global_scale", part=Part.MLP, shapes=((1,),))
+    scale = Replicated("mlp.global_scale", Part.MLP, ((1,),))
     return (
-        ColumnParallelLinear(
-            name="mlp.gate_up_proj",
-            part=Part.MLP,
-            input_size=size,
-            output_sizes=(2 * width,),
-        ),
-        RowParallelLinear(
-            name="mlp.down_proj", part=Part.MLP, input_size=width, output_size=size
-        ),
+        ColumnParallelLinear("mlp.gate_up_proj", Part.MLP, size, (2 * width,)),
+        RowParallelLinear("mlp.down_proj", Part.MLP, width, size),
         *((scale,) if facts.flag("use_global_scale") else ()),
     )
 
@@ -319,10 +306,8 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
         *(((routed,),) if facts.flag("use_gate_bias") else ()),
     )
     return (
-        Replicated(name="mlp.gate", part=Part.ROUTER, shapes=((rows, size),)),
-        Replicated(
-            name="mlp.gate.bias", part=Part.ROUTER, shapes=in_float32, dtype="float32"
-        ),
+        Replicated("mlp.gate", Part.ROUTER, ((rows, size),)),
+        Replicated("mlp.gate.bias", Part.ROUTER, in_float32, dtype="float32"),
         FusedMoE(
             name="mlp.experts",
             num_experts=routed,

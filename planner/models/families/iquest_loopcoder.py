@@ -31,10 +31,10 @@ def read_iquest_loop(facts: Facts, label: Label) -> ModelArchitecture:
     full = kv_of(shape)
     later = replace(full, sliding_window=facts.integer("loop_window_size", default=64))
     gate = ColumnParallelLinear(
-        name="gate_projections.gate_proj",
-        part=Part.ATTENTION,
-        input_size=shape.head_size,
-        output_sizes=(shape.num_heads,),
+        "gate_projections.gate_proj",
+        Part.ATTENTION,
+        shape.head_size,
+        (shape.num_heads,),
         bias=True,
     )
     layer = LayerKind(

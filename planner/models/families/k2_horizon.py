@@ -69,10 +69,10 @@ def _k2_layer(facts: Facts, shape: AttentionShape, is_sparse: bool) -> LayerKind
     )
     if facts.value("attention_gate_func") is not None:
         gate = ColumnParallelLinear(
-            name="self_attn.gate_proj",
-            part=Part.ATTENTION,
-            input_size=size,
-            output_sizes=(shape.num_heads * shape.head_size,),
+            "self_attn.gate_proj",
+            Part.ATTENTION,
+            size,
+            (shape.num_heads * shape.head_size,),
         )
         modules = (*modules, gate)
     mlp = (
@@ -109,10 +109,7 @@ def _of_values(
     *_, output, scales, norm = attention(replace(shape, has_qk_norm_per_rank=True))
     size = shape.hidden_size
     bias = Replicated(
-        name="self_attn.v_router.bias",
-        part=Part.ATTENTION,
-        shapes=((num_experts,),),
-        dtype="float32",
+        "self_attn.v_router.bias", Part.ATTENTION, ((num_experts,),), dtype="float32"
     )
     heads = QKVParallelLinear(
         name="",
@@ -135,12 +132,7 @@ def _of_values(
     )
     return (
         replace(heads, name="self_attn.qk_proj", shards=("q_proj", "k_proj")),
-        ReplicatedLinear(
-            name="self_attn.v_router",
-            part=Part.ATTENTION,
-            input_size=size,
-            output_sizes=(num_experts,),
-        ),
+        ReplicatedLinear("self_attn.v_router", Part.ATTENTION, size, (num_experts,)),
         *((bias,) if has_bias else ()),
         *values,
         output,

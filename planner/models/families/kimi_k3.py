@@ -203,45 +203,33 @@ def delta_attention(
     )
     if not is_k3:
         gate = (
-            ReplicatedLinear(
-                name=f"{name}.g_a_proj",
-                part=Part.MIXERS,
-                input_size=hidden,
-                output_sizes=(size,),
-            ),
+            ReplicatedLinear(f"{name}.g_a_proj", Part.MIXERS, hidden, (size,)),
             _column(f"{name}.g_b_proj", size, width),
         )
     return (
         PartlyDividedLinear(
-            name=f"{name}.in_proj_qkvgfab",
-            part=Part.MIXERS,
-            input_size=hidden,
-            divided=(width,) * (4 if is_k3 else 3) + (heads,),
-            whole=(size,),
+            f"{name}.in_proj_qkvgfab",
+            Part.MIXERS,
+            hidden,
+            (width,) * (4 if is_k3 else 3) + (heads,),
+            (size,),
             row_multiple=16 if is_k3 else 1,
         ),
         _column(f"{name}.f_b_proj", size, width),
         *gate,
         Sharded(
-            name=f"{name}.dt_bias",
-            part=Part.MIXERS,
-            shapes=((width,), (heads,), (3 * width, kernel)),
+            f"{name}.dt_bias",
+            Part.MIXERS,
+            ((width,), (heads,), (3 * width, kernel)),
             dtype="float32",
         ),
-        Replicated(name=f"{name}.o_norm", part=Part.NORMS, shapes=((size,),)),
-        RowParallelLinear(
-            name=f"{name}.o_proj",
-            part=Part.MIXERS,
-            input_size=width,
-            output_size=hidden,
-        ),
+        Replicated(f"{name}.o_norm", Part.NORMS, ((size,),)),
+        RowParallelLinear(f"{name}.o_proj", Part.MIXERS, width, hidden),
     )
 
 
 def _column(name: str, input_size: int, output_size: int) -> ColumnParallelLinear:
-    return ColumnParallelLinear(
-        name=name, part=Part.MIXERS, input_size=input_size, output_sizes=(output_size,)
-    )
+    return ColumnParallelLinear(name, Part.MIXERS, input_size, (output_size,))
 
 
 def _latent_attention(shape: LatentShape, *, has_gate: bool) -> tuple[Module, ...]:
@@ -250,10 +238,7 @@ def _latent_attention(shape: LatentShape, *, has_gate: bool) -> tuple[Module, ..
     Source: vLLM 0.33.0 `models/kimi_k3/nvidia/mla.py` MultiHeadLatentAttention.
     """
     scales = Replicated(
-        name="self_attn.scales",
-        part=Part.BUFFERS,
-        shapes=((1,), (1,), (1,)),
-        dtype="float32",
+        "self_attn.scales", Part.BUFFERS, ((1,), (1,), (1,)), dtype="float32"
     )
     modules = (*latent_attention(shape), scales)
     if not has_gate:
@@ -261,18 +246,15 @@ def _latent_attention(shape: LatentShape, *, has_gate: bool) -> tuple[Module, ..
     gate = shape.num_heads * shape.v_head_dim
     if shape.q_lora_rank is None:
         separate = ColumnParallelLinear(
-            name="self_attn.g_proj",
-            part=Part.ATTENTION,
-            input_size=shape.hidden_size,
-            output_sizes=(gate,),
+            "self_attn.g_proj", Part.ATTENTION, shape.hidden_size, (gate,)
         )
         return (*modules, separate)
     fused = PartlyDividedLinear(
-        name="self_attn.fused_qkv_a_g_proj",
-        part=Part.ATTENTION,
-        input_size=shape.hidden_size,
-        divided=(gate,),
-        whole=(shape.q_lora_rank, shape.kept_size),
+        "self_attn.fused_qkv_a_g_proj",
+        Part.ATTENTION,
+        shape.hidden_size,
+        (gate,),
+        (shape.q_lora_rank, shape.kept_size),
     )
     return tuple(
         fused if module.name == "self_attn.fused_qkv_a_proj" else module
@@ -282,11 +264,7 @@ def _latent_attention(shape: LatentShape, *, has_gate: bool) -> tuple[Module, ..
 
 def _mixing(name: str, hidden_size: int) -> tuple[Module, ...]:
     """Return what weighs the residuals of earlier layers: a norm and one row."""
-    return (
-        Replicated(
-            name=name, part=Part.NORMS, shapes=((hidden_size,), (1, hidden_size))
-        ),
-    )
+    return (Replicated(name, Part.NORMS, ((hidden_size,), (1, hidden_size))),)
 
 
 def _experts(facts: Facts) -> tuple[Module, ...]:
@@ -299,16 +277,12 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     name = "block_sparse_moe"
     modules: list[Module] = [
         ReplicatedLinear(
-            name=f"{name}.gate",
-            part=Part.ROUTER,
-            input_size=hidden,
-            output_sizes=(count,),
-            is_quantizable=False,
+            f"{name}.gate", Part.ROUTER, hidden, (count,), is_quantizable=False
         ),
         Replicated(
-            name=f"{name}.gate.e_score_correction_bias",
-            part=Part.ROUTER,
-            shapes=((count,),),
+            f"{name}.gate.e_score_correction_bias",
+            Part.ROUTER,
+            ((count,),),
             dtype="float32",
         ),
         WidenedExperts(
@@ -331,11 +305,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
         )
         if facts.flag("latent_moe_use_norm"):
             modules.append(
-                Replicated(
-                    name=f"{name}.routed_expert_norm",
-                    part=Part.NORMS,
-                    shapes=((latent,),),
-                )
+                Replicated(f"{name}.routed_expert_norm", Part.NORMS, ((latent,),))
             )
     shared = size * (facts.optional_integer("num_shared_experts") or 0)
     if shared:
@@ -346,9 +316,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
 
 
 def _latent_projection(name: str, input_size: int, output_size: int) -> Module:
-    return ReplicatedLinear(
-        name=name, part=Part.EXPERTS, input_size=input_size, output_sizes=(output_size,)
-    )
+    return ReplicatedLinear(name, Part.EXPERTS, input_size, (output_size,))
 
 
 READERS = {

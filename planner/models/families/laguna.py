@@ -78,9 +78,7 @@ def read_laguna(facts: Facts, label: Label) -> ModelArchitecture:
 def _mlp(facts: Facts) -> tuple[Module, ...]:
     size, width = facts.integer("hidden_size"), facts.integer("intermediate_size")
     gate, up = (
-        ColumnParallelLinear(
-            name=f"mlp.{name}", part=Part.MLP, input_size=size, output_sizes=(width,)
-        )
+        ColumnParallelLinear(f"mlp.{name}", Part.MLP, size, (width,))
         for name in ("gate_proj", "up_proj")
     )
     return (gate, up, gated_mlp(size, width)[1])

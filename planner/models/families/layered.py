@@ -113,7 +113,7 @@ def typed_ropes(
 
 def sinks(num_heads: int) -> Sharded:
     """Return a learned sink for each head."""
-    return Sharded(name="self_attn.sinks", part=Part.ATTENTION, shapes=((num_heads,),))
+    return Sharded("self_attn.sinks", Part.ATTENTION, ((num_heads,),))
 
 
 def is_sliding(facts: Facts) -> list[bool]:

@@ -113,27 +113,17 @@ def short_convolution(
     size = state.intermediate_size
     return (
         ColumnParallelLinear(
-            name=f"{name}.conv1d",
-            part=Part.MIXERS,
-            input_size=state.conv_kernel,
-            output_sizes=(size,),
+            f"{name}.conv1d",
+            Part.MIXERS,
+            state.conv_kernel,
+            (size,),
             bias=bias,
             is_quantizable=False,
         ),
         ColumnParallelLinear(
-            name=f"{name}.in_proj",
-            part=Part.MIXERS,
-            input_size=size,
-            output_sizes=(size, size, size),
-            bias=bias,
+            f"{name}.in_proj", Part.MIXERS, size, (size, size, size), bias=bias
         ),
-        RowParallelLinear(
-            name=f"{name}.out_proj",
-            part=Part.MIXERS,
-            input_size=size,
-            output_size=size,
-            bias=bias,
-        ),
+        RowParallelLinear(f"{name}.out_proj", Part.MIXERS, size, size, bias=bias),
     )
 
 
@@ -142,9 +132,7 @@ def _attention(facts: Facts, layer: AttentionLayer) -> tuple[Module, ...]:
     return (
         *attention_modules(hidden_size, layer, output_name="out_proj"),
         Replicated(
-            name="self_attn.qk_norm",
-            part=Part.NORMS,
-            shapes=((layer.head_size,), (layer.head_size,)),
+            "self_attn.qk_norm", Part.NORMS, ((layer.head_size,), (layer.head_size,))
         ),
     )
 
@@ -168,18 +156,9 @@ def _adjusted_size(facts: Facts) -> int:
 def _mlp(hidden_size: int, size: int) -> tuple[Module, ...]:
     return (
         ColumnParallelLinear(
-            name="feed_forward.w13",
-            part=Part.MLP,
-            input_size=hidden_size,
-            output_sizes=(size, size),
-            shards=("w1", "w3"),
+            "feed_forward.w13", Part.MLP, hidden_size, (size, size), shards=("w1", "w3")
         ),
-        RowParallelLinear(
-            name="feed_forward.w2",
-            part=Part.MLP,
-            input_size=size,
-            output_size=hidden_size,
-        ),
+        RowParallelLinear("feed_forward.w2", Part.MLP, size, hidden_size),
     )
 
 
@@ -188,18 +167,13 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     hidden_size = facts.integer("hidden_size")
     num_experts = facts.integer("num_experts")
     bias = Replicated(
-        name="feed_forward.gate.e_score_correction_bias",
-        part=Part.ROUTER,
-        shapes=((num_experts,),),
+        "feed_forward.gate.e_score_correction_bias",
+        Part.ROUTER,
+        ((num_experts,),),
         dtype="float32",
     )
     return (
-        ReplicatedLinear(
-            name="feed_forward.gate",
-            part=Part.ROUTER,
-            input_size=hidden_size,
-            output_sizes=(num_experts,),
-        ),
+        ReplicatedLinear("feed_forward.gate", Part.ROUTER, hidden_size, (num_experts,)),
         *((bias,) if facts.flag("use_expert_bias", default=True) else ()),
         FusedMoE(
             name="feed_forward.experts",

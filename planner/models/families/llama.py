@@ -205,4 +205,4 @@ def _normalizer(facts: Facts) -> tuple[Module, ...]:
     """
     if not facts.model_type.startswith("gemma"):
         return ()
-    return (Replicated(name="model.normalizer", part=Part.BUFFERS, shapes=((),)),)
+    return (Replicated("model.normalizer", Part.BUFFERS, ((),)),)

@@ -99,10 +99,7 @@ def _layer(
 def _unit_norm(head_size: int) -> Replicated:
     """Return what the norm of queries and keys holds without a weight to learn."""
     return Replicated(
-        name="self_attn.qk_norm",
-        part=Part.BUFFERS,
-        shapes=((head_size,),),
-        dtype="float32",
+        "self_attn.qk_norm", Part.BUFFERS, ((head_size,),), dtype="float32"
     )
 
 

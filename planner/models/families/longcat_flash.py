@@ -77,9 +77,9 @@ def _longcat_experts(facts: Facts) -> tuple[Module, ...]:
     rows = experts + facts.integer("zero_expert_num")
     return (
         Replicated(
-            name="mlp.router.classifier",
-            part=Part.ROUTER,
-            shapes=((rows, size), (rows,)),
+            "mlp.router.classifier",
+            Part.ROUTER,
+            ((rows, size), (rows,)),
             dtype="float32",
         ),
         FusedMoE(
@@ -115,20 +115,18 @@ def _tables(facts: Facts) -> tuple[Module, ...]:
     width = size // count
     return (
         VocabParallelEmbedding(
-            name="ngram_embeddings.oe_embedder",
-            num_embeddings=sum(rows + 2 * i + 1 for i in range(count)),
-            embedding_dim=width,
+            "ngram_embeddings.oe_embedder",
+            sum(rows + 2 * i + 1 for i in range(count)),
+            width,
             is_quantizable=False,
         ),
         Replicated(
-            name="ngram_embeddings.oe_projection",
-            part=Part.EMBEDDINGS,
-            shapes=((count, width, size),),
+            "ngram_embeddings.oe_projection", Part.EMBEDDINGS, ((count, width, size),)
         ),
         Replicated(
-            name="ngram_embeddings.hashes",
-            part=Part.BUFFERS,
-            shapes=((reach - 1, splits, reach), (reach - 1, splits), (count + 1,)),
+            "ngram_embeddings.hashes",
+            Part.BUFFERS,
+            ((reach - 1, splits, reach), (reach - 1, splits), (count + 1,)),
             dtype="int32",
         ),
     )

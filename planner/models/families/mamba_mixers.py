@@ -46,20 +46,20 @@ def mamba1(  # noqa: PLR0913 - what vLLM's class takes
         suffix: str, inputs: int, outputs: tuple[int, ...], *, bias: bool
     ) -> ColumnParallelLinear:
         return ColumnParallelLinear(
-            name=f"{name}.{suffix}",
-            part=Part.MIXERS,
-            input_size=inputs,
-            output_sizes=outputs,
+            f"{name}.{suffix}",
+            Part.MIXERS,
+            inputs,
+            outputs,
             bias=bias,
             is_quantizable=False,
         )
 
     def row(suffix: str, outputs: int, *, bias: bool) -> RowParallelLinear:
         return RowParallelLinear(
-            name=f"{name}.{suffix}",
-            part=Part.MIXERS,
-            input_size=size,
-            output_size=outputs,
+            f"{name}.{suffix}",
+            Part.MIXERS,
+            size,
+            outputs,
             bias=bias,
             is_quantizable=False,
         )
@@ -70,19 +70,14 @@ def mamba1(  # noqa: PLR0913 - what vLLM's class takes
         row("x_proj", time_step_rank + 2 * state.state_size, bias=False),
         column("dt_proj", time_step_rank, (size,), bias=True),
         row("out_proj", hidden_size, bias=has_bias),
-        Sharded(
-            name=f"{name}.A",
-            part=Part.MIXERS,
-            shapes=((size, state.state_size),),
-            dtype="float32",
-        ),
-        Sharded(name=f"{name}.D", part=Part.MIXERS, shapes=((size,),)),
+        Sharded(f"{name}.A", Part.MIXERS, ((size, state.state_size),), dtype="float32"),
+        Sharded(f"{name}.D", Part.MIXERS, ((size,),)),
         *(
             (
                 Replicated(
-                    name=f"{name}.layernorms",
-                    part=Part.MIXERS,
-                    shapes=tuple((norm,) for norm in norm_sizes),
+                    f"{name}.layernorms",
+                    Part.MIXERS,
+                    tuple((norm,) for norm in norm_sizes),
                 ),
             )
             if norm_sizes
@@ -136,10 +131,10 @@ class MixerProjection:
         if state.n_groups % ranks:
             sizes = (sum(sizes),)
         return ColumnParallelLinear(
-            name=self.name,
-            part=self.part,
-            input_size=self.input_size,
-            output_sizes=sizes,
+            self.name,
+            self.part,
+            self.input_size,
+            sizes,
             bias=self.bias,
             dtype=self.dtype,
             method=self.method,
@@ -180,7 +175,7 @@ def mamba2(  # noqa: PLR0913 - what vLLM's class takes
     Source: vLLM 0.33.0 `layers/mamba/mamba_mixer2.py` MambaMixer2.
     """
     heads, size = state.num_heads, state.intermediate_size
-    norm = (Sharded(name=f"{name}.norm", part=Part.MIXERS, shapes=((size,),)),)
+    norm = (Sharded(f"{name}.norm", Part.MIXERS, ((size,),)),)
     return (
         MixerProjection(
             name=f"{name}.conv1d",
@@ -197,20 +192,10 @@ def mamba2(  # noqa: PLR0913 - what vLLM's class takes
             has_gate_and_heads=True,
             bias=has_bias,
         ),
-        Sharded(
-            name=f"{name}.A", part=Part.MIXERS, shapes=((heads,),), dtype="float32"
-        ),
-        Sharded(
-            name=f"{name}.D_and_dt_bias",
-            part=Part.MIXERS,
-            shapes=((heads,), (heads,)),
-        ),
+        Sharded(f"{name}.A", Part.MIXERS, ((heads,),), dtype="float32"),
+        Sharded(f"{name}.D_and_dt_bias", Part.MIXERS, ((heads,), (heads,))),
         RowParallelLinear(
-            name=f"{name}.out_proj",
-            part=Part.MIXERS,
-            input_size=size,
-            output_size=hidden_size,
-            bias=has_bias,
+            f"{name}.out_proj", Part.MIXERS, size, hidden_size, bias=has_bias
         ),
         *(norm if has_norm else ()),
     )

@@ -69,10 +69,10 @@ class _ChunkedQKV:
             return replace(self.split, method=self.method, shards=()).tensors(layout)
         split = self.split
         merged = ColumnParallelLinear(
-            name=self.name,
-            part=self.part,
-            input_size=split.input_size,
-            output_sizes=(split.num_heads * split.head_size, self.chunks * rows),
+            self.name,
+            self.part,
+            split.input_size,
+            (split.num_heads * split.head_size, self.chunks * rows),
             bias=split.bias,
             method=self.method,
         )
@@ -203,19 +203,17 @@ def _projections(
     modules: tuple[Module, ...] = (
         _ChunkedQKV(name=split.name, split=split, chunks=chunks) if chunks else split,
         RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=kept.num_heads * kept.head_size_v,
-            output_size=hidden_size,
+            "self_attn.o_proj",
+            Part.ATTENTION,
+            kept.num_heads * kept.head_size_v,
+            hidden_size,
         ),
         attention_scales(),
     )
     if not kept.has_sinks:
         return modules
     sinks = Sharded(
-        name="self_attn.attention_sink_bias",
-        part=Part.ATTENTION,
-        shapes=((kept.num_heads,),),
+        "self_attn.attention_sink_bias", Part.ATTENTION, ((kept.num_heads,),)
     )
     return (*modules, sinks)
 
@@ -228,15 +226,15 @@ def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
     num_experts = facts.integer("n_routed_experts")
     return (
         Replicated(
-            name="mlp.gate",
-            part=Part.ROUTER,
-            shapes=((num_experts, hidden_size),),
+            "mlp.gate",
+            Part.ROUTER,
+            ((num_experts, hidden_size),),
             dtype=str(facts.value("moe_router_dtype") or "float32"),
         ),
         Replicated(
-            name="mlp.gate.e_score_correction_bias",
-            part=Part.ROUTER,
-            shapes=((num_experts,),),
+            "mlp.gate.e_score_correction_bias",
+            Part.ROUTER,
+            ((num_experts,),),
             dtype="float32",
         ),
         FusedMoE(

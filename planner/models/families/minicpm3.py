@@ -68,9 +68,7 @@ def _projections(shape: LatentShape) -> tuple[Module, ...]:
     )
     return (
         *(replace(layer, part=Part.ATTENTION) for layer in layers),
-        Replicated(
-            name=f"{name}.layernorm", part=Part.NORMS, shapes=((rank,), (kv_rank,))
-        ),
+        Replicated(f"{name}.layernorm", Part.NORMS, ((rank,), (kv_rank,))),
     )
 
 

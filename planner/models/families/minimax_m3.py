@@ -29,6 +29,7 @@ from planner.models.families.multimodal import (
 )
 from planner.models.families.towers.minimax_m3 import minimax_m3_tower
 from planner.models.layers import (
+    Linear,
     Module,
     Part,
     Replicated,
@@ -36,7 +37,7 @@ from planner.models.layers import (
     RowParallelLinear,
     kv_heads_per_rank,
 )
-from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+from planner.models.tensors import Tensor
 from planner.values import frozen
 
 _SPARSE_FROM = 3
@@ -68,7 +69,7 @@ _DEFAULTS: Mapping[str, Any] = {
 
 
 @frozen
-class QKVParallelLinearWithIndexer:
+class QKVParallelLinearWithIndexer(Linear):
     """Query, key and value with the indexer's queries and its one key.
 
     The indexer has as many query heads as there are KV heads, and is cut as they are.
@@ -76,13 +77,10 @@ class QKVParallelLinearWithIndexer:
     Source: vLLM 0.33.0 `layers/linear.py` MinimaxM3QKVParallelLinearWithIndexer.
     """
 
-    name: str
     attention: AttentionShape
     index_head_size: int
     part: Part = Part.ATTENTION
     shards: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
 
     def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
         """Return the weight on a rank."""
@@ -97,16 +95,8 @@ class QKVParallelLinearWithIndexer:
             kv_heads * self.index_head_size,
             self.index_head_size,
         )
-        if self.method is None:
-            return (Tensor(sum(rows) * shape.hidden_size),)
-        on_rank = LinearOnRank(
-            name=self.name,
-            input_size=shape.hidden_size,
-            output_size=sum(rows) * ranks,
-            input_size_per_partition=shape.hidden_size,
-            output_partition_sizes=rows,
-        )
-        return self.method.tensors(on_rank, layout)
+        inputs = (shape.hidden_size, shape.hidden_size)
+        return self.on_rank(layout, *rows, inputs=inputs, outputs=sum(rows) * ranks)
 
 
 @frozen
@@ -139,9 +129,9 @@ def read_minimax_m3_text(facts: Facts, label: Label) -> ModelArchitecture:
     layers = range(facts.integer("num_hidden_layers"))
     rotated = int(size * facts.number("partial_rotary_factor"))
     rope = Replicated(
-        name="rotary_emb.cos_sin_cache",
-        part=Part.BUFFERS,
-        shapes=((facts.integer("max_position_embeddings"), rotated),),
+        "rotary_emb.cos_sin_cache",
+        Part.BUFFERS,
+        ((facts.integer("max_position_embeddings"), rotated),),
     )
     frame = Frame(
         hidden_size=shape.hidden_size,
@@ -209,9 +199,7 @@ def _layer(facts: Facts, shape: AttentionShape, layer: int) -> LayerKind:
         else gated_mlp(shape.hidden_size, facts.integer("dense_intermediate_size"))
     )
     head_norms = Replicated(
-        name="self_attn.qk_norm",
-        part=Part.NORMS,
-        shapes=((shape.head_size,), (shape.head_size,)),
+        "self_attn.qk_norm", Part.NORMS, ((shape.head_size,), (shape.head_size,))
     )
     return LayerKind(
         caches=caches, modules=(*modules, head_norms, norms(shape.hidden_size), *mlp)
@@ -239,15 +227,13 @@ def _sparse_attention(
             name="self_attn.qkv_proj", attention=shape, index_head_size=size
         ),
         RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=shape.num_heads * shape.head_size,
-            output_size=shape.hidden_size,
+            "self_attn.o_proj",
+            Part.ATTENTION,
+            shape.num_heads * shape.head_size,
+            shape.hidden_size,
         ),
         attention_scales(),
-        Replicated(
-            name="self_attn.index_norm", part=Part.NORMS, shapes=((size,), (size,))
-        ),
+        Replicated("self_attn.index_norm", Part.NORMS, ((size,), (size,))),
     )
     return (IndexKeysLayer(head_size=size), kept), modules
 
@@ -258,10 +244,10 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     count = facts.integer("num_local_experts")
     modules: list[Module] = [
         ReplicatedLinear(
-            name="block_sparse_moe.gate",
-            part=Part.ROUTER,
-            input_size=hidden,
-            output_sizes=(count,),
+            "block_sparse_moe.gate",
+            Part.ROUTER,
+            hidden,
+            (count,),
             dtype="float32",
             is_quantizable=False,
         ),
@@ -277,9 +263,9 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     if facts.flag("use_routing_bias"):
         modules.append(
             Replicated(
-                name="block_sparse_moe.e_score_correction_bias",
-                part=Part.ROUTER,
-                shapes=((count,),),
+                "block_sparse_moe.e_score_correction_bias",
+                Part.ROUTER,
+                ((count,),),
                 dtype="float32",
             )
         )

@@ -75,18 +75,8 @@ def granite_shared_mlp(facts: Facts, size: int) -> tuple[Module, ...]:
     if not width:
         return ()
     return (
-        ColumnParallelLinear(
-            name="shared_mlp.input_linear",
-            part=part,
-            input_size=size,
-            output_sizes=(width, width),
-        ),
-        RowParallelLinear(
-            name="shared_mlp.output_linear",
-            part=part,
-            input_size=width,
-            output_size=size,
-        ),
+        ColumnParallelLinear("shared_mlp.input_linear", part, size, (width, width)),
+        RowParallelLinear("shared_mlp.output_linear", part, width, size),
     )
 
 
@@ -141,10 +131,10 @@ def _patterned_windows(facts: Facts, num_layers: int, every: str) -> list[int | 
 def _afmoe_gate(_facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     return (
         ColumnParallelLinear(
-            name="self_attn.gate_proj",
-            part=Part.ATTENTION,
-            input_size=shape.hidden_size,
-            output_sizes=(shape.num_heads * shape.head_size,),
+            "self_attn.gate_proj",
+            Part.ATTENTION,
+            shape.hidden_size,
+            (shape.num_heads * shape.head_size,),
         ),
     )
 

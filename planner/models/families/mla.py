@@ -103,10 +103,10 @@ class KVUpProjection:
     ) -> ColumnParallelLinear:
         """Return vLLM's layer."""
         return ColumnParallelLinear(
-            name=self.name,
-            part=self.part,
-            input_size=self.kv_lora_rank,
-            output_sizes=(self.num_heads * self.head_size,),
+            self.name,
+            self.part,
+            self.kv_lora_rank,
+            (self.num_heads * self.head_size,),
             method=self.method,
         )
 
@@ -127,14 +127,12 @@ def latent_attention(
             head_size=shape.qk_nope_head_dim + shape.v_head_dim,
         ),
         RowParallelLinear(
-            name=f"{name}.o_proj",
-            part=Part.ATTENTION,
-            input_size=shape.num_heads * shape.v_head_dim,
-            output_size=shape.hidden_size,
+            f"{name}.o_proj",
+            Part.ATTENTION,
+            shape.num_heads * shape.v_head_dim,
+            shape.hidden_size,
         ),
-        Replicated(
-            name=f"{name}.layernorm", part=Part.NORMS, shapes=_norm_shapes(shape)
-        ),
+        Replicated(f"{name}.layernorm", Part.NORMS, _norm_shapes(shape)),
         attention_scales(),
     )
 
@@ -151,31 +149,25 @@ def _down_projections(shape: LatentShape, name: str) -> tuple[Module, ...]:
     if shape.q_lora_rank is None:
         return (
             ReplicatedLinear(
-                name=f"{name}.kv_a_proj_with_mqa",
-                part=Part.ATTENTION,
-                input_size=shape.hidden_size,
-                output_sizes=(shape.kept_size,),
+                f"{name}.kv_a_proj_with_mqa",
+                Part.ATTENTION,
+                shape.hidden_size,
+                (shape.kept_size,),
             ),
             ColumnParallelLinear(
-                name=f"{name}.q_proj",
-                part=Part.ATTENTION,
-                input_size=shape.hidden_size,
-                output_sizes=(queries,),
+                f"{name}.q_proj", Part.ATTENTION, shape.hidden_size, (queries,)
             ),
         )
     return (
         ReplicatedLinear(
-            name=f"{name}.fused_qkv_a_proj",
-            part=Part.ATTENTION,
-            input_size=shape.hidden_size,
-            output_sizes=(shape.q_lora_rank, shape.kept_size),
+            f"{name}.fused_qkv_a_proj",
+            Part.ATTENTION,
+            shape.hidden_size,
+            (shape.q_lora_rank, shape.kept_size),
             shards=("q_a_proj", "kv_a_proj_with_mqa"),
         ),
         ColumnParallelLinear(
-            name=f"{name}.q_b_proj",
-            part=Part.ATTENTION,
-            input_size=shape.q_lora_rank,
-            output_sizes=(queries,),
+            f"{name}.q_b_proj", Part.ATTENTION, shape.q_lora_rank, (queries,)
         ),
     )
 
@@ -214,22 +206,22 @@ def indexer(
     """
     return (
         ReplicatedLinear(
-            name=f"{name}.wq_b",
-            part=Part.ATTENTION,
-            input_size=shape.q_lora_rank or 0,
-            output_sizes=(index.num_heads * index.head_size,),
+            f"{name}.wq_b",
+            Part.ATTENTION,
+            shape.q_lora_rank or 0,
+            (index.num_heads * index.head_size,),
         ),
         ReplicatedLinear(
-            name=f"{name}.wk_weights_proj",
-            part=Part.ATTENTION,
-            input_size=shape.hidden_size,
-            output_sizes=(index.head_size, index.num_heads),
+            f"{name}.wk_weights_proj",
+            Part.ATTENTION,
+            shape.hidden_size,
+            (index.head_size, index.num_heads),
             is_quantizable=False,
         ),
         Replicated(
-            name=f"{name}.k_norm",
-            part=Part.NORMS,
-            shapes=((index.head_size,), (index.head_size,)),
+            f"{name}.k_norm",
+            Part.NORMS,
+            ((index.head_size,), (index.head_size,)),
             dtype="float32",
         ),
     )
@@ -297,8 +289,6 @@ def latent_rope_cache(
         return (StretchedRotaryCache(rows=rows, columns=columns, count=count),)
     return (
         Replicated(
-            name="rotary_emb.cos_sin_cache",
-            part=Part.BUFFERS,
-            shapes=((max_position, columns),) * count,
+            "rotary_emb.cos_sin_cache", Part.BUFFERS, ((max_position, columns),) * count
         ),
     )

@@ -30,7 +30,7 @@ def read_modernbert(
     first, second = gated_mlp(size, width, bias=mlp_bias)
     if not is_divided:
         shapes = ((2 * width, size), *(((2 * width,),) if mlp_bias else ()))
-        first = Replicated(name=first.name, part=first.part, shapes=shapes)
+        first = Replicated(first.name, first.part, shapes)
     norm_bias = facts.flag("norm_bias")
 
     def layer(count: int) -> LayerKind:
@@ -86,7 +86,7 @@ def _modern_pooler(facts: Facts, size: int) -> tuple[Module, ...]:
 def _prediction_head(facts: Facts, size: int) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/modernbert.py` ModernBertPredictionHead."""
     shapes = _head_shapes(facts, size)
-    dense = Replicated(name="head", part=Part.CLASSIFIER, shapes=shapes)
+    dense = Replicated("head", Part.CLASSIFIER, shapes)
     return (dense, *labelled(facts, size))
 
 

@@ -119,18 +119,10 @@ def _layer(text: Facts, moe: Facts, kept: AttentionLayer, index: int) -> LayerKi
             bias=True,
             shards=(),
         ),
-        RowParallelLinear(
-            name="attn.out_proj",
-            part=Part.ATTENTION,
-            input_size=size,
-            output_size=size,
-            bias=True,
-        ),
+        RowParallelLinear("attn.out_proj", Part.ATTENTION, size, size, bias=True),
         attention_scales("attn.attn"),
         Sharded(
-            name="attn.tau",
-            part=Part.ATTENTION,
-            shapes=((heads,), (heads, 3 * size), (heads, 3 * size)),
+            "attn.tau", Part.ATTENTION, ((heads,), (heads, 3 * size), (heads, 3 * size))
         ),
         *mlp,
         norms(size, count=1, bias=True),
@@ -151,29 +143,16 @@ def _experts(moe: Facts, size: int) -> tuple[Module, ...]:
     count, inner = moe.integers("n_experts", "expert_inner_dim")
     return (
         ReplicatedLinear(
-            name="mlp.gate",
-            part=Part.ROUTER,
-            input_size=size,
-            output_sizes=(count,),
-            bias=True,
-            is_quantizable=False,
+            "mlp.gate", Part.ROUTER, size, (count,), bias=True, is_quantizable=False
         ),
         Sharded(
-            name="mlp.experts",
-            part=Part.EXPERTS,
-            shapes=((count, 2 * inner, size), (count, size, inner)),
+            "mlp.experts",
+            Part.EXPERTS,
+            ((count, 2 * inner, size), (count, size, inner)),
         ),
-        Replicated(
-            name="mlp._expert_map",
-            part=Part.BUFFERS,
-            shapes=((count,),),
-            dtype="int32",
-        ),
+        Replicated("mlp._expert_map", Part.BUFFERS, ((count,),), dtype="int32"),
         Sharded(
-            name="mlp._fused_w1_bias",
-            part=Part.BUFFERS,
-            shapes=((count, 2 * inner),),
-            dtype="float32",
+            "mlp._fused_w1_bias", Part.BUFFERS, ((count, 2 * inner),), dtype="float32"
         ),
     )
 

@@ -51,10 +51,10 @@ def read_muse_glimmer_text(facts: Facts, label: Label) -> ModelArchitecture:
     modules = (
         *attention(shape),
         ColumnParallelLinear(
-            name="self_attn.output_gate_proj",
-            part=Part.ATTENTION,
-            input_size=shape.hidden_size,
-            output_sizes=(shape.num_heads * shape.head_size,),
+            "self_attn.output_gate_proj",
+            Part.ATTENTION,
+            shape.hidden_size,
+            (shape.num_heads * shape.head_size,),
         ),
         *gated_mlp(shape.hidden_size, facts.integer("intermediate_size")),
         norms(shape.hidden_size, count=4),

@@ -171,18 +171,10 @@ def _relu_mlp(
     bias = part is Part.MLP and facts.flag("mlp_bias")
     return (
         ColumnParallelLinear(
-            name=f"{name}.up_proj",
-            part=part,
-            input_size=hidden_size,
-            output_sizes=(intermediate_size,),
-            bias=bias,
+            f"{name}.up_proj", part, hidden_size, (intermediate_size,), bias=bias
         ),
         RowParallelLinear(
-            name=f"{name}.down_proj",
-            part=part,
-            input_size=intermediate_size,
-            output_size=hidden_size,
-            bias=bias,
+            f"{name}.down_proj", part, intermediate_size, hidden_size, bias=bias
         ),
     )
 
@@ -202,9 +194,9 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
             name="mixer.gate", num_experts=num_experts, hidden_size=hidden_size
         ),
         Replicated(
-            name="mixer.gate.e_score_correction_bias",
-            part=Part.ROUTER,
-            shapes=((num_experts,),),
+            "mixer.gate.e_score_correction_bias",
+            Part.ROUTER,
+            ((num_experts,),),
             dtype="float32",
         ),
         *(
@@ -232,13 +224,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
 def _latent_projections(facts: Facts, latent: int) -> tuple[Module, ...]:
     hidden_size, bias = facts.integer("hidden_size"), facts.flag("mlp_bias")
     return tuple(
-        ReplicatedLinear(
-            name=f"mixer.{name}",
-            part=Part.EXPERTS,
-            input_size=inputs,
-            output_sizes=(outputs,),
-            bias=bias,
-        )
+        ReplicatedLinear(f"mixer.{name}", Part.EXPERTS, inputs, (outputs,), bias=bias)
         for name, inputs, outputs in (
             ("fc1_latent_proj", hidden_size, latent),
             ("fc2_latent_proj", latent, hidden_size),

@@ -114,11 +114,7 @@ def _mixer(facts: Facts, state: GatedDeltaNetState) -> tuple[Module, ...]:
         name: str, outputs: tuple[int, ...], shards: tuple[str, ...] = ()
     ) -> ColumnParallelLinear:
         return ColumnParallelLinear(
-            name=f"linear_attn.{name}",
-            part=Part.MIXERS,
-            input_size=hidden_size,
-            output_sizes=outputs,
-            shards=shards,
+            f"linear_attn.{name}", Part.MIXERS, hidden_size, outputs, shards=shards
         )
 
     return (
@@ -130,30 +126,21 @@ def _mixer(facts: Facts, state: GatedDeltaNetState) -> tuple[Module, ...]:
         column("b_proj", (heads,)),
         column("a_proj", (heads,)),
         ColumnParallelLinear(
-            name="linear_attn.conv1d",
-            part=Part.MIXERS,
-            input_size=state.conv_kernel,
-            output_sizes=(2 * keys + values,),
+            "linear_attn.conv1d",
+            Part.MIXERS,
+            state.conv_kernel,
+            (2 * keys + values,),
             is_quantizable=False,
         ),
-        Sharded(
-            name="linear_attn.dt_bias_and_A_log",
-            part=Part.MIXERS,
-            shapes=((heads,), (heads,)),
-        ),
+        Sharded("linear_attn.dt_bias_and_A_log", Part.MIXERS, ((heads,), (heads,))),
         # The norm keeps the dtype of the published weights.
         Replicated(
-            name="linear_attn.o_norm",
-            part=Part.MIXERS,
-            shapes=((state.head_v_dim,),),
+            "linear_attn.o_norm",
+            Part.MIXERS,
+            ((state.head_v_dim,),),
             dtype=facts.value("dtype", "torch_dtype"),
         ),
-        RowParallelLinear(
-            name="linear_attn.o_proj",
-            part=Part.MIXERS,
-            input_size=values,
-            output_size=hidden_size,
-        ),
+        RowParallelLinear("linear_attn.o_proj", Part.MIXERS, values, hidden_size),
     )
 
 
@@ -163,9 +150,9 @@ def _attention(facts: Facts, layer: AttentionLayer) -> tuple[Module, ...]:
     return (
         *attention_modules(hidden_size, layer),
         Replicated(
-            name="self_attn.qk_norm",
-            part=Part.NORMS,
-            shapes=((layer.num_kv_heads * layer.head_size,), (hidden_size,)),
+            "self_attn.qk_norm",
+            Part.NORMS,
+            ((layer.num_kv_heads * layer.head_size,), (hidden_size,)),
         ),
     )
 

@@ -119,26 +119,22 @@ def _sink_attention(facts: Facts) -> tuple[AttentionLayer, tuple[Module, ...]]:
     modules = (
         WholeKVHeads(name="self_attn", num_kv_heads=kv_heads),
         ColumnParallelLinear(
-            name="self_attn.qkv_proj",
-            part=Part.ATTENTION,
-            input_size=size,
-            output_sizes=(heads * wide, kv_heads * wide, kv_heads * narrow),
+            "self_attn.qkv_proj",
+            Part.ATTENTION,
+            size,
+            (heads * wide, kv_heads * wide, kv_heads * narrow),
             bias=llama_qkv_bias(facts),
             shards=("q_proj", "k_proj", "v_proj"),
         ),
         RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=heads * narrow,
-            output_size=size,
-            bias=has_bias,
+            "self_attn.o_proj", Part.ATTENTION, heads * narrow, size, bias=has_bias
         ),
         attention_scales(),
-        Replicated(name="self_attn.k_layernorm", part=Part.NORMS, shapes=((wide,),)),
+        Replicated("self_attn.k_layernorm", Part.NORMS, ((wide,),)),
         Sharded(
-            name="self_attn.param_sink",
-            part=Part.ATTENTION,
-            shapes=((kv_heads, count, wide), (kv_heads, count, narrow)),
+            "self_attn.param_sink",
+            Part.ATTENTION,
+            ((kv_heads, count, wide), (kv_heads, count, narrow)),
         ),
     )
     cache = AttentionLayer(

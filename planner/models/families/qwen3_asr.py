@@ -44,9 +44,9 @@ def _read_forced_aligner(facts: Facts, label: Label) -> ModelArchitecture:
     model = _read(facts, label)
     labels = Facts(facts.mapping("thinker_config"), facts.model_type)
     classifier = Replicated(
-        name="classifier",
-        part=Part.CLASSIFIER,
-        shapes=((labels.integer("classify_num"), model.hidden_size),),
+        "classifier",
+        Part.CLASSIFIER,
+        ((labels.integer("classify_num"), model.hidden_size),),
     )
     return replace(
         model,

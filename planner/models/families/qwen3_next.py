@@ -200,16 +200,14 @@ def gated_attention(facts: Facts) -> tuple[Module, ...]:
             bias=facts.flag("qkv_bias"),
         ),
         RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=layer.num_heads * layer.head_size,
-            output_size=hidden_size,
+            "self_attn.o_proj",
+            Part.ATTENTION,
+            layer.num_heads * layer.head_size,
+            hidden_size,
         ),
         attention_scales(),
         Replicated(
-            name="self_attn.qk_norm",
-            part=Part.NORMS,
-            shapes=((layer.head_size,), (layer.head_size,)),
+            "self_attn.qk_norm", Part.NORMS, ((layer.head_size,), (layer.head_size,))
         ),
     )
 
@@ -218,7 +216,7 @@ def _layer_scales(facts: Facts) -> tuple[Module, ...]:
     if not facts.flag("layer_scale"):
         return ()
     size = facts.integer("hidden_size")
-    return (Replicated(name="layer_scale", part=Part.NORMS, shapes=((size,), (size,))),)
+    return (Replicated("layer_scale", Part.NORMS, ((size,), (size,))),)
 
 
 def _mlp(facts: Facts, is_sparse: bool) -> tuple[Module, ...]:
@@ -237,17 +235,13 @@ def sparse_block(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
     shared = facts.integer("shared_expert_intermediate_size")
     return (
         ReplicatedLinear(
-            name="mlp.gate",
-            part=Part.ROUTER,
-            input_size=hidden_size,
-            output_sizes=(num_experts,),
-            is_quantizable=False,
+            "mlp.gate", Part.ROUTER, hidden_size, (num_experts,), is_quantizable=False
         ),
         ReplicatedLinear(
-            name="mlp.shared_expert_gate",
-            part=Part.SHARED_EXPERTS,
-            input_size=hidden_size,
-            output_sizes=(1,),
+            "mlp.shared_expert_gate",
+            Part.SHARED_EXPERTS,
+            hidden_size,
+            (1,),
             is_quantizable=False,
         ),
         *(
@@ -345,17 +339,17 @@ def gated_delta_net(
     qkvz, ba = (keys, keys, values, values), (state.num_v_heads,) * 2
     return (
         ColumnParallelLinear(
-            name=f"{_NAME}.conv1d",
-            part=Part.MIXERS,
-            input_size=state.conv_kernel,
-            output_sizes=(2 * keys + values,),
+            f"{_NAME}.conv1d",
+            Part.MIXERS,
+            state.conv_kernel,
+            (2 * keys + values,),
             is_quantizable=False,
         ),
         ColumnParallelLinear(
-            name=f"{_NAME}.in_proj_qkvz",
-            part=Part.MIXERS,
-            input_size=hidden_size,
-            output_sizes=(sum(qkvz),) if is_interleaved else qkvz,
+            f"{_NAME}.in_proj_qkvz",
+            Part.MIXERS,
+            hidden_size,
+            (sum(qkvz),) if is_interleaved else qkvz,
             shards=() if is_interleaved else ("in_proj_qkv", "in_proj_z"),
         ),
         GateProjection(
@@ -365,24 +359,12 @@ def gated_delta_net(
             shards=() if is_interleaved else ("in_proj_b", "in_proj_a"),
             replicated_under=() if is_interleaved else _MARLIN_METHODS,
         ),
+        Sharded(f"{_NAME}.dt_bias", Part.MIXERS, ((state.num_v_heads,),)),
         Sharded(
-            name=f"{_NAME}.dt_bias", part=Part.MIXERS, shapes=((state.num_v_heads,),)
+            f"{_NAME}.A_log", Part.MIXERS, ((state.num_v_heads,),), dtype="float32"
         ),
-        Sharded(
-            name=f"{_NAME}.A_log",
-            part=Part.MIXERS,
-            shapes=((state.num_v_heads,),),
-            dtype="float32",
-        ),
-        Replicated(
-            name=f"{_NAME}.norm", part=Part.MIXERS, shapes=((state.head_v_dim,),)
-        ),
-        RowParallelLinear(
-            name=f"{_NAME}.out_proj",
-            part=Part.MIXERS,
-            input_size=values,
-            output_size=hidden_size,
-        ),
+        Replicated(f"{_NAME}.norm", Part.MIXERS, ((state.head_v_dim,),)),
+        RowParallelLinear(f"{_NAME}.out_proj", Part.MIXERS, values, hidden_size),
     )
 
 

@@ -96,9 +96,9 @@ def _mixing(facts: Facts, name: str, *, is_last: bool = False) -> tuple[Module, 
     rows = rank if is_last else -(-(rank + streams) // _ROWS) * _ROWS
     return (
         Replicated(
-            name=name,
-            part=Part.HYPER_CONNECTIONS,
-            shapes=((width,), (rows, width), (width, rank)),
+            name,
+            Part.HYPER_CONNECTIONS,
+            ((width,), (rows, width), (width, rank)),
             dtype="bfloat16",
         ),
     )

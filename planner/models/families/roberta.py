@@ -48,11 +48,7 @@ class RobertaEmbedding:
         """Return the weight on a rank."""
         if not layout.release.has(_DIVIDES_POSITIONS):
             return (Tensor(self.num_embeddings * self.embedding_dim),)
-        cut = VocabParallelEmbedding(
-            name=self.name,
-            num_embeddings=self.num_embeddings,
-            embedding_dim=self.embedding_dim,
-        )
+        cut = VocabParallelEmbedding(self.name, self.num_embeddings, self.embedding_dim)
         return cut.tensors(layout)
 
 

@@ -201,9 +201,7 @@ def local_rope_cache(head_size: int, max_position: int) -> tuple[Replicated, ...
     """Return the table of layers with a window, which are never scaled."""
     return (
         Replicated(
-            name="rotary_emb_local.cos_sin_cache",
-            part=Part.BUFFERS,
-            shapes=((max_position, head_size),),
+            "rotary_emb_local.cos_sin_cache", Part.BUFFERS, ((max_position, head_size),)
         ),
     )
 
@@ -219,9 +217,6 @@ def inverse_frequencies(
     half = (rotary_dim(facts, head_size) if dim is None else dim) // 2
     return (
         Replicated(
-            name="rotary_emb.inv_freq",
-            part=Part.BUFFERS,
-            shapes=((half,), (half,)),
-            dtype="float32",
+            "rotary_emb.inv_freq", Part.BUFFERS, ((half,), (half,)), dtype="float32"
         ),
     )

@@ -18,9 +18,7 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
     text = text_facts(facts, "siglip_text_model")
     size = text.integer("hidden_size")
     columns = text.integer("projection_size", default=size)
-    head = Replicated(
-        name="head", part=Part.CLASSIFIER, shapes=((columns, size), (columns,))
-    )
+    head = Replicated("head", Part.CLASSIFIER, ((columns, size), (columns,)))
     return text_encoder(text, label, is_causal=False, head=(head,))
 
 

@@ -36,24 +36,16 @@ def read_step3_text(facts: Facts, label: Label) -> ModelArchitecture:
     narrow = facts.optional_integer("share_q_dim") or heads * head_size
     common = (
         ReplicatedLinear(
-            name="self_attn.qkv_proj",
-            part=Part.ATTENTION,
-            input_size=size,
-            output_sizes=(narrow, head_size, head_size),
+            "self_attn.qkv_proj",
+            Part.ATTENTION,
+            size,
+            (narrow, head_size, head_size),
             shards=("q_proj", "k_proj", "v_proj"),
         ),
-        RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=heads * head_size,
-            output_size=size,
-        ),
-        Replicated(name="self_attn.inter_norm", part=Part.NORMS, shapes=((narrow,),)),
+        RowParallelLinear("self_attn.o_proj", Part.ATTENTION, heads * head_size, size),
+        Replicated("self_attn.inter_norm", Part.NORMS, ((narrow,),)),
         ColumnParallelLinear(
-            name="self_attn.wq",
-            part=Part.ATTENTION,
-            input_size=narrow,
-            output_sizes=(heads * head_size,),
+            "self_attn.wq", Part.ATTENTION, narrow, (heads * head_size,)
         ),
         attention_scales(),
         norms(size),

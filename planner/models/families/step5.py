@@ -178,9 +178,9 @@ def _listed(facts: Facts, num_layers: int) -> set[int]:
 def _norms(facts: Facts, name: str, *sizes: int) -> Replicated:
     named = str(facts.value("norm_dtype")).lower()
     return Replicated(
-        name=name,
-        part=Part.NORMS,
-        shapes=tuple((size,) for size in sizes),
+        name,
+        Part.NORMS,
+        tuple((size,) for size in sizes),
         dtype=_NORM_DTYPES.get(named),
     )
 
@@ -229,23 +229,16 @@ def _attention(
     modules = (
         IndexedProjection(shape=shape, indexer=indexer),
         RowParallelLinear(
-            name="self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=shape.num_heads * shape.head_size,
-            output_size=shape.hidden_size,
+            "self_attn.o_proj",
+            Part.ATTENTION,
+            shape.num_heads * shape.head_size,
+            shape.hidden_size,
         ),
         attention_scales(),
         qk_norm,
+        Replicated("self_attn.sparse_indexer_norm", Part.NORMS, ((_PROXY,),) * 3),
         Replicated(
-            name="self_attn.sparse_indexer_norm",
-            part=Part.NORMS,
-            shapes=((_PROXY,),) * 3,
-        ),
-        Replicated(
-            name="self_attn.ssmax_s",
-            part=Part.ATTENTION,
-            shapes=((shape.num_heads,),),
-            dtype="float32",
+            "self_attn.ssmax_s", Part.ATTENTION, ((shape.num_heads,),), dtype="float32"
         ),
     )
     return caches, modules
@@ -256,10 +249,7 @@ def _plain_attention(
 ) -> tuple[tuple[CacheLayer, ...], tuple[Module, ...]]:
     window = facts.optional_integer("sliding_window") if kind == SLIDING else None
     gate = ColumnParallelLinear(
-        name="self_attn.g_proj",
-        part=Part.ATTENTION,
-        input_size=shape.hidden_size,
-        output_sizes=(shape.num_heads,),
+        "self_attn.g_proj", Part.ATTENTION, shape.hidden_size, (shape.num_heads,)
     )
     has_gate = facts.flag("use_head_wise_attn_gate")
     modules = (*attention(shape), qk_norm, *((gate,) if has_gate else ()))
@@ -317,9 +307,9 @@ def _ropes(
                 rotated, head_size=head_size, max_position=rows, dim=dim
             )
     buffers = Replicated(
-        name="sparse_attention.workspace",
-        part=Part.BUFFERS,
-        shapes=tuple((size,) for size in _WORKSPACES),
+        "sparse_attention.workspace",
+        Part.BUFFERS,
+        tuple((size,) for size in _WORKSPACES),
         dtype="uint8",
     )
     has_sparse = indexer is not None and FULL in kinds

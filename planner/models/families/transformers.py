@@ -40,9 +40,7 @@ def _no_qk_norm(facts: Facts, shape: AttentionShape) -> AttentionShape:
 
 
 def _in_full(name: str, columns: int, rows: int, part: Part) -> ReplicatedLinear:
-    return ReplicatedLinear(
-        name=name, part=part, input_size=columns, output_sizes=(rows,), bias=True
-    )
+    return ReplicatedLinear(name, part, columns, (rows,), bias=True)
 
 
 def attention_in_full(_facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
@@ -66,9 +64,7 @@ def _mlp_in_full(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
 
 def _causal_mask(facts: Facts, _shape: AttentionShape) -> tuple[Module, ...]:
     length = facts.integer("max_position_embeddings")
-    mask = Replicated(
-        name="bias", part=Part.BUFFERS, shapes=((length, length),), dtype="uint8"
-    )
+    mask = Replicated("bias", Part.BUFFERS, ((length, length),), dtype="uint8")
     return (mask,)
 
 

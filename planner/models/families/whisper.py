@@ -34,9 +34,9 @@ def read_whisper(facts: Facts, label: Label) -> ModelArchitecture:
     """
     size = facts.integer("d_model")
     words = Replicated(
-        name="model.decoder.embed_tokens",
-        part=Part.EMBEDDINGS,
-        shapes=((facts.integer("vocab_size"), size),),
+        "model.decoder.embed_tokens",
+        Part.EMBEDDINGS,
+        ((facts.integer("vocab_size"), size),),
     )
     positions = learned_positions(
         facts.integer("max_target_positions"), size, "model.decoder.embed_positions"
@@ -143,23 +143,16 @@ def _column(
     shards: tuple[str, ...] = (),
 ) -> ColumnParallelLinear:
     return ColumnParallelLinear(
-        name=name,
-        part=part,
-        input_size=input_size,
-        output_sizes=output_sizes,
-        bias=True,
-        shards=shards,
+        name, part, input_size, output_sizes, bias=True, shards=shards
     )
 
 
 def _row(name: str, part: Part, input_size: int, output_size: int) -> RowParallelLinear:
-    return RowParallelLinear(
-        name=name, part=part, input_size=input_size, output_size=output_size, bias=True
-    )
+    return RowParallelLinear(name, part, input_size, output_size, bias=True)
 
 
 def _norm(name: str, size: int, count: int) -> Replicated:
-    return Replicated(name=name, part=Part.NORMS, shapes=((size,), (size,)) * count)
+    return Replicated(name, Part.NORMS, ((size,), (size,)) * count)
 
 
 @frozen

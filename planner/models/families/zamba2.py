@@ -106,10 +106,10 @@ def _shared_blocks(facts: Facts) -> tuple[Module, ...]:
             head_size=layer.head_size,
         ),
         RowParallelLinear(
-            name="shared_transformer.self_attn.o_proj",
-            part=Part.ATTENTION,
-            input_size=2 * hidden_size,
-            output_size=hidden_size,
+            "shared_transformer.self_attn.o_proj",
+            Part.ATTENTION,
+            2 * hidden_size,
+            hidden_size,
         ),
         *gated_mlp(
             hidden_size,
@@ -118,9 +118,9 @@ def _shared_blocks(facts: Facts) -> tuple[Module, ...]:
             name="shared_transformer.feed_forward",
         ),
         Replicated(
-            name="shared_transformer.layernorm",
-            part=Part.NORMS,
-            shapes=((2 * hidden_size,), (hidden_size,)),
+            "shared_transformer.layernorm",
+            Part.NORMS,
+            ((2 * hidden_size,), (hidden_size,)),
         ),
     )
     return block * facts.integer("num_mem_blocks")
@@ -162,12 +162,7 @@ def _state(facts: Facts) -> Mamba2State:
 def _hybrid_modules(facts: Facts) -> tuple[Module, ...]:
     """Return what a hybrid layer has of its own: a projection and adapters."""
     hidden_size, wide = facts.integer("hidden_size"), 2 * facts.integer("hidden_size")
-    linear = ReplicatedLinear(
-        name="linear",
-        part=Part.ATTENTION,
-        input_size=hidden_size,
-        output_sizes=(hidden_size,),
-    )
+    linear = ReplicatedLinear("linear", Part.ATTENTION, hidden_size, (hidden_size,))
     size = _intermediate_size(facts)
     adapters = _adapter(
         facts, "gate_up_proj_adapter", hidden_size, (size, size), Part.MLP
@@ -184,9 +179,7 @@ def _adapter(
     """Source: vLLM 0.33.0 `models/zamba2.py` Zamba2LoRA."""
     rank = facts.integer("adapter_rank")
     return tuple(
-        ColumnParallelLinear(
-            name=f"{name}.{suffix}", part=part, input_size=size, output_sizes=sizes
-        )
+        ColumnParallelLinear(f"{name}.{suffix}", part, size, sizes)
         for suffix, size, sizes in (("A", inputs, (rank,)), ("B", rank, outputs))
     )
 

@@ -67,7 +67,7 @@ def replicated(
     name: str, *shapes: tuple[int, ...], dtype: str | None = None
 ) -> Replicated:
     """Return tensors that every rank holds in full: embeddings, buffers."""
-    return Replicated(name=name, part=Part.TOWERS, shapes=shapes, dtype=dtype)
+    return Replicated(name, Part.TOWERS, shapes, dtype=dtype)
 
 
 def convolution(
@@ -97,12 +97,7 @@ def column(
 ) -> ColumnParallelLinear:
     """Return a linear layer of a tower, cut along its outputs."""
     return ColumnParallelLinear(
-        name=name,
-        part=Part.TOWERS,
-        input_size=input_size,
-        output_sizes=output_sizes,
-        bias=bias,
-        shards=shards,
+        name, Part.TOWERS, input_size, output_sizes, bias=bias, shards=shards
     )
 
 
@@ -110,26 +105,14 @@ def row(
     name: str, input_size: int, output_size: int, *, bias: bool
 ) -> RowParallelLinear:
     """Return a linear layer of a tower, cut along its inputs."""
-    return RowParallelLinear(
-        name=name,
-        part=Part.TOWERS,
-        input_size=input_size,
-        output_size=output_size,
-        bias=bias,
-    )
+    return RowParallelLinear(name, Part.TOWERS, input_size, output_size, bias=bias)
 
 
 def whole(
     name: str, input_size: int, output_size: int, *, bias: bool
 ) -> ReplicatedLinear:
     """Return a linear layer of a tower that each rank holds in full."""
-    return ReplicatedLinear(
-        name=name,
-        part=Part.TOWERS,
-        input_size=input_size,
-        output_sizes=(output_size,),
-        bias=bias,
-    )
+    return ReplicatedLinear(name, Part.TOWERS, input_size, (output_size,), bias=bias)
 
 
 def qkv(

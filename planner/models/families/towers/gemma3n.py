@@ -138,10 +138,10 @@ def _embedder(facts: Facts, name: str, text_size: int) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/gemma3n_mm.py` Gemma3nMultimodalEmbedder."""
     size = facts.integer("hidden_size")
     words = VocabParallelEmbedding(
-        name=f"{name}.embedding",
+        f"{name}.embedding",
+        facts.integer("vocab_size"),
+        size,
         part=Part.TOWERS,
-        num_embeddings=facts.integer("vocab_size"),
-        embedding_dim=size,
         is_quantizable=False,
     )
     projection = blocks.row(f"{name}.embedding_projection", size, text_size, bias=False)

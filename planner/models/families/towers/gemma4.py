@@ -176,10 +176,10 @@ class _Parts:
         self, name: str, input_size: int, output_size: int, *, bias: bool = False
     ) -> ReplicatedLinear:
         return ReplicatedLinear(
-            name=name,
-            part=Part.TOWERS,
-            input_size=input_size,
-            output_sizes=(output_size,),
+            name,
+            Part.TOWERS,
+            input_size,
+            (output_size,),
             bias=bias,
             is_quantizable=self._is_quantizable,
         )
