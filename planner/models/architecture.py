@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from planner.models.files import ModelFiles, Reconciliation
 
 
-@frozen
+@frozen(kw_only=False)
 class LayerKind:
     """Decoder layers that are alike."""
 

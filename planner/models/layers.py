@@ -79,7 +79,7 @@ class Replicated:
         return tuple(Tensor(prod(shape), self.dtype) for shape in self.shapes)
 
 
-@frozen
+@frozen(kw_only=False)
 class TokenBuffer:
     """Buffers with a row for each token of a step, alike on every rank."""
 

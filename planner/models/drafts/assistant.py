@@ -113,7 +113,7 @@ def _assembled(outer: Facts, facts: Facts, files: ModelFiles) -> ModelArchitectu
         facts,
         Label(name=files.name, architecture="Gemma4AssistantForCausalLM"),
         Skeleton(hidden_size=size, vocab_size=vocabulary, final_norm=()),
-        Body.alike(LayerKind(caches=(), modules=()), layers),
+        Body.alike(LayerKind((), ()), layers),
     )
     return replace(
         base,

@@ -62,10 +62,8 @@ def assembled(head: BlockHead) -> ModelArchitecture:
     facts, shape = head.facts, head.shape
     kinds = [
         LayerKind(
-            caches=(
-                replace(kv_of(shape), sliding_window=window, has_sinks=head.has_sinks),
-            ),
-            modules=(),
+            (replace(kv_of(shape), sliding_window=window, has_sinks=head.has_sinks),),
+            (),
         )
         for window in windows(head)
     ]

@@ -195,10 +195,7 @@ def _assembled(head: _Head, *, has_rope: bool) -> ModelArchitecture:
             )
         )
     words = embeddings(base.vocab_size, size)
-    kinds = tuple(
-        LayerKind(caches=base.layer_kinds[kind].caches, modules=())
-        for kind in base.layers
-    )
+    kinds = tuple(LayerKind(base.layer_kinds[kind].caches, ()) for kind in base.layers)
     return replace(
         base,
         first_stage=() if head.has_embeddings else (words,),

@@ -157,8 +157,8 @@ def _with_replaced_layers(
     shape = latent_shape(facts)
     columns = facts.integer("ffn_hidden_size", "intermediate_size")
     layer = LayerKind(
-        caches=(mla_layer(shape),),
-        modules=(
+        (mla_layer(shape),),
+        (
             *latent_attention(shape, name="self_attn"),
             *gated_mlp(shape.hidden_size, columns),
             norms(shape.hidden_size),
@@ -195,7 +195,7 @@ def _built(
             if module.part not in shape.without
         )
         modules += _renamed((*shape.around(size), *own), prefix)
-        kinds.append(LayerKind(caches=kind.caches, modules=()))
+        kinds.append(LayerKind(kind.caches, ()))
     return replace(
         model,
         name=files.name,

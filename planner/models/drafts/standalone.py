@@ -138,7 +138,7 @@ def read_medusa(
         facts,
         Label(name=files.name, architecture="MedusaModel"),
         Skeleton(hidden_size=size, vocab_size=words, final_norm=()),
-        Body(kinds=(), layers=()),
+        Body((), ()),
     )
     return replace(
         base,

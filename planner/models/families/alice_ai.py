@@ -44,8 +44,8 @@ def read_alice_ai(facts: Facts, label: Label) -> ModelArchitecture:
     rest = (*sparse_block(facts, size), bias, norms(size))
     layers = [
         LayerKind(
-            caches=(delta_state(linear) if kind == _LINEAR else kept,),
-            modules=(
+            (delta_state(linear) if kind == _LINEAR else kept,),
+            (
                 *(mixer if kind == _LINEAR else gated_attention(gated)),
                 *rest,
                 _over_layers(size, count=4 if index else 2),
@@ -56,7 +56,6 @@ def read_alice_ai(facts: Facts, label: Label) -> ModelArchitecture:
     rope = rope_cache(
         facts,
         head_size=kept.head_size,
-        max_position=facts.integer("max_position_embeddings"),
     )
     frame = Frame(
         hidden_size=size,

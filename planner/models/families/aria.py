@@ -55,13 +55,10 @@ def _text(outer: Facts, label: Label) -> ModelArchitecture:
             shared_bias=facts.flag("mlp_bias"),
         )
     )
-    layer = LayerKind(
-        caches=(kv_of(shape),), modules=(*attention(shape), norms(size), *sparse)
-    )
+    layer = LayerKind((kv_of(shape),), (*attention(shape), norms(size), *sparse))
     rope = rope_cache(
         facts,
         head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings"),
     )
     frame = Frame(hidden_size=size, rope=rope, is_tied=False)
     inner = label.of("AriaTextModel")

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
-from planner.models.families.decoder import embeddings, lm_head
+from planner.models.families.decoder import embeddings, lm_head, norms
 from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_parameters
 from planner.models.layers import Module, Part, ReplicatedLinear
@@ -73,11 +73,15 @@ class Skeleton:
     """What surrounds the decoder layers of a model."""
 
     hidden_size: int
-    vocab_size: int
-    final_norm: tuple[Module, ...]
-    embeddings_on: Placement = Placement.BY_STAGE
-    norm_on: Placement = Placement.BY_STAGE
-    head_on: Placement = Placement.BY_STAGE
+    vocab_size: int | None = None
+    """None: as the config says."""
+    final_norm: tuple[Module, ...] | None = None
+    """None: one norm, without a bias."""
+    placement: Placement = Placement.BY_STAGE
+    embeddings_on: Placement | None = None
+    """Where it differs from the placement of the rest; so below."""
+    norm_on: Placement | None = None
+    head_on: Placement | None = None
     tie_word_embeddings: bool = False
     lm_head_bias: bool = False
     is_head_quantizable: bool = True
@@ -97,33 +101,30 @@ class _Stages:
     tied: tuple[Module, ...]
 
 
-def _stages(skeleton: Skeleton) -> _Stages:
+def _stages(skeleton: Skeleton, vocab_size: int) -> _Stages:
     """Place embeddings, norm and head; a module on every stage is counted once."""
-    words = (
-        embeddings(skeleton.vocab_size, skeleton.hidden_size),
-        *skeleton.extra_embeddings,
-    )
+    size = skeleton.hidden_size
+    words = (embeddings(vocab_size, size), *skeleton.extra_embeddings)
+    norm = skeleton.final_norm
     first: list[Module] = []
     last: list[Module] = []
     every = list(skeleton.every_stage)
-    (first if skeleton.embeddings_on is Placement.BY_STAGE else every).extend(words)
-    (last if skeleton.norm_on is Placement.BY_STAGE else every).extend(
-        skeleton.final_norm
+
+    def part(by_stage: list[Module], own: Placement | None) -> list[Module]:
+        return by_stage if (own or skeleton.placement) is Placement.BY_STAGE else every
+
+    part(first, skeleton.embeddings_on).extend(words)
+    part(last, skeleton.norm_on).extend(
+        (norms(size, count=1),) if norm is None else norm
     )
-    head_is_own = skeleton.classifier is None and not skeleton.tie_word_embeddings
     if skeleton.classifier is not None:
         every.extend(skeleton.classifier)  # vLLM's adapters build it on each stage
-    if head_is_own:
-        head = replace(
-            lm_head(
-                skeleton.vocab_size, skeleton.hidden_size, bias=skeleton.lm_head_bias
-            ),
-            is_quantizable=skeleton.is_head_quantizable,
+    elif not skeleton.tie_word_embeddings:
+        head = lm_head(vocab_size, size, bias=skeleton.lm_head_bias)
+        part(last, skeleton.head_on).append(
+            replace(head, is_quantizable=skeleton.is_head_quantizable)
         )
-        (last if skeleton.head_on is Placement.BY_STAGE else every).append(head)
-    needs_copy = (
-        skeleton.tie_word_embeddings and skeleton.embeddings_on is Placement.BY_STAGE
-    )
+    needs_copy = skeleton.tie_word_embeddings and words[0] in first
     return _Stages(
         first=tuple(first),
         last=tuple(last),
@@ -132,7 +133,7 @@ def _stages(skeleton: Skeleton) -> _Stages:
     )
 
 
-@frozen
+@frozen(kw_only=False)
 class Body:
     """The decoder layers of a model: kinds, and which kind each layer is."""
 
@@ -161,7 +162,10 @@ def assemble(
     `transformers_utils/model_arch_config_convertor.py` derive_max_model_len_and_key.
     """
     length, key = _derived_length(facts)
-    stages = _stages(skeleton)
+    vocab_size = skeleton.vocab_size
+    if vocab_size is None:
+        vocab_size = facts.integer("vocab_size")
+    stages = _stages(skeleton, vocab_size)
     heads = _declared_heads(facts, body)
     values: dict[str, object] = {
         "name": label.name,
@@ -169,7 +173,7 @@ def assemble(
         "model_type": facts.model_type,
         "config_dtype": str(facts.value("dtype", "torch_dtype") or "float32"),
         "hidden_size": skeleton.hidden_size,
-        "vocab_size": skeleton.vocab_size,
+        "vocab_size": vocab_size,
         "num_attention_heads": heads.num_heads,
         "num_kv_heads": heads.num_kv_heads,
         "head_size": heads.head_size,

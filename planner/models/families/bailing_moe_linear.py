@@ -75,7 +75,7 @@ def read_bailing_v2_5(facts: Facts, label: Label) -> ModelArchitecture:
         is_linear = group > 0 and (index + 1) % group != 0
         caches, modules = linear if is_linear else latent
         mlp = dense if index < first else sparse
-        return LayerKind(caches=caches, modules=(*modules, norms(size), *mlp))
+        return LayerKind(caches, (*modules, norms(size), *mlp))
 
     frame = Frame(
         hidden_size=size,

@@ -58,7 +58,7 @@ def read_bailing_v3(facts: Facts, label: Label) -> ModelArchitecture:
         is_last = (index + 1) % group == 0 or index >= num_layers // group * group
         caches, modules = latent if is_last else linear
         mlp = dense if index < first else sparse
-        return LayerKind(caches=caches, modules=(*modules, norms(size), *mlp))
+        return LayerKind(caches, (*modules, norms(size), *mlp))
 
     rope = rope_cache(
         facts,

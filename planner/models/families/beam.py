@@ -123,7 +123,6 @@ def _float32_table(facts: Facts, shape: AttentionShape) -> tuple[RotaryCache, ..
     tables = rope_cache(
         facts,
         head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings"),
     )
     return tuple(replace(table, dtype="float32") for table in tables)
 

@@ -65,7 +65,6 @@ def encoder(
     """
     skeleton = Skeleton(
         hidden_size=facts.integer("hidden_size"),
-        vocab_size=facts.integer("vocab_size"),
         final_norm=(),
         embeddings_on=Placement.EVERYWHERE,
         extra_embeddings=around,
@@ -98,7 +97,7 @@ def read_bert(
     shape = encoder_shape(facts)
     size, positions = shape.hidden_size, facts.integer("max_position_embeddings")
     types = facts.integer("type_vocab_size")
-    kind = LayerKind(caches=(encoder_only(shape),), modules=plain_layer(facts, shape))
+    kind = LayerKind((encoder_only(shape),), plain_layer(facts, shape))
     around = (
         embedding(
             name="position_embeddings", num_embeddings=positions, embedding_dim=size

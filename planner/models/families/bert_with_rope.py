@@ -39,8 +39,7 @@ def read_gte(facts: Facts, label: Label, *, head: Head = no_head) -> ModelArchit
     up, down = gated_mlp(size, width)
     down = gated_mlp(size, width, bias=True)[1]
     layer = LayerKind(
-        caches=(encoder_only(shape),),
-        modules=(*attention(shape), up, down, norms(size, bias=True)),
+        (encoder_only(shape),), (*attention(shape), up, down, norms(size, bias=True))
     )
     around = beside_words(
         facts,
@@ -77,15 +76,13 @@ def read_nomic(facts: Facts, label: Label) -> ModelArchitecture:
     mlp = gated_mlp if is_gated else plain_mlp
     common = (*attention(shape), norms(size, bias=True))
     dense = LayerKind(
-        caches=(encoder_only(shape),),
-        modules=(*common, *mlp(size, width, bias=has_bias)),
+        (encoder_only(shape),), (*common, *mlp(size, width, bias=has_bias))
     )
     every = facts.optional_integer("moe_every_n_layers") or 0
     layers = [dense] * named["num_hidden_layers"]
     if every:
         sparse = LayerKind(
-            caches=(encoder_only(shape),),
-            modules=(*common, *_nomic_experts(facts, size, width)),
+            (encoder_only(shape),), (*common, *_nomic_experts(facts, size, width))
         )
         layers = [sparse if i % every == 1 else dense for i in range(len(layers))]
     around = beside_words(

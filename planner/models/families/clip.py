@@ -41,8 +41,7 @@ def text_encoder(
     shape = replace(encoder_shape(facts), heeds_kv_cache_dtype=False)
     size, positions = shape.hidden_size, facts.integer("max_position_embeddings")
     kind = LayerKind(
-        caches=(kv_of(shape) if is_causal else encoder_only(shape),),
-        modules=plain_layer(facts, shape),
+        (kv_of(shape) if is_causal else encoder_only(shape),), plain_layer(facts, shape)
     )
     table = VocabParallelEmbedding("position_embedding", positions, size)
     numbers = Replicated(

@@ -47,9 +47,9 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
         *gated_mlp(size, facts.integer("intermediate_size")),
         norms(size, count=1),
     )
-    full = LayerKind(caches=(kv_of(shape),), modules=modules)
+    full = LayerKind((kv_of(shape),), modules)
     windowed = replace(kv_of(shape), sliding_window=window)
-    sliding = LayerKind(caches=(windowed,), modules=modules)
+    sliding = LayerKind((windowed,), modules)
     rotated = {kind for kind, own in facts.mapping("rope_parameters").items() if own}
     tables = typed_ropes(
         facts,

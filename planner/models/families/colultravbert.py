@@ -27,10 +27,7 @@ def _text(outer: Facts, label: Label) -> ModelArchitecture:
     shape = attention_shape(facts, qkv_bias=has_bias, output_bias=has_bias)
     size, wide = shape.hidden_size, facts.integer("intermediate_size")
     mlp = gated_mlp(size, wide, bias=facts.flag("mlp_bias"))
-    kind = LayerKind(
-        caches=(encoder_only(shape),),
-        modules=(*attention(shape), *mlp, norms(size)),
-    )
+    kind = LayerKind((encoder_only(shape),), (*attention(shape), *mlp, norms(size)))
     rope = typed_ropes(
         facts,
         facts.value("layer_types"),

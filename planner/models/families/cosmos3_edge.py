@@ -49,13 +49,12 @@ def _text(outer: Facts, label: Label) -> ModelArchitecture:
     mlp = plain_mlp(size, facts.integer("intermediate_size"), bias=False)
     norm = norms(size, count=1)
     pair = (
-        LayerKind(caches=(kv_of(shape),), modules=(*attention(shape), norm)),
-        LayerKind(caches=(), modules=(*mlp, norm)),
+        LayerKind((kv_of(shape),), (*attention(shape), norm)),
+        LayerKind((), (*mlp, norm)),
     )
     rope = rope_cache(
         facts,
         head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings"),
     )
     frame = Frame(hidden_size=size, rope=rope)
     inner = label.of("Cosmos3EdgeForCausalLM")

@@ -113,11 +113,7 @@ def _choices(index: IndexerShape | None) -> tuple[Module, ...]:
     """Return the buffer of the tokens chosen, which all layers share."""
     if index is None:
         return ()
-    return (
-        TokenBuffer(
-            name="model.topk_indices_buffer", columns=index.topk, dtype="int32"
-        ),
-    )
+    return (TokenBuffer("model.topk_indices_buffer", index.topk, dtype="int32"),)
 
 
 def _skeleton(facts: Facts, every_stage: tuple[Module, ...]) -> Skeleton:
@@ -125,8 +121,6 @@ def _skeleton(facts: Facts, every_stage: tuple[Module, ...]) -> Skeleton:
     hidden_size = facts.integer("hidden_size")
     return Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
         every_stage=every_stage,
     )
 
@@ -142,7 +136,7 @@ def _layer(
         else gated_mlp(size, facts.integer("intermediate_size"))
     )
     around = norms(size, count=count(facts) if callable(count) else count)
-    return LayerKind(caches=caches, modules=(*modules, *mlp, around))
+    return LayerKind(caches, (*modules, *mlp, around))
 
 
 def is_sparse(facts: Facts, layer: int) -> bool:

@@ -129,8 +129,8 @@ def read_deepseek_v4(facts: Facts, label: Label) -> ModelArchitecture:
     ratios = _compress_ratios(facts)
     body = Body.of(
         LayerKind(
-            caches=compressed_caches(shape, ratio),
-            modules=(
+            compressed_caches(shape, ratio),
+            (
                 *compressed_attention(shape, ratio),
                 *_experts(facts, is_hashed=layer in hash_layers),
                 norms(shape.hidden_size),
@@ -306,16 +306,12 @@ def _skeleton(facts: Facts, shape: CompressedShape) -> Skeleton:
     summed = _float32("hc_attn_fn_broadcast", ((mixes, shape.hidden_size),))
     return Skeleton(
         hidden_size=shape.hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(shape.hidden_size, count=1),),
         is_head_quantizable=False,
         extra_embeddings=(summed,),
         every_stage=(
             _float32("model.hc_head", ((streams, width), (streams,), (1,))),
             TokenBuffer(
-                name="model.topk_indices_buffer",
-                columns=facts.integer("index_topk"),
-                dtype="int32",
+                "model.topk_indices_buffer", facts.integer("index_topk"), dtype="int32"
             ),
         ),
     )

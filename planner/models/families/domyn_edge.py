@@ -35,8 +35,8 @@ def read_domyn_edge(facts: Facts, label: Label) -> ModelArchitecture:
         window = reach + 1 if reach > 0 else None
         layers.append(
             LayerKind(
-                caches=(replace(kv_of(shape), sliding_window=window),),
-                modules=(*attention(shape), *own),
+                (replace(kv_of(shape), sliding_window=window),),
+                (*attention(shape), *own),
             )
         )
         if positions[index] == "rope":

@@ -52,8 +52,8 @@ def read_dory(facts: Facts, label: Label) -> ModelArchitecture:
     gate = ColumnParallelLinear("mixer.g_proj", Part.ATTENTION, size, (wide,))
     scales = Replicated("mixer.sqk", Part.ATTENTION, ((wide,), (wide,), (size,)))
     dense = LayerKind(
-        caches=(),
-        modules=(
+        (),
+        (
             *gated_mlp(size, width),
             Replicated("mixer.suv", Part.MLP, ((width,), (width,), (size,))),
         ),
@@ -71,9 +71,7 @@ def read_dory(facts: Facts, label: Label) -> ModelArchitecture:
         times = loops if first <= index < last else 1
         kept = replace(kv_of(shape), sliding_window=window)
         again = (attention_scales(),) * (times - 1)
-        return LayerKind(
-            caches=(kept,) * times, modules=(*attention(shape), *again, gate, scales)
-        )
+        return LayerKind((kept,) * times, (*attention(shape), *again, gate, scales))
 
     rope = typed_ropes(
         facts,

@@ -95,8 +95,8 @@ def _shapes(facts: Facts) -> list[AttentionShape]:
 def _layer(facts: Facts, shape: AttentionShape) -> LayerKind:
     size, narrow = shape.hidden_size, facts.integer("hidden_size_per_layer_input")
     return LayerKind(
-        caches=(encoder_only(shape),),
-        modules=(
+        (encoder_only(shape),),
+        (
             *attention(shape),
             *gated_mlp(size, facts.integer("intermediate_size")),
             _whole("ple_block.per_layer_input_gate", size, narrow),

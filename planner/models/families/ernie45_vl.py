@@ -45,8 +45,6 @@ def read_ernie_vl(facts: Facts, label: Label) -> ModelArchitecture:
     hidden_size = facts.integer("hidden_size")
     skeleton = Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
         tie_word_embeddings=facts.flag("tie_word_embeddings", default=True),
     )
     layers = range(facts.integer("num_hidden_layers"))
@@ -125,7 +123,7 @@ def _layer(facts: Facts, index: int) -> LayerKind:
     own = tuple(replace(t, name="self_attn.rotary_emb.cos_sin_cache") for t in tables)
     mlp = tuple(_experts(facts, index)) if _is_sparse(facts, index) else _mlp(facts)
     modules = (*attention(shape), *own, *mlp, norms(shape.hidden_size))
-    return LayerKind(caches=(kv_of(shape),), modules=modules)
+    return LayerKind((kv_of(shape),), modules)
 
 
 def _mlp(facts: Facts) -> tuple[Module, ...]:

@@ -29,8 +29,8 @@ def read_h1(facts: Facts, label: Label) -> ModelArchitecture:
     hidden_size = facts.integer("hidden_size")
     attention, state = _attention(facts), _state(facts)
     kind = LayerKind(
-        caches=(attention, state),
-        modules=(
+        (attention, state),
+        (
             *attention_modules(hidden_size, attention, prefix=""),
             *_mamba(facts, state),
             *gated_mlp(
@@ -41,14 +41,11 @@ def read_h1(facts: Facts, label: Label) -> ModelArchitecture:
     )
     skeleton = Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
         is_head_quantizable=False,
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         every_stage=rope_cache(
             facts,
             head_size=attention.head_size,
-            max_position=facts.integer("max_position_embeddings"),
             dim=facts.optional_integer("attn_rotary_emb") or attention.head_size,
         ),
     )

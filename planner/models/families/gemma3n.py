@@ -112,8 +112,8 @@ def _layer(
         RowParallelLinear("laurel.linear_right", Part.MLP, rank, size),
     )
     return LayerKind(
-        caches=() if is_shared else (replace(kv_of(shape), sliding_window=window),),
-        modules=(
+        () if is_shared else (replace(kv_of(shape), sliding_window=window),),
+        (
             *own,
             *gated_mlp(size, width),
             *laurel,
@@ -204,7 +204,7 @@ def read_gemma3n_mm(facts: Facts, label: Label) -> ModelArchitecture:
     model = read_gemma3n(text, inner)
     narrow = text.integer("hidden_size_per_layer_input")
     kept = TokenBuffer(
-        name="per_layer_embeddings", columns=text.integer("num_hidden_layers") * narrow
+        "per_layer_embeddings", text.integer("num_hidden_layers") * narrow
     )
     vision = sub_config(facts, "vision_config", "gemma3n_vision")
     audio = sub_config(facts, "audio_config", "gemma3n_audio")

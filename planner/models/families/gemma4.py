@@ -53,11 +53,7 @@ def read_gemma4_text(facts: Facts, label: Label) -> ModelArchitecture:
     shapes = [_shape(facts, kind) for kind in types]
     skeleton = Skeleton(
         hidden_size=facts.integer("hidden_size"),
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(facts.integer("hidden_size"), count=1),),
-        embeddings_on=Placement.EVERYWHERE,
-        norm_on=Placement.EVERYWHERE,
-        head_on=Placement.EVERYWHERE,
+        placement=Placement.EVERYWHERE,
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         extra_embeddings=_layer_embeddings(facts, len(types)),
         every_stage=(
@@ -176,7 +172,7 @@ def _layer(facts: Facts, kind: str, *, is_shared: bool) -> LayerKind:
         *_experts(facts),
         *_layer_input(facts),
     )
-    return LayerKind(caches=() if is_shared else (cache,), modules=modules)
+    return LayerKind(() if is_shared else (cache,), modules)
 
 
 @frozen

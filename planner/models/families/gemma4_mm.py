@@ -50,7 +50,7 @@ def step_buffer(facts: Facts, _text_size: int, *, kind: str) -> tuple[Module, ..
     if not inner:
         return ()
     columns = text.integer("num_hidden_layers") * inner
-    return (TokenBuffer(name="per_layer_embeddings", columns=columns),)
+    return (TokenBuffer("per_layer_embeddings", columns),)
 
 
 def _towers(facts: Facts, text_size: int) -> Iterator[Tower]:

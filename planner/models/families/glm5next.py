@@ -99,13 +99,9 @@ def read_glm5_next_text(facts: Facts, label: Label) -> ModelArchitecture:
         label,
         Skeleton(
             hidden_size=shape.hidden_size,
-            vocab_size=facts.integer("vocab_size"),
-            final_norm=(norms(shape.hidden_size, count=1),),
             every_stage=(
                 TokenBuffer(
-                    name="model.topk_indices_buffer",
-                    columns=_choice_width(facts),
-                    dtype="int32",
+                    "model.topk_indices_buffer", _choice_width(facts), dtype="int32"
                 ),
             ),
         ),
@@ -175,9 +171,7 @@ def _layer(
         else gated_mlp(shape.hidden_size, facts.integer("intermediate_size"))
     )
     mixing = _hyper_connections(facts) if facts.flag("mhc") else ()
-    return LayerKind(
-        caches=caches, modules=(*attention, norms(shape.hidden_size), *mixing, *mlp)
-    )
+    return LayerKind(caches, (*attention, norms(shape.hidden_size), *mixing, *mlp))
 
 
 def _sparse_attention(

@@ -44,20 +44,16 @@ def read_gpt_oss(facts: Facts, label: Label) -> ModelArchitecture:
     num_layers = facts.integer("num_hidden_layers")
     modules = (*_attention(facts), norms(hidden_size), *_experts(facts))
     kinds = tuple(
-        LayerKind(caches=(_cache(facts, window),), modules=modules)
+        LayerKind((_cache(facts, window),), modules)
         for window in (facts.optional_integer("sliding_window"), None)
     )
     skeleton = Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
-        embeddings_on=Placement.EVERYWHERE,
-        norm_on=Placement.EVERYWHERE,
-        head_on=Placement.EVERYWHERE,
+        placement=Placement.EVERYWHERE,
         is_head_quantizable=False,
         every_stage=(_rope_cache(facts),),
     )
-    body = Body(kinds=kinds, layers=tuple(layer % 2 for layer in range(num_layers)))
+    body = Body(kinds, tuple(layer % 2 for layer in range(num_layers)))
     return assemble(
         facts,
         label,

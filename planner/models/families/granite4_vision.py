@@ -49,7 +49,7 @@ def _tower(facts: Facts, text_size: int) -> Tower:
 
 def _buffers(facts: Facts, text_size: int) -> tuple[Module, ...]:
     count = _levels(facts) + len(facts.value("spatial_target_layers") or ())
-    return (TokenBuffer(name="deepstack_buffers", columns=text_size, count=count),)
+    return (TokenBuffer("deepstack_buffers", text_size, count=count),)
 
 
 def _projector(vision: Facts, text_size: int, rate: str) -> Iterator[Module]:

@@ -35,11 +35,7 @@ def read_granite_hybrid(facts: Facts, label: Label) -> ModelArchitecture:
     body = Body.of(_layer(facts, kind) for kind in _layer_types(facts))
     skeleton = Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
-        embeddings_on=Placement.EVERYWHERE,
-        norm_on=Placement.EVERYWHERE,
-        head_on=Placement.EVERYWHERE,
+        placement=Placement.EVERYWHERE,
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         every_stage=_rope(facts),
     )
@@ -69,7 +65,6 @@ def _rope(facts: Facts) -> tuple[Module, ...]:
     return rope_cache(
         facts,
         head_size=attention_shape(facts).head_size,
-        max_position=facts.integer("max_position_embeddings"),
     )
 
 
@@ -83,7 +78,7 @@ def _layer(facts: Facts, kind: str) -> LayerKind:
     if kind in _FULL:
         bias = facts.flag("attention_bias")
         shape = attention_shape(facts, qkv_bias=bias, output_bias=bias)
-        return LayerKind(caches=(kv_of(shape),), modules=(*attention(shape), *rest))
+        return LayerKind((kv_of(shape),), (*attention(shape), *rest))
     state = mamba_state(facts, facts.integer("mamba_expand") * hidden_size)
     mixer = mamba2(
         state,
@@ -92,7 +87,7 @@ def _layer(facts: Facts, kind: str) -> LayerKind:
         has_conv_bias=facts.flag("mamba_conv_bias"),
         has_bias=facts.flag("mamba_proj_bias"),
     )
-    return LayerKind(caches=(state,), modules=(*mixer, *rest))
+    return LayerKind((state,), (*mixer, *rest))
 
 
 def mamba_state(facts: Facts, intermediate_size: int) -> Mamba2State:

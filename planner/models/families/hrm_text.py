@@ -41,9 +41,7 @@ def read_hrm_text(facts: Facts, label: Label) -> ModelArchitecture:
     slow = facts.integer("H_cycles")
     fast = slow * facts.integer("L_cycles")
     stacks = [
-        LayerKind(
-            caches=(kept,) * times, modules=(*modules, *(attention_scales(),) * times)
-        )
+        LayerKind((kept,) * times, (*modules, *(attention_scales(),) * times))
         for times in (fast, slow)
         for _layer in range(facts.integer("num_layers_per_stack"))
     ]
@@ -51,7 +49,6 @@ def read_hrm_text(facts: Facts, label: Label) -> ModelArchitecture:
     rope = rope_cache(
         facts,
         head_size=head_size,
-        max_position=facts.integer("max_position_embeddings"),
     )
     frame = Frame(hidden_size=size, rope=(*rope, state), has_final_norm=False)
     return decoder(facts, label, frame, stacks, supports_pp=False)

@@ -79,9 +79,7 @@ def read_hy_v4(facts: Facts, label: Label) -> ModelArchitecture:
     sparse = _experts(facts)
     kept = (mla_layer(shape),)
     layers = (
-        LayerKind(
-            caches=kept, modules=(*common, *(dense if kind == "dense" else sparse))
-        )
+        LayerKind(kept, (*common, *(dense if kind == "dense" else sparse)))
         for kind in facts.value("mlp_layer_types")[:num_layers]
     )
     rope = rope_cache(
@@ -144,9 +142,7 @@ def _choices(facts: Facts) -> tuple[Module, ...]:
     columns = facts.optional_integer("index_topk")
     if columns is None:
         return ()
-    return (
-        TokenBuffer(name="model.topk_indices_buffer", columns=columns, dtype="int32"),
-    )
+    return (TokenBuffer("model.topk_indices_buffer", columns, dtype="int32"),)
 
 
 def _experts(facts: Facts) -> tuple[Module, ...]:

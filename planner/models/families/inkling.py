@@ -248,7 +248,7 @@ def _layer(facts: Facts, heads: _Heads, *, is_dense: bool) -> LayerKind:
         Sharded("sconv", Part.MLP, ((size, kernel),) * 2),
         *(_mlp(facts) if is_dense else _experts(facts)),
     )
-    return LayerKind(caches=(streams, kept), modules=modules)
+    return LayerKind((streams, kept), modules)
 
 
 def _attention(facts: Facts, heads: _Heads) -> tuple[Module, ...]:

@@ -38,8 +38,8 @@ def read_iquest_loop(facts: Facts, label: Label) -> ModelArchitecture:
         bias=True,
     )
     layer = LayerKind(
-        caches=(full, *(later,) * (loops - 1)),
-        modules=(
+        (full, *(later,) * (loops - 1)),
+        (
             *attention(shape),
             *(attention_scales(),) * (loops - 1),
             gate,
@@ -50,7 +50,6 @@ def read_iquest_loop(facts: Facts, label: Label) -> ModelArchitecture:
     rope = rope_cache(
         facts,
         head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings"),
     )
     frame = Frame(hidden_size=size, rope=rope, placement=Placement.EVERYWHERE)
     layers = [layer] * facts.integer("num_hidden_layers")

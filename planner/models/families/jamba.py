@@ -29,11 +29,7 @@ def read_jamba(facts: Facts, label: Label) -> ModelArchitecture:
     hidden_size = facts.integer("hidden_size")
     skeleton = Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
-        embeddings_on=Placement.EVERYWHERE,
-        norm_on=Placement.EVERYWHERE,
-        head_on=Placement.EVERYWHERE,
+        placement=Placement.EVERYWHERE,
         is_head_quantizable=False,
     )
     num_experts = facts.integer("num_experts", "num_local_experts")
@@ -47,9 +43,9 @@ def _layer(facts: Facts, index: int) -> LayerKind:
     if is_attention:
         layer = attention_layer(facts)
         projections = attention_modules(facts.integer("hidden_size"), layer, prefix="")
-        return LayerKind(caches=(layer,), modules=(*projections, *rest))
+        return LayerKind((layer,), (*projections, *rest))
     state = _state(facts)
-    return LayerKind(caches=(state,), modules=(*_mamba(facts, state), *rest))
+    return LayerKind((state,), (*_mamba(facts, state), *rest))
 
 
 def _feed_forward(facts: Facts, index: int) -> tuple[Module, ...]:

@@ -80,7 +80,7 @@ def _k2_layer(facts: Facts, shape: AttentionShape, is_sparse: bool) -> LayerKind
         if is_sparse
         else gated_mlp(size, facts.integer("intermediate_size"))
     )
-    return LayerKind(caches=(kv_of(shape),), modules=(*modules, norms(size), *mlp))
+    return LayerKind((kv_of(shape),), (*modules, norms(size), *mlp))
 
 
 def _k2_experts(facts: Facts, size: int, has_bias: bool) -> tuple[Module, ...]:

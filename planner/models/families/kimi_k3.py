@@ -107,7 +107,6 @@ def read_kimi_linear(facts: Facts, label: Label) -> ModelArchitecture:
         label,
         Skeleton(
             hidden_size=shape.hidden_size,
-            vocab_size=facts.integer("vocab_size"),
             final_norm=(norms(shape.hidden_size, count=1), *mixed),
         ),
         Body.of(_layer(facts, shape, layer) for layer in layers),
@@ -159,8 +158,8 @@ def _layer(facts: Facts, shape: LatentShape, layer: int) -> LayerKind:
         else gated_mlp(shape.hidden_size, facts.integer("intermediate_size"))
     )
     return LayerKind(
-        caches=(delta_state(linear) if is_linear else mla_layer(shape),),
-        modules=(*attention, norms(shape.hidden_size), *residuals, *mlp),
+        (delta_state(linear) if is_linear else mla_layer(shape),),
+        (*attention, norms(shape.hidden_size), *residuals, *mlp),
     )
 
 

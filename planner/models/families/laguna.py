@@ -63,7 +63,7 @@ def read_laguna(facts: Facts, label: Label) -> ModelArchitecture:
             modules = (*modules, sinks(shape.num_heads))
             kept = replace(kept, has_sinks=True)
         modules = (*modules, *(sparse if mlp == "sparse" else dense))
-        layers.append(LayerKind(caches=(kept,), modules=modules))
+        layers.append(LayerKind((kept,), modules))
     own = facts.value("swa_rope_parameters")
     rope = typed_ropes(
         facts,

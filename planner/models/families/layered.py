@@ -52,11 +52,10 @@ def decoder(
     final = norms(frame.hidden_size, count=1, bias=frame.norm_bias)
     skeleton = Skeleton(
         hidden_size=frame.hidden_size,
-        vocab_size=facts.integer("vocab_size"),
         final_norm=(*((final,) if frame.has_final_norm else ()), *frame.extra_final),
-        embeddings_on=frame.embeddings_on or frame.placement,
-        norm_on=frame.placement,
-        head_on=frame.head_on or frame.placement,
+        placement=frame.placement,
+        embeddings_on=frame.embeddings_on,
+        head_on=frame.head_on,
         is_head_quantizable=frame.is_head_quantizable,
         tie_word_embeddings=facts.flag("tie_word_embeddings") if tied is None else tied,
         every_stage=frame.rope,

@@ -62,14 +62,11 @@ def _build(
     hidden_size = facts.integer("hidden_size")
     skeleton = Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
         embeddings_on=Placement.EVERYWHERE,
         tie_word_embeddings=True,
         every_stage=rope_cache(
             facts,
             head_size=attention_layer(facts).head_size,
-            max_position=facts.integer("max_position_embeddings"),
         ),
     )
     body = Body.of(layers)
@@ -95,12 +92,12 @@ def _layer(
     rest = (norms(facts.integer("hidden_size")), *feed_forward)
     if kind == _FULL:
         layer = attention_layer(facts)
-        return LayerKind(caches=(layer,), modules=(*_attention(facts, layer), *rest))
+        return LayerKind((layer,), (*_attention(facts, layer), *rest))
     state = ShortConvolutionState(
         intermediate_size=conv_dim, conv_kernel=facts.integer("conv_L_cache")
     )
     mixer = short_convolution(state, bias=facts.flag("conv_bias"))
-    return LayerKind(caches=(state,), modules=(*mixer, *rest))
+    return LayerKind((state,), (*mixer, *rest))
 
 
 def short_convolution(

@@ -127,7 +127,7 @@ def _body(facts: Facts, label: Label, style: Style, shape: AttentionShape) -> Bo
                 replace(kept, sliding_window=window) if causal else encoder_only(shape)
             )
             modules = _layer_modules(facts, style, shape, is_sparse=is_sparse)
-            kinds[window, is_sparse] = LayerKind(caches=(cache,), modules=modules)
+            kinds[window, is_sparse] = LayerKind((cache,), modules)
         return kinds[window, is_sparse]
 
     return Body.of(layer(index, window) for index, window in enumerate(windows))
@@ -165,9 +165,7 @@ def _skeleton(facts: Facts, style: Style, shape: AttentionShape) -> Skeleton:
         hidden_size=shape.hidden_size,
         vocab_size=facts.integer("vocab_size"),
         final_norm=_norms(style, shape, 1 if has_norm else 0),
-        embeddings_on=style.placement,
-        norm_on=style.placement,
-        head_on=style.placement,
+        placement=style.placement,
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         lm_head_bias=style.lm_head_bias,
         is_head_quantizable=style.is_head_quantizable,

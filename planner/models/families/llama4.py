@@ -93,7 +93,7 @@ def _layer(
     modules = (*attention(shape), *feed_forward, norms(shape.hidden_size))
     if has_rope and facts.flag("use_qk_norm", default=True):
         modules = (*modules, _unit_norm(shape.head_size))
-    return LayerKind(caches=(cache,), modules=modules)
+    return LayerKind((cache,), modules)
 
 
 def _unit_norm(head_size: int) -> Replicated:

@@ -31,8 +31,8 @@ def read_longcat_flash(facts: Facts, label: Label) -> ModelArchitecture:
     shape = latent_shape(facts)
     kept = mla_layer(shape)
     kind = LayerKind(
-        caches=(kept, kept),
-        modules=(
+        (kept, kept),
+        (
             *latent_attention(shape, name="self_attn.0"),
             *latent_attention(shape, name="self_attn.1"),
             *_longcat_mlps(facts),
@@ -42,8 +42,6 @@ def read_longcat_flash(facts: Facts, label: Label) -> ModelArchitecture:
     )
     skeleton = Skeleton(
         hidden_size=shape.hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(shape.hidden_size, count=1),),
         every_stage=latent_rope_cache(
             facts,
             shape.qk_rope_head_dim,

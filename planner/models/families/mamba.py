@@ -36,7 +36,7 @@ def read_mamba(facts: Facts, label: Label) -> ModelArchitecture:
         has_bias=facts.flag("use_bias"),
         norm_sizes=(rank, state.state_size, state.state_size) if has_norms else (),
     )
-    return _build(facts, label, LayerKind(caches=(state,), modules=mixer))
+    return _build(facts, label, LayerKind((state,), mixer))
 
 
 def time_step_rank(facts: Facts, name: str) -> int:
@@ -67,7 +67,7 @@ def read_mamba2(facts: Facts, label: Label) -> ModelArchitecture:
         has_conv_bias=facts.flag("use_conv_bias"),
         has_bias=facts.flag("use_bias"),
     )
-    kind = LayerKind(caches=(state,), modules=mixer)
+    kind = LayerKind((state,), mixer)
     return _build(facts, label, kind, supports_pp=False)
 
 
@@ -78,15 +78,12 @@ def _build(
     norm: tuple[Module, ...] = (norms(hidden_size, count=1),)
     skeleton = Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
         final_norm=norm,
-        embeddings_on=Placement.EVERYWHERE,
-        norm_on=Placement.EVERYWHERE,
-        head_on=Placement.EVERYWHERE,
+        placement=Placement.EVERYWHERE,
         is_head_quantizable=False,
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
     )
-    layer = LayerKind(caches=kind.caches, modules=(*norm, *kind.modules))
+    layer = LayerKind(kind.caches, (*norm, *kind.modules))
     body = Body.alike(layer, facts.integer("num_hidden_layers"))
     return assemble(
         facts,

@@ -116,14 +116,12 @@ def read_mimo_v2(facts: Facts, label: Label) -> ModelArchitecture:
     ]
     distinct = tuple(dict.fromkeys(kinds))
     body = Body(
-        kinds=tuple(_layer(facts, *kind) for kind in distinct),
-        layers=tuple(map(distinct.index, kinds)),
+        tuple(_layer(facts, *kind) for kind in distinct),
+        tuple(map(distinct.index, kinds)),
     )
     hidden_size = facts.integer("hidden_size")
     skeleton = Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         every_stage=_rotary(facts),
     )
@@ -182,7 +180,7 @@ def _layer(facts: Facts, slides: bool, is_sparse: bool) -> LayerKind:
         else gated_mlp(hidden_size, facts.integer("intermediate_size"))
     )
     modules = (*_projections(facts, kept, hidden_size), *mlp, norms(hidden_size))
-    return LayerKind(caches=(cache,), modules=modules)
+    return LayerKind((cache,), modules)
 
 
 def _projections(

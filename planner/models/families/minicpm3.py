@@ -28,8 +28,8 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
         head_size=shape.qk_head_dim,
     )
     kind = LayerKind(
-        caches=(kept,),
-        modules=(
+        (kept,),
+        (
             *_projections(shape),
             attention_scales(),
             *gated_mlp(shape.hidden_size, facts.integer("intermediate_size")),
@@ -41,7 +41,6 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
     rope = rope_cache(
         facts,
         head_size=shape.qk_rope_head_dim,
-        max_position=facts.integer("max_position_embeddings"),
     )
     frame = Frame(
         hidden_size=shape.hidden_size, rope=rope, placement=Placement.EVERYWHERE

@@ -201,9 +201,7 @@ def _layer(facts: Facts, shape: AttentionShape, layer: int) -> LayerKind:
     head_norms = Replicated(
         "self_attn.qk_norm", Part.NORMS, ((shape.head_size,), (shape.head_size,))
     )
-    return LayerKind(
-        caches=caches, modules=(*modules, head_norms, norms(shape.hidden_size), *mlp)
-    )
+    return LayerKind(caches, (*modules, head_norms, norms(shape.hidden_size), *mlp))
 
 
 def _sparse_attention(

@@ -35,8 +35,8 @@ def read_modernbert(
 
     def layer(count: int) -> LayerKind:
         return LayerKind(
-            caches=(encoder_only(shape),),
-            modules=(
+            (encoder_only(shape),),
+            (
                 *attention(shape),
                 first,
                 second,

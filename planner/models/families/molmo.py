@@ -45,7 +45,6 @@ def read_molmo(facts: Facts, label: Label) -> ModelArchitecture:
     skeleton = Skeleton(
         hidden_size=shape.hidden_size,
         vocab_size=vocab_size + _EXTRA_WORDS,
-        final_norm=(norms(shape.hidden_size, count=1),),
         embeddings_on=Placement.EVERYWHERE,
         norm_on=Placement.EVERYWHERE,
         classifier=(head,),  # the head has no words of its own for images

@@ -53,13 +53,11 @@ def read_molmo2(facts: Facts, label: Label) -> ModelArchitecture:
     # The checkpoint packs as vLLM does.
     packed = (*attention(shape), *gated_mlp(size, text.integer("intermediate_size")))
     layer = LayerKind(
-        caches=(kv_of(shape),),
-        modules=(*(_unpacked(module) for module in packed), norms(size)),
+        (kv_of(shape),), (*(_unpacked(module) for module in packed), norms(size))
     )
     skeleton = Skeleton(
         hidden_size=size,
         vocab_size=words + extra,
-        final_norm=(norms(size, count=1),),
         embeddings_on=Placement.EVERYWHERE,
         norm_on=Placement.EVERYWHERE,
         classifier=(lm_head(words, size),),  # without the additional words

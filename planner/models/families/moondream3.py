@@ -76,9 +76,7 @@ def read_moondream3(facts: Facts, label: Label) -> ModelArchitecture:
         hidden_size=size,
         vocab_size=text.integer("vocab_size"),
         final_norm=(norms(size, count=1, bias=True),),
-        embeddings_on=Placement.EVERYWHERE,
-        norm_on=Placement.EVERYWHERE,
-        head_on=Placement.EVERYWHERE,
+        placement=Placement.EVERYWHERE,
         lm_head_bias=True,
         every_stage=rope_cache(
             Facts({"rope_theta": text.value("rope_theta")}, ""),
@@ -127,7 +125,7 @@ def _layer(text: Facts, moe: Facts, kept: AttentionLayer, index: int) -> LayerKi
         *mlp,
         norms(size, count=1, bias=True),
     )
-    return LayerKind(caches=(kept,), modules=modules)
+    return LayerKind((kept,), modules)
 
 
 def _mlp(size: int, wide: int) -> Iterator[Module]:

@@ -62,7 +62,6 @@ def read_muse_glimmer_text(facts: Facts, label: Label) -> ModelArchitecture:
     rope = rope_cache(
         facts,
         head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings"),
     )
     frame = Frame(
         hidden_size=shape.hidden_size,
@@ -71,9 +70,7 @@ def read_muse_glimmer_text(facts: Facts, label: Label) -> ModelArchitecture:
         is_tied=False,
     )
     layers = (
-        LayerKind(
-            caches=(replace(kv_of(shape), sliding_window=window),), modules=modules
-        )
+        LayerKind((replace(kv_of(shape), sliding_window=window),), modules)
         for window in windows
     )
     return decoder(facts, label, frame, layers, num_experts=0)

@@ -46,11 +46,7 @@ def read_nemotron_h(facts: Facts, label: Label) -> ModelArchitecture:
     hidden_size = facts.integer("hidden_size")
     skeleton = Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
-        embeddings_on=Placement.EVERYWHERE,
-        norm_on=Placement.EVERYWHERE,
-        head_on=Placement.EVERYWHERE,
+        placement=Placement.EVERYWHERE,
     )
     return assemble(
         facts,
@@ -106,17 +102,17 @@ def _layer(facts: Facts, pattern: str, index: int) -> LayerKind:
     letter, norm = pattern[index], norms(facts.integer("hidden_size"), count=1)
     if letter == "M":
         state = _state(facts)
-        return LayerKind(caches=(state,), modules=(norm, *_mamba(facts, state)))
+        return LayerKind((state,), (norm, *_mamba(facts, state)))
     if letter == "*":
         layer = _attention_layer(facts)
         size = facts.integer("hidden_size")
         projections = attention_modules(size, layer, prefix="mixer.")
-        return LayerKind(caches=(layer,), modules=(norm, *projections))
+        return LayerKind((layer,), (norm, *projections))
     if letter == "E":
-        return LayerKind(caches=(), modules=(norm, *_experts(facts)))
+        return LayerKind((), (norm, *_experts(facts)))
     size = _intermediate_size(facts, pattern[: index + 1].count("-") - 1)
     mlp = _relu_mlp(facts, size, name="mixer", part=Part.MLP)
-    return LayerKind(caches=(), modules=(norm, *mlp))
+    return LayerKind((), (norm, *mlp))
 
 
 def _state(facts: Facts) -> Mamba2State:

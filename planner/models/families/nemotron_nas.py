@@ -44,8 +44,6 @@ def read_deci(facts: Facts, label: Label) -> ModelArchitecture:
     )
     skeleton = Skeleton(
         hidden_size=size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(size, count=1),),
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         every_stage=rope_cache(
             facts,
@@ -53,7 +51,7 @@ def read_deci(facts: Facts, label: Label) -> ModelArchitecture:
             max_position=facts.integer("max_position_embeddings", default=8192),
         ),
     )
-    body = Body(kinds=kinds, layers=tuple(map(kinds.index, layers_as_built)))
+    body = Body(kinds, tuple(map(kinds.index, layers_as_built)))
     return assemble(facts, label, skeleton, body)
 
 
@@ -69,7 +67,7 @@ def _layer_kind(facts: Facts, block: Mapping[str, Any]) -> LayerKind:
         modules = (*attention(shape), norms(size, count=1))
     if not ffn.get("no_op"):
         modules = (*modules, *_mlp(facts, ffn), norms(size, count=1))
-    return LayerKind(caches=(kv_of(shape),) if shape else (), modules=modules)
+    return LayerKind((kv_of(shape),) if shape else (), modules)
 
 
 def _attention(facts: Facts, attn: Mapping[str, Any]) -> AttentionShape:

@@ -73,12 +73,12 @@ def _layer(facts: Facts, *, attends: bool) -> LayerKind:
     wide = facts.integer("encoder_ffn_dim" if attends else "decoder_ffn_dim")
     modules = (*attention(shape), *plain_mlp(size, wide), norms(size, bias=True))
     if not attends:
-        return LayerKind(caches=(kv_of(shape),), modules=modules)
+        return LayerKind((kv_of(shape),), modules)
     crossed = CrossAttentionLayer(
         num_heads=heads, num_kv_heads=heads, head_size=size // heads
     )
     own = (*attention(shape), norms(size, count=1, bias=True))
-    return LayerKind(caches=(kv_of(shape), crossed), modules=(*modules, *own))
+    return LayerKind((kv_of(shape), crossed), (*modules, *own))
 
 
 def _modules(facts: Facts, width: int) -> Iterator[Module]:

@@ -134,8 +134,8 @@ def _read_hunyuan_moe(facts: Facts, label: Label) -> ModelArchitecture:
     )
     layers = (
         LayerKind(
-            caches=(kv_of(shape),),
-            modules=(
+            (kv_of(shape),),
+            (
                 *attention(shape),
                 norms(shape.hidden_size),
                 *_hunyuan_experts(facts, layer),
@@ -146,7 +146,6 @@ def _read_hunyuan_moe(facts: Facts, label: Label) -> ModelArchitecture:
     rope = rope_cache(
         facts,
         head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings"),
     )
     frame = Frame(hidden_size=shape.hidden_size, rope=rope)
     return decoder(facts, label, frame, layers)

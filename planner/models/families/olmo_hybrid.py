@@ -35,11 +35,7 @@ def read_olmo_hybrid(facts: Facts, label: Label) -> ModelArchitecture:
     hidden_size = facts.integer("hidden_size")
     skeleton = Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
-        embeddings_on=Placement.EVERYWHERE,
-        norm_on=Placement.EVERYWHERE,
-        head_on=Placement.EVERYWHERE,
+        placement=Placement.EVERYWHERE,
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         every_stage=_rope(facts),
     )
@@ -65,7 +61,6 @@ def _rope(facts: Facts) -> tuple[Module, ...]:
     return rope_cache(
         facts,
         head_size=attention_layer(facts).head_size,
-        max_position=facts.integer("max_position_embeddings"),
     )
 
 
@@ -77,9 +72,9 @@ def _layer(facts: Facts, kind: str) -> LayerKind:
     )
     if kind == _FULL:
         layer = attention_layer(facts)
-        return LayerKind(caches=(layer,), modules=(*_attention(facts, layer), *rest))
+        return LayerKind((layer,), (*_attention(facts, layer), *rest))
     state = _state(facts)
-    return LayerKind(caches=(state,), modules=(*_mixer(facts, state), *rest))
+    return LayerKind((state,), (*_mixer(facts, state), *rest))
 
 
 def _state(facts: Facts) -> GatedDeltaNetState:

@@ -82,10 +82,7 @@ def read_pangu_sinks(facts: Facts, label: Label) -> ModelArchitecture:
     cache, own = _sink_attention(facts)
     size = facts.integer("hidden_size")
     extra = norms(size, count=_norm_count(facts))
-    layers = (
-        LayerKind(caches=(cache,), modules=(*own, *mlp, extra))
-        for mlp in _pangu_mlps(facts)
-    )
+    layers = (LayerKind((cache,), (*own, *mlp, extra)) for mlp in _pangu_mlps(facts))
     rope = RotaryCache(
         rows=facts.integer("max_position_embeddings", default=8192),
         rows_of_images=facts.integer("max_position_embeddings", default=8192),

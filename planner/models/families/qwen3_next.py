@@ -117,8 +117,6 @@ def _build(facts: Facts, label: Label, family: _Family) -> ModelArchitecture:
     hidden_size = facts.integer("hidden_size")
     skeleton = Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
         embeddings_on=Placement.EVERYWHERE,
         head_on=family.head_on,
         is_head_quantizable=family.is_head_quantizable,
@@ -126,7 +124,6 @@ def _build(facts: Facts, label: Label, family: _Family) -> ModelArchitecture:
         every_stage=rope_cache(
             facts,
             head_size=_head_size(facts),
-            max_position=facts.integer("max_position_embeddings"),
             # Qwen3.5's positions never exceed the tokens, unless videos are pruned.
             mrope_positions_factor=4 if family.is_interleaved else 1,
         ),
@@ -159,13 +156,12 @@ def _layer(
     rest = (norms(hidden_size), *_layer_scales(facts), *_mlp(facts, is_sparse))
     if layer_type == _FULL:
         return LayerKind(
-            caches=(gated_attention_layer(facts),),
-            modules=(*gated_attention(facts), *rest),
+            (gated_attention_layer(facts),), (*gated_attention(facts), *rest)
         )
     mixer = gated_delta_net(
         family.state, hidden_size, is_interleaved=family.is_interleaved
     )
-    return LayerKind(caches=(family.state,), modules=(*mixer, *rest))
+    return LayerKind((family.state,), (*mixer, *rest))
 
 
 def _head_size(facts: Facts) -> int:

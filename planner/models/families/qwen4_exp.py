@@ -57,13 +57,12 @@ def read_qwen4_exp(facts: Facts, label: Label) -> ModelArchitecture:
         recurrent_dtype=None if dtype is None else str(dtype),
     )
     mixer = gated_delta_net(state, size, is_interleaved=False)
-    linear = LayerKind(caches=(state,), modules=(*mixer, *rest))
+    linear = LayerKind((state,), (*mixer, *rest))
     kept = gated_attention_layer(facts)
-    full = LayerKind(caches=(kept,), modules=(*gated_attention(facts), *rest))
+    full = LayerKind((kept,), (*gated_attention(facts), *rest))
     rope = rope_cache(
         facts,
         head_size=kept.head_size,
-        max_position=facts.integer("max_position_embeddings"),
         mrope_positions_factor=1,
     )
     frame = Frame(

@@ -300,7 +300,7 @@ def _layer(
         for name, spec in _specs(whole)
         if name.startswith(f"{path}.")
     ]
-    return LayerKind(caches=tuple(caches), modules=tuple(modules))
+    return LayerKind(tuple(caches), tuple(modules))
 
 
 def _cache(

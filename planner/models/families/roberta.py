@@ -66,7 +66,7 @@ def _read_jina(
         return _read(facts, label, head=head)
     only(facts, "position_embedding_type", "rotary")
     shape = encoder_shape(facts)
-    layer = LayerKind(caches=(encoder_only(shape),), modules=plain_layer(facts, shape))
+    layer = LayerKind((encoder_only(shape),), plain_layer(facts, shape))
     rows = facts.integer("max_position_embeddings")
     around = beside_words(
         facts,

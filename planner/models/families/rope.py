@@ -183,11 +183,16 @@ def rope_cache(
     facts: Facts,
     *,
     head_size: int,
-    max_position: int,
+    max_position: int | None = None,
     dim: int | None = None,
     mrope_positions_factor: int = 4,
 ) -> tuple[RotaryCache, ...]:
-    """Return the cosine and sine table that all layers of a rank share."""
+    """Return the cosine and sine table that all layers of a rank share.
+
+    Its rows before any scaling are `max_position`, or else max_position_embeddings.
+    """
+    if max_position is None:
+        max_position = facts.integer("max_position_embeddings")
     return (
         RotaryCache(
             rows=rope_rows(facts, max_position, mrope_positions_factor),

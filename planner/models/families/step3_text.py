@@ -73,9 +73,7 @@ def read_step3_text(facts: Facts, label: Label) -> ModelArchitecture:
     num_layers = facts.integer("num_hidden_layers")
     listed = listed_layers(facts.value("moe_layers_enum"), range(1, num_layers))
     layers = (
-        LayerKind(
-            caches=(kept,), modules=(*common, *(sparse if i in listed else dense))
-        )
+        LayerKind((kept,), (*common, *(sparse if i in listed else dense)))
         for i in range(num_layers)
     )
     rope = rope_cache(

@@ -71,10 +71,7 @@ def _layer(facts: Facts, kind: str, mlp: tuple[Module, ...]) -> LayerKind:
     if facts.flag("use_head_wise_attn_gate"):
         modules = (*modules, attention_gate(shape, heads))
     window = facts.optional_integer("sliding_window") if kind == SLIDING else None
-    return LayerKind(
-        caches=(replace(kv_of(shape), sliding_window=window),),
-        modules=(*modules, *mlp),
-    )
+    return LayerKind((replace(kv_of(shape), sliding_window=window),), (*modules, *mlp))
 
 
 def _experts(facts: Facts) -> tuple[Module, ...]:

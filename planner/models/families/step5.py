@@ -149,10 +149,7 @@ def read_step5(facts: Facts, label: Label) -> ModelArchitecture:
         caches, modules = _attention(facts, kind, indexer if kind == FULL else None)
         mlp = sparse if index in listed else dense
         layers.append(
-            LayerKind(
-                caches=caches,
-                modules=(*modules, *mlp, _norms(facts, "layer", size, size)),
-            )
+            LayerKind(caches, (*modules, *mlp, _norms(facts, "layer", size, size)))
         )
     frame = Frame(
         hidden_size=size,

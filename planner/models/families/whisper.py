@@ -43,7 +43,6 @@ def read_whisper(facts: Facts, label: Label) -> ModelArchitecture:
     )
     skeleton = Skeleton(
         hidden_size=size,
-        vocab_size=facts.integer("vocab_size"),
         final_norm=(_norm("model.decoder.layer_norm", size, 1),),
         tie_word_embeddings=True,
     )
@@ -98,7 +97,7 @@ def _decoder_layer(facts: Facts) -> LayerKind:
         kind(num_heads=heads, num_kv_heads=heads, head_size=size // heads)
         for kind in (AttentionLayer, CrossAttentionLayer)
     )
-    return LayerKind(caches=caches, modules=modules)
+    return LayerKind(caches, modules)
 
 
 def _encoder(facts: Facts) -> Tower:

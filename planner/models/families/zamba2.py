@@ -36,11 +36,7 @@ def read_zamba2(facts: Facts, label: Label) -> ModelArchitecture:
     hidden_size = facts.integer("hidden_size")
     skeleton = Skeleton(
         hidden_size=hidden_size,
-        vocab_size=facts.integer("vocab_size"),
-        final_norm=(norms(hidden_size, count=1),),
-        embeddings_on=Placement.EVERYWHERE,
-        norm_on=Placement.EVERYWHERE,
-        head_on=Placement.EVERYWHERE,
+        placement=Placement.EVERYWHERE,
         is_head_quantizable=False,
         tie_word_embeddings=True,
         every_stage=(*_rope(facts), *_shared_blocks(facts)),
@@ -90,7 +86,6 @@ def _rope(facts: Facts) -> tuple[Module, ...]:
     return rope_cache(
         facts,
         head_size=_attention_layer(facts).head_size,
-        max_position=facts.integer("max_position_embeddings"),
     )
 
 
@@ -139,10 +134,9 @@ def _layer(facts: Facts, kind: str) -> LayerKind:
         ),
     )
     if kind in _MAMBA:
-        return LayerKind(caches=(state,), modules=modules)
+        return LayerKind((state,), modules)
     return LayerKind(
-        caches=(_attention_layer(facts), state),
-        modules=(*modules, *_hybrid_modules(facts)),
+        (_attention_layer(facts), state), (*modules, *_hybrid_modules(facts))
     )
 
 

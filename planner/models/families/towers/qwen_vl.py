@@ -282,7 +282,7 @@ def _deepstack_buffers(levels: int, columns: int) -> tuple[Module, ...]:
     if not levels or not columns:
         return ()
     name = "deepstack_input_embeds"
-    return (TokenBuffer(name=name, part=Part.TOWERS, columns=columns, count=levels),)
+    return (TokenBuffer(name, columns, part=Part.TOWERS, count=levels),)
 
 
 def _patch_embedding(facts: Facts, name: str, size: int, *, bias: bool) -> Module:
