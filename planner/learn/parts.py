@@ -66,7 +66,7 @@ def together(states: list[AnswerState]) -> AnswerState:
     return AnswerState.NOT_YET
 
 
-@frozen
+@frozen(kw_only=False)
 class Mistake:
     """A plausible wrong answer, and the reply to it."""
 

@@ -133,7 +133,7 @@ class MediaItem:
     """The values of max_model_len for which it is the largest; None: all."""
 
 
-@frozen(eq=False)
+@frozen(eq=False, kw_only=False)
 class Tower:
     """An encoder of images, videos or sounds with its projector.
 

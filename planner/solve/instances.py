@@ -167,9 +167,7 @@ def _equal(equal: EqualShares, wanted: int | None) -> Solution:
         return Solution(
             question=_QUESTION,
             asked=question,
-            value=None,
             unit="instances",
-            plan=None,
             next_plan=one_more.serving.plan,
             why=f"{beyond} Nearest that fits: {counted(most, 'instances')}.",
         )
@@ -199,9 +197,7 @@ def _none_at_all(equal: EqualShares) -> Solution:
     return Solution(
         question=_QUESTION,
         asked=_question_text(short.serving.plan, equal.load, None),
-        value=None,
         unit="instances",
-        plan=None,
         next_plan=short.serving.plan,
         why=f"Not even one serves it: {_fails(short)}. {other.sentence}",
         nearest=other.loads,

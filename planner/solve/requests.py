@@ -70,9 +70,7 @@ def most_requests(
     return Solution(
         question=_REQUESTS,
         asked=sentence,
-        value=None,
         unit="requests",
-        plan=None,
         next_plan=short.plan,
         why=f"Not one request of {counted(wanted.request_tokens, 'tokens')} is served: "
         f"{fails(short)}. {other.sentence}",
@@ -134,9 +132,7 @@ def longest_context(
         return Solution(
             question=_CONTEXT,
             asked=sentence,
-            value=None,
             unit="tokens",
-            plan=None,
             next_plan=short.plan,
             why=f"No length serves {counted(at_once, 'requests')}: {fails(short)}. "
             f"{other.sentence}",

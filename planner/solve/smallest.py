@@ -69,9 +69,7 @@ def smallest_utilization(
     return Solution(
         question=_UTILIZATION,
         asked=_utilization_question(short, wanted),
-        value=None,
         unit="of the GPU's memory",
-        plan=None,
         next_plan=short.plan,
         why=f"Even at gpu_memory_utilization={share:g}: {fails(short)}. "
         f"{other.sentence}",
@@ -191,9 +189,7 @@ def _no_kv_cache(
     return Solution(
         question=_KV_CACHE,
         asked=_kv_cache_question(edge, load),
-        value=None,
         unit="bytes",
-        plan=None,
         next_plan=room.plan,
         why=f"{why}. {other.sentence}",
         nearest=other.loads,

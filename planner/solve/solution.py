@@ -23,13 +23,13 @@ class Solution:
     """context, requests, utilization, kv-cache-memory, gpus or instances."""
     asked: str
     """The question in words."""
-    value: float | None
+    value: float | None = None
     """In `unit`; whole except for a utilization; None: nothing serves."""
     unit: str
     """tokens, requests, of the GPU's memory, bytes, GPUs or instances."""
-    plan: Plan | None
+    plan: Plan | None = None
     """The plan that serves with this value; None: nothing serves."""
-    next_plan: Plan | None
+    next_plan: Plan | None = None
     """The nearest plan that does not serve; None where the search ends."""
     why: str
     """The arithmetic on both sides of the limit."""

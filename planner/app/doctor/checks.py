@@ -120,8 +120,8 @@ def _looked_at(name: str) -> Finding:
         return _CHECKS[name]()
     except Exception as error:  # noqa: BLE001 - one broken check must not hide the others
         return Finding(
-            name=name,
-            state=Health.LIMITED,
+            name,
+            Health.LIMITED,
             says=f"could not be checked: {type(error).__name__}: {error}",
             remedy="Report this sentence and the kind of machine.",
         )

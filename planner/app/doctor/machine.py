@@ -50,7 +50,7 @@ class Health(StrEnum):
     MISSING = "missing"
 
 
-@frozen
+@frozen(kw_only=False)
 class Finding:
     """The result of one check."""
 
@@ -70,14 +70,9 @@ def python() -> Finding:
     found = platform.python_version()
     says = f"Python {found} on {platform.system()} {platform.machine()}"
     if sys.version_info >= _NEEDED_PYTHON:
-        return Finding(
-            name="python", state=Health.WORKS, says=says, does="Plans are computed."
-        )
+        return Finding("python", Health.WORKS, says=says, does="Plans are computed.")
     return Finding(
-        name="python",
-        state=Health.MISSING,
-        says=says,
-        remedy="Install Python 3.11 or newer.",
+        "python", Health.MISSING, says=says, remedy="Install Python 3.11 or newer."
     )
 
 
@@ -87,8 +82,8 @@ def app() -> Finding:
     missing = [name for name, there in found.items() if there is None]
     if missing:
         return Finding(
-            name="app",
-            state=Health.MISSING,
+            "app",
+            Health.MISSING,
             says=f"not installed: {', '.join(missing)}",
             does="The command line works; the app and the lessons do not.",
             remedy="pip install 'vllm-memory-planner[app]'",
@@ -97,15 +92,15 @@ def app() -> Finding:
     lab = _version("jupyterlab")
     if lab is None:
         return Finding(
-            name="app",
-            state=Health.LIMITED,
+            "app",
+            Health.LIMITED,
             says=f"{says}; jupyterlab is not installed",
             does="The app opens; the lessons open in a Jupyter that is elsewhere.",
             remedy="pip install 'vllm-memory-planner[lab]'",
         )
     return Finding(
-        name="app",
-        state=Health.WORKS,
+        "app",
+        Health.WORKS,
         says=f"jupyterlab {lab}, {says}",
         does="The explorer, the app and the lessons open.",
     )
@@ -117,14 +112,14 @@ def browser() -> Finding:
     found = next((path for name in names if name and (path := shutil.which(name))), "")
     if found or platform.system() == "Windows":
         return Finding(
-            name="browser",
-            state=Health.WORKS,
+            "browser",
+            Health.WORKS,
             says=found or "the system's",
             does="Pages open here.",
         )
     return Finding(
-        name="browser",
-        state=Health.LIMITED,
+        "browser",
+        Health.LIMITED,
         says="none found",
         does="The app runs, and pages open elsewhere.",
         remedy=(
@@ -142,12 +137,10 @@ def memory() -> Finding:
     says = f"{total}{'' if free is None else f', {format_gib(free)} free'}"
     says += f"; {os.cpu_count()} processors"
     if free is None or free >= _LESSON_BYTES:
-        return Finding(
-            name="memory", state=Health.WORKS, says=says, does="Enough for the app."
-        )
+        return Finding("memory", Health.WORKS, says=says, does="Enough for the app.")
     return Finding(
-        name="memory",
-        state=Health.LIMITED,
+        "memory",
+        Health.LIMITED,
         says=says,
         does="Notebooks may be slow or end.",
         remedy=f"Close programs until {format_gib(_LESSON_BYTES)} are free.",
@@ -159,8 +152,8 @@ def disk() -> Finding:
     folder = data_folder()
     if folder is None:
         return Finding(
-            name="disk",
-            state=Health.LIMITED,
+            "disk",
+            Health.LIMITED,
             says="this user has no home folder",
             does="Measurements and progress are not kept.",
             remedy="Set PLANNER_DATA_DIR to a folder that you may write to.",
@@ -169,31 +162,29 @@ def disk() -> Finding:
     says = f"{format_gib(shutil.disk_usage(there).free)} free for {folder}"
     if not os.access(there, os.W_OK):
         return Finding(
-            name="disk",
-            state=Health.LIMITED,
+            "disk",
+            Health.LIMITED,
             says=f"{folder} cannot be written",
             does="Measurements and progress are not kept.",
             remedy="Set PLANNER_DATA_DIR to a folder that you may write to.",
         )
     if shutil.disk_usage(there).free < _INSTALL_BYTES:
         return Finding(
-            name="disk",
-            state=Health.LIMITED,
+            "disk",
+            Health.LIMITED,
             says=says,
             does="Too little to install vLLM.",
             remedy=f"Make room: {format_gib(_INSTALL_BYTES)} for its CPU build.",
         )
-    return Finding(
-        name="disk", state=Health.WORKS, says=says, does="What is measured is kept."
-    )
+    return Finding("disk", Health.WORKS, says=says, does="What is measured is kept.")
 
 
 def hub() -> Finding:
     """Send the Hub one request, with a short time-out."""
     if find_spec("huggingface_hub") is None:
         return Finding(
-            name="hub",
-            state=Health.LIMITED,
+            "hub",
+            Health.LIMITED,
             says="huggingface_hub is not installed",
             does=_WITHOUT_HUB,
             remedy="pip install 'vllm-memory-planner[notebook]'",
@@ -202,8 +193,8 @@ def hub() -> Finding:
 
     if constants.HF_HUB_OFFLINE:
         return Finding(
-            name="hub",
-            state=Health.LIMITED,
+            "hub",
+            Health.LIMITED,
             says="offline by HF_HUB_OFFLINE",
             does=f"{_WITHOUT_HUB} So do models in the Hub's cache on this disk.",
             remedy="Unset HF_HUB_OFFLINE to ask the Hub.",
@@ -217,8 +208,8 @@ def gpu() -> Finding:
     found = attached.survey()
     if not found.gpus:
         return Finding(
-            name="gpu",
-            state=Health.LIMITED,
+            "gpu",
+            Health.LIMITED,
             says=found.reason.rstrip("."),
             does="Plans for any GPU are computed; vLLM starts on the processor.",
             remedy="To confirm a plan on its GPU, run the planner on such a machine.",
@@ -228,15 +219,15 @@ def gpu() -> Finding:
     unknown = [one.device_name for one in found.gpus if one.gpu is None]
     if unknown or found.notes:
         return Finding(
-            name="gpu",
-            state=Health.LIMITED,
+            "gpu",
+            Health.LIMITED,
             says=f"{driver}{lines}",
             does=" ".join((*(f"{name} cannot be read." for name in unknown),)),
             remedy=" ".join(found.notes) or "Give its memory: planner.GPU(...).",
         )
     return Finding(
-        name="gpu",
-        state=Health.WORKS,
+        "gpu",
+        Health.WORKS,
         says=f"{driver}{lines}",
         does="Plans for it are confirmed by a start.",
     )
@@ -248,20 +239,18 @@ def vllm() -> Finding:
         found = installation.find()
     except PlannerError as error:
         return Finding(
-            name="vllm",
-            state=Health.MISSING,
+            "vllm",
+            Health.MISSING,
             says="not installed",
             does="Plans work; they cannot be confirmed by a start here.",
             remedy=str(error),
         )
     says = installation.sentence(found).rstrip(".")
     if _is_planned(found.version):
-        return Finding(
-            name="vllm", state=Health.WORKS, says=says, does="Plans can be confirmed."
-        )
+        return Finding("vllm", Health.WORKS, says=says, does="Plans can be confirmed.")
     return Finding(
-        name="vllm",
-        state=Health.LIMITED,
+        "vllm",
+        Health.LIMITED,
         says=says,
         does=f"The planner knows {OLDEST} to {NEWEST}, not this one.",
         remedy=f"pip install {found.package}=={NEWEST}",
@@ -273,14 +262,14 @@ def ray() -> Finding:
     found = _version("ray")
     if found:
         return Finding(
-            name="ray",
-            state=Health.WORKS,
+            "ray",
+            Health.WORKS,
             says=f"Ray {found}",
             does="A live cluster can be read and used.",
         )
     return Finding(
-        name="ray",
-        state=Health.LIMITED,
+        "ray",
+        Health.LIMITED,
         says="not installed",
         does="Pipelines are planned; a live cluster cannot be read.",
         remedy="pip install 'vllm-memory-planner[ray]'",
@@ -305,16 +294,16 @@ def _answer_of_hub(endpoint: str, token: str) -> Finding:
         models(query, timeout_seconds=_HUB_SECONDS)
     except PlannerError:
         return Finding(
-            name="hub",
-            state=Health.LIMITED,
+            "hub",
+            Health.LIMITED,
             says=f"{endpoint} does not answer",
             does=f"{_WITHOUT_HUB} So do models in the Hub's cache on this disk.",
             remedy="Check the network; HF_ENDPOINT names a mirror.",
         )
     gated = "" if token == "with" else " Gated models need one: hf auth login."
     return Finding(
-        name="hub",
-        state=Health.WORKS,
+        "hub",
+        Health.WORKS,
         says=f"{endpoint} answers, {token} a token",
         does=f"Every model on it can be planned.{gated}",
     )

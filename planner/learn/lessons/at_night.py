@@ -52,12 +52,12 @@ CARDS_FOR_THE_NIGHT = Exercise(
             expected=lambda: _night().gpus_minimum,
             mistakes=(
                 Mistake(
-                    value=lambda: REPLICAS[0],
-                    says="That is the number of replicas. Each has its own cards.",
+                    lambda: REPLICAS[0],
+                    "That is the number of replicas. Each has its own cards.",
                 ),
                 Mistake(
-                    value=lambda: _cards_there(),
-                    says="That is what the library has. What does the job need?",
+                    lambda: _cards_there(),
+                    "That is what the library has. What does the job need?",
                 ),
             ),
         ),
@@ -66,13 +66,10 @@ CARDS_FOR_THE_NIGHT = Exercise(
             expected=lambda: _night().gpus_maximum,
             mistakes=(
                 Mistake(
-                    value=lambda: REPLICAS[1],
-                    says="That is the number of replicas. Each has its own cards.",
+                    lambda: REPLICAS[1],
+                    "That is the number of replicas. Each has its own cards.",
                 ),
-                Mistake(
-                    value=lambda: _night().gpus_per_replica,
-                    says="That is one replica.",
-                ),
+                Mistake(lambda: _night().gpus_per_replica, "That is one replica."),
             ),
         ),
     ),
@@ -124,12 +121,12 @@ WHO_WAITS = Exercise(
             expected=lambda: _places()[0],
             mistakes=(
                 Mistake(
-                    value=lambda: REPLICAS[1],
-                    says="That is what the job requests at most. Count the cards.",
+                    lambda: REPLICAS[1],
+                    "That is what the job requests at most. Count the cards.",
                 ),
                 Mistake(
-                    value=lambda: REPLICAS[0],
-                    says="That is the fewest with which the job runs. More find room.",
+                    lambda: REPLICAS[0],
+                    "That is the fewest with which the job runs. More find room.",
                 ),
             ),
         ),
@@ -227,16 +224,15 @@ QUESTION = OpenQuestion(
 
 SLIPS: tuple[Mistake, ...] = (
     Mistake(
-        value=lambda: minutes_at_least(_night()) * REPLICAS[1],
-        says="one replica alone. Four of them share the letters.",
+        lambda: minutes_at_least(_night()) * REPLICAS[1],
+        "one replica alone. Four of them share the letters.",
     ),
     Mistake(
-        value=lambda: minutes_at_least(_night()) * 2,
-        says="two replicas, which is what four cards hold. The bound counts all four.",
+        lambda: minutes_at_least(_night()) * 2,
+        "two replicas, which is what four cards hold. The bound counts all four.",
     ),
     Mistake(
-        value=lambda: minutes_at_least(_night()) / 60,
-        says="hours, and the figure is in minutes.",
+        lambda: minutes_at_least(_night()) / 60, "hours, and the figure is in minutes."
     ),
 )
 """Figures of the prediction that a forgotten step gives."""

@@ -67,31 +67,24 @@ FORTY_VISITORS = Exercise(
             expected=_all_requests,
             mistakes=(
                 Mistake(
-                    value=lambda: _all_requests() * 3 // 4,
-                    says="That is the questions alone. Answers are stored as well, "
-                    "token by token.",
+                    lambda: _all_requests() * 3 // 4,
+                    (
+                        "That is the questions alone. Answers are stored as well, "
+                        "token by token."
+                    ),
                 ),
                 Mistake(
-                    value=lambda: _all_requests() // 4,
-                    says="That is the answers alone. The questions are stored as well.",
+                    lambda: _all_requests() // 4,
+                    "That is the answers alone. The questions are stored as well.",
                 ),
-                Mistake(value=_one_request, says="That is one visitor."),
+                Mistake(_one_request, "That is one visitor."),
                 Mistake(
-                    value=lambda: _all_requests() * 2,
-                    says="That is the KV cache in bfloat16. The desk stores it in fp8.",
+                    lambda: _all_requests() * 2,
+                    "That is the KV cache in bfloat16. The desk stores it in fp8.",
                 ),
-                Mistake(
-                    value=lambda: _all_requests() * 8,
-                    says="8 bits are one byte.",
-                ),
-                Mistake(
-                    value=lambda: round(_kibibytes() / 10**6 * GIB),
-                    says=_TWICE_A_THOUSAND,
-                ),
-                Mistake(
-                    value=lambda: round(_kibibytes() / 10**6 * 10**9),
-                    says=_TWICE_A_THOUSAND,
-                ),
+                Mistake(lambda: _all_requests() * 8, "8 bits are one byte."),
+                Mistake(lambda: round(_kibibytes() / 10**6 * GIB), _TWICE_A_THOUSAND),
+                Mistake(lambda: round(_kibibytes() / 10**6 * 10**9), _TWICE_A_THOUSAND),
             ),
         ),
     ),
@@ -128,20 +121,22 @@ ON_ONE_CARD = Exercise(
             expected=lambda: float(_most().value or 0),
             mistakes=(
                 Mistake(
-                    value=lambda: serving(_desk(), VISITORS).requests_served,
-                    says="That is the desk as it is. The solver also sets "
-                    "max_num_seqs, which makes buffers and graphs smaller.",
-                ),
-                Mistake(
-                    value=lambda: (
-                        _desk().kv_cache_size_tokens // VISITORS.prompt_tokens
+                    lambda: serving(_desk(), VISITORS).requests_served,
+                    (
+                        "That is the desk as it is. The solver also sets "
+                        "max_num_seqs, which makes buffers and graphs smaller."
                     ),
-                    says="You divided by the question alone. The answer needs room "
-                    "as well.",
                 ),
                 Mistake(
-                    value=lambda: VISITORS.requests,
-                    says="That is what the city needs. How many does one card hold?",
+                    (lambda: _desk().kv_cache_size_tokens // VISITORS.prompt_tokens),
+                    (
+                        "You divided by the question alone. The answer needs room "
+                        "as well."
+                    ),
+                ),
+                Mistake(
+                    lambda: VISITORS.requests,
+                    "That is what the city needs. How many does one card hold?",
                 ),
             ),
         ),
@@ -297,22 +292,26 @@ QUESTION = OpenQuestion(
 
 SLIPS: tuple[Mistake, ...] = (
     Mistake(
-        value=lambda: _desk().kv_cache_size_tokens // VISITORS.prompt_tokens,
-        says="the questions alone, without room for the answers.",
+        lambda: _desk().kv_cache_size_tokens // VISITORS.prompt_tokens,
+        "the questions alone, without room for the answers.",
     ),
     Mistake(
-        value=lambda: _desk().kv_cache_size_tokens // VISITORS.request_tokens,
-        says="the middle of the estimate. The solver counts at the low end of the "
-        "range, so that the promise holds.",
+        lambda: _desk().kv_cache_size_tokens // VISITORS.request_tokens,
+        (
+            "the middle of the estimate. The solver counts at the low end of the "
+            "range, so that the promise holds."
+        ),
     ),
     Mistake(
-        value=lambda: checkpoint(1).kv_cache_size_tokens // VISITORS.request_tokens,
-        says="the desk of lesson 1. Its weights and its cache are in fp8 by now.",
+        lambda: checkpoint(1).kv_cache_size_tokens // VISITORS.request_tokens,
+        "the desk of lesson 1. Its weights and its cache are in fp8 by now.",
     ),
     Mistake(
-        value=lambda: 256.0,
-        says="max_num_seqs, the most that vLLM works on at once. The KV cache is full "
-        "before that.",
+        lambda: 256.0,
+        (
+            "max_num_seqs, the most that vLLM works on at once. The KV cache is full "
+            "before that."
+        ),
     ),
 )
 """Figures of the prediction that a forgotten step gives."""

@@ -55,12 +55,11 @@ BEFORE_IT_STARTS = Exercise(
             expected=_weights,
             mistakes=(
                 Mistake(
-                    value=lambda: _weights() // 2,
-                    says="That is 2 bytes for each parameter. This start uses float32.",
+                    lambda: _weights() // 2,
+                    "That is 2 bytes for each parameter. This start uses float32.",
                 ),
                 Mistake(
-                    value=lambda: _weights() * 8,
-                    says="float32 has 32 bits, which are 4 bytes.",
+                    lambda: _weights() * 8, "float32 has 32 bits, which are 4 bytes."
                 ),
             ),
         ),
@@ -69,13 +68,15 @@ BEFORE_IT_STARTS = Exercise(
             expected=_requested,
             mistakes=(
                 Mistake(
-                    value=_total,
-                    says="That is the memory of the whole machine. This start may use "
-                    "a share of it.",
+                    _total,
+                    (
+                        "That is the memory of the whole machine. This start may use "
+                        "a share of it."
+                    ),
                 ),
                 Mistake(
-                    value=lambda: round(_total() * 0.92),
-                    says="0.92 is vLLM's default. This start sets another value.",
+                    lambda: round(_total() * 0.92),
+                    "0.92 is vLLM's default. This start sets another value.",
                 ),
             ),
         ),
@@ -117,16 +118,16 @@ READ_THE_LOG = Exercise(
             tolerance=0.005,
             mistakes=(
                 Mistake(
-                    value=lambda: rank_of(_small()).available_kv_cache_bytes,
-                    says="That is the estimate. The log says what vLLM measured.",
+                    lambda: rank_of(_small()).available_kv_cache_bytes,
+                    "That is the estimate. The log says what vLLM measured.",
                 ),
                 Mistake(
-                    value=lambda: _logged("consumed_gib"),
-                    says="That is what everything except the KV cache takes.",
+                    lambda: _logged("consumed_gib"),
+                    "That is what everything except the KV cache takes.",
                 ),
                 Mistake(
-                    value=lambda: _logged("requested_gib"),
-                    says="That is what vLLM requested in total.",
+                    lambda: _logged("requested_gib"),
+                    "That is what vLLM requested in total.",
                 ),
             ),
         ),
@@ -135,12 +136,12 @@ READ_THE_LOG = Exercise(
             expected=lambda: _figure("kv_tokens"),
             mistakes=(
                 Mistake(
-                    value=lambda: _small().kv_cache_size_tokens,
-                    says="That is the estimate. The log says what vLLM measured.",
+                    lambda: _small().kv_cache_size_tokens,
+                    "That is the estimate. The log says what vLLM measured.",
                 ),
                 Mistake(
-                    value=lambda: _figure("max_concurrency_len"),
-                    says="That is the length of one request.",
+                    lambda: _figure("max_concurrency_len"),
+                    "That is the length of one request.",
                 ),
             ),
         ),
@@ -172,13 +173,15 @@ EXPLAIN_THE_DIFFERENCE = Exercise(
             expected=_measured_blocks,
             mistakes=(
                 Mistake(
-                    value=lambda: _small().num_gpu_blocks,
-                    says="That is the plan's number. How many did vLLM have?",
+                    lambda: _small().num_gpu_blocks,
+                    "That is the plan's number. How many did vLLM have?",
                 ),
                 Mistake(
-                    value=lambda: int(_figure("kv_tokens")) // 16,
-                    says="16 tokens are a block on most GPUs. On a processor a block "
-                    "holds more.",
+                    lambda: int(_figure("kv_tokens")) // 16,
+                    (
+                        "16 tokens are a block on most GPUs. On a processor a block "
+                        "holds more."
+                    ),
                 ),
             ),
         ),
@@ -255,16 +258,20 @@ THE_ONE_IT_MISSED = Exercise(
             is_difference=True,
             mistakes=(
                 Mistake(
-                    value=lambda: _missed()[0].kv_cache_bytes,
-                    says="That is the whole KV cache. By how much was the plan off?",
+                    lambda: _missed()[0].kv_cache_bytes,
+                    "That is the whole KV cache. By how much was the plan off?",
                 ),
                 Mistake(
-                    value=lambda: (
-                        _missed()[0].kv_cache_bytes
-                        - rank_of(_missed()[0].plan).available_kv_cache_high_bytes
+                    (
+                        lambda: (
+                            _missed()[0].kv_cache_bytes
+                            - rank_of(_missed()[0].plan).available_kv_cache_high_bytes
+                        )
                     ),
-                    says="That is how far it is outside the range. How far from the "
-                    "plan's figure?",
+                    (
+                        "That is how far it is outside the range. How far from the "
+                        "plan's figure?"
+                    ),
                 ),
             ),
         ),
@@ -369,23 +376,20 @@ QUESTION = OpenQuestion(
 
 SLIPS: tuple[Mistake, ...] = (
     Mistake(
-        value=lambda: _requested() - _weights(),
-        says="vLLM's share minus the weights. You forgot the process itself, the "
-        "packed copies of embeddings and head, and what compiling leaves.",
-    ),
-    Mistake(
-        value=_requested,
-        says="that is all that vLLM may take. The weights are part of it.",
-    ),
-    Mistake(
-        value=lambda: (
-            _total() - _requested() + rank_of(_small()).available_kv_cache_bytes
+        lambda: _requested() - _weights(),
+        (
+            "vLLM's share minus the weights. You forgot the process itself, the "
+            "packed copies of embeddings and head, and what compiling leaves."
         ),
-        says="you forgot that vLLM may take only 0.3 of the computer.",
+    ),
+    Mistake(_requested, "that is all that vLLM may take. The weights are part of it."),
+    Mistake(
+        (lambda: _total() - _requested() + rank_of(_small()).available_kv_cache_bytes),
+        "you forgot that vLLM may take only 0.3 of the computer.",
     ),
     Mistake(
-        value=lambda: _total() - _weights(),
-        says="the whole computer minus the weights. vLLM may take 0.3 of it.",
+        lambda: _total() - _weights(),
+        "the whole computer minus the weights. vLLM may take 0.3 of it.",
     ),
 )
 """Figures of the prediction that a forgotten step gives."""

@@ -70,27 +70,25 @@ BYTES_OF_A_TOKEN = Exercise(
             tolerance=0.01,
             mistakes=(
                 Mistake(
-                    value=lambda: _token() * _heads_ratio(),
-                    says="You counted all attention heads. Several of them share one "
-                    "KV head, and only KV heads are stored.",
+                    lambda: _token() * _heads_ratio(),
+                    (
+                        "You counted all attention heads. Several of them share one "
+                        "KV head, and only KV heads are stored."
+                    ),
                 ),
                 Mistake(
-                    value=lambda: _token() // _layers(),
-                    says="That is one layer. Each layer stores its own.",
+                    lambda: _token() // _layers(),
+                    "That is one layer. Each layer stores its own.",
                 ),
                 Mistake(
-                    value=lambda: _token() // 2,
-                    says="Both keys and values are stored, and each number takes 2 "
-                    "bytes. One of these factors of 2 is missing.",
+                    lambda: _token() // 2,
+                    (
+                        "Both keys and values are stored, and each number takes 2 "
+                        "bytes. One of these factors of 2 is missing."
+                    ),
                 ),
-                Mistake(
-                    value=lambda: _token() * 8,
-                    says="16 bits are 2 bytes.",
-                ),
-                Mistake(
-                    value=lambda: _token() * 16,
-                    says="That is a whole block of 16 tokens.",
-                ),
+                Mistake(lambda: _token() * 8, "16 bits are 2 bytes."),
+                Mistake(lambda: _token() * 16, "That is a whole block of 16 tokens."),
             ),
         ),
     ),
@@ -121,23 +119,21 @@ BLOCKS = Exercise(
             expected=_blocks,
             mistakes=(
                 Mistake(
-                    value=lambda: _QUESTION / _block_size(),
-                    says="vLLM allocates whole blocks: the last one may be partly "
-                    "empty.",
+                    lambda: _QUESTION / _block_size(),
+                    ("vLLM allocates whole blocks: the last one may be partly empty."),
                 ),
                 Mistake(
-                    value=lambda: _QUESTION // _block_size(),
-                    says="The last tokens need a block as well.",
+                    lambda: _QUESTION // _block_size(),
+                    "The last tokens need a block as well.",
                 ),
                 Mistake(
-                    value=lambda: _desk().blocks_per_request,
-                    says="That is a request of the full max_model_len. vLLM allocates "
-                    "blocks for the tokens that exist.",
+                    lambda: _desk().blocks_per_request,
+                    (
+                        "That is a request of the full max_model_len. vLLM allocates "
+                        "blocks for the tokens that exist."
+                    ),
                 ),
-                Mistake(
-                    value=lambda: _QUESTION,
-                    says="A block holds several tokens.",
-                ),
+                Mistake(lambda: _QUESTION, "A block holds several tokens."),
             ),
         ),
         Choice(
@@ -294,25 +290,19 @@ def _tokens() -> float:
 
 SLIPS: tuple[Mistake, ...] = (
     Mistake(
-        value=lambda: _tokens() / _heads_ratio(),
-        says="all attention heads are counted. Only KV heads are stored.",
+        lambda: _tokens() / _heads_ratio(),
+        "all attention heads are counted. Only KV heads are stored.",
     ),
     Mistake(
-        value=lambda: _tokens() * 2,
-        says="a factor of 2 is missing: keys and values, or two bytes of a number.",
+        lambda: _tokens() * 2,
+        "a factor of 2 is missing: keys and values, or two bytes of a number.",
     ),
     Mistake(
-        value=lambda: _tokens() * _layers(),
-        says="one layer alone. Each layer stores its own keys and values.",
+        lambda: _tokens() * _layers(),
+        "one layer alone. Each layer stores its own keys and values.",
     ),
-    Mistake(
-        value=lambda: _tokens() / _block_size(),
-        says="blocks. Each holds several tokens.",
-    ),
-    Mistake(
-        value=lambda: 8192.0,
-        says="that is one request. The cache holds more than one.",
-    ),
+    Mistake(lambda: _tokens() / _block_size(), "blocks. Each holds several tokens."),
+    Mistake(lambda: 8192.0, "that is one request. The cache holds more than one."),
 )
 """Figures of the prediction that a forgotten step gives."""
 

@@ -76,24 +76,31 @@ WHAT_IS_ALLOWED = Exercise(
             needs_its_unit=True,
             mistakes=(
                 Mistake(
-                    value=lambda: round(_kv_cache(_desk()) * (_HIGHER - _share())),
-                    says="That is a share of the KV cache. The setting is one of the "
-                    "card.",
-                ),
-                Mistake(
-                    value=lambda: round(
-                        rank_of(_desk()).requested_memory_bytes * (_HIGHER - _share())
+                    lambda: round(_kv_cache(_desk()) * (_HIGHER - _share())),
+                    (
+                        "That is a share of the KV cache. The setting is one of the "
+                        "card."
                     ),
-                    says="That is a share of what vLLM requests now. The setting is "
-                    "one of the whole card.",
                 ),
                 Mistake(
-                    value=lambda: _kv_cache(_higher()),
-                    says="That is the whole KV cache with 0.95. How much is new?",
+                    (
+                        lambda: round(
+                            rank_of(_desk()).requested_memory_bytes
+                            * (_HIGHER - _share())
+                        )
+                    ),
+                    (
+                        "That is a share of what vLLM requests now. The setting is "
+                        "one of the whole card."
+                    ),
                 ),
                 Mistake(
-                    value=lambda: rank_of(_higher()).requested_memory_bytes,
-                    says="That is all that vLLM requests. How much more than before?",
+                    lambda: _kv_cache(_higher()),
+                    "That is the whole KV cache with 0.95. How much is new?",
+                ),
+                Mistake(
+                    lambda: rank_of(_higher()).requested_memory_bytes,
+                    "That is all that vLLM requests. How much more than before?",
                 ),
             ),
         ),
@@ -134,17 +141,14 @@ FEWER_AT_ONCE = Exercise(
             expected=lambda: _buffers(_fewer()),
             mistakes=(
                 Mistake(
-                    value=lambda: _buffers(_desk()),
-                    says="That is the line for the default number of requests.",
+                    lambda: _buffers(_desk()),
+                    "That is the line for the default number of requests.",
                 ),
                 Mistake(
-                    value=lambda: _buffers(_desk()) // _sequences(),
-                    says="That is the share of one request. There are still 64.",
+                    lambda: _buffers(_desk()) // _sequences(),
+                    "That is the share of one request. There are still 64.",
                 ),
-                Mistake(
-                    value=lambda: _buffers(_fewer()) * 8,
-                    says="Bits are not bytes.",
-                ),
+                Mistake(lambda: _buffers(_fewer()) * 8, "Bits are not bytes."),
             ),
         ),
         Choice(
@@ -285,16 +289,13 @@ QUESTION = OpenQuestion(
 
 SLIPS: tuple[Mistake, ...] = (
     Mistake(
-        value=lambda: line_of(_desk(), "peak activation").size_bytes,
-        says="that is the peak activation, the second largest of them.",
+        lambda: line_of(_desk(), "peak activation").size_bytes,
+        "that is the peak activation, the second largest of them.",
     ),
+    Mistake(lambda: _between(), "that is all of the lines between them together."),
     Mistake(
-        value=lambda: _between(),
-        says="that is all of the lines between them together.",
-    ),
-    Mistake(
-        value=lambda: _between() + _kv_cache(_desk()),
-        says="that is everything beside the weights, the KV cache included.",
+        lambda: _between() + _kv_cache(_desk()),
+        "that is everything beside the weights, the KV cache included.",
     ),
 )
 """Figures of the prediction that a forgotten step gives."""

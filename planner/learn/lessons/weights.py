@@ -60,17 +60,19 @@ FROM_PARAMETERS_TO_BYTES = Exercise(
             needs_its_unit=True,
             mistakes=(
                 Mistake(
-                    value=lambda: _weights(_largest()) * 8,
-                    says="bfloat16 has 16 bits, and 8 bits are one byte.",
+                    lambda: _weights(_largest()) * 8,
+                    "bfloat16 has 16 bits, and 8 bits are one byte.",
                 ),
                 Mistake(
-                    value=lambda: _weights(_largest()) * 2,
-                    says="That is 4 bytes for each parameter, as in float32.",
+                    lambda: _weights(_largest()) * 2,
+                    "That is 4 bytes for each parameter, as in float32.",
                 ),
                 Mistake(
-                    value=lambda: _weights(_largest()) // 2,
-                    says="That is 1 byte for each parameter, as in fp8. bfloat16 is "
-                    "larger.",
+                    lambda: _weights(_largest()) // 2,
+                    (
+                        "That is 1 byte for each parameter, as in fp8. bfloat16 is "
+                        "larger."
+                    ),
                 ),
             ),
         ),
@@ -79,18 +81,14 @@ FROM_PARAMETERS_TO_BYTES = Exercise(
             expected=_cards,
             mistakes=(
                 Mistake(
-                    value=lambda: _cards() - 1,
-                    says="Divide GiB by GiB: the 24 GB of the box are 22.03 GiB, of "
-                    "which vLLM may use 20.27. Then round up.",
+                    lambda: _cards() - 1,
+                    (
+                        "Divide GiB by GiB: the 24 GB of the box are 22.03 GiB, of "
+                        "which vLLM may use 20.27. Then round up."
+                    ),
                 ),
-                Mistake(
-                    value=lambda: round(_budgets(), 2),
-                    says="Cards come whole.",
-                ),
-                Mistake(
-                    value=lambda: 1,
-                    says="One card holds less than a third of it.",
-                ),
+                Mistake(lambda: round(_budgets(), 2), "Cards come whole."),
+                Mistake(lambda: 1, "One card holds less than a third of it."),
             ),
         ),
     ),
@@ -124,16 +122,15 @@ HALF_THE_BYTES = Exercise(
             expected=lambda: _weights(_fp8()),
             mistakes=(
                 Mistake(
-                    value=lambda: _weights(_desk()) // 2,
-                    says="That is half of everything. Some parts keep their 2 bytes.",
+                    lambda: _weights(_desk()) // 2,
+                    "That is half of everything. Some parts keep their 2 bytes.",
                 ),
                 Mistake(
-                    value=lambda: _weights(_desk()),
-                    says="That is the size without quantization.",
+                    lambda: _weights(_desk()), "That is the size without quantization."
                 ),
                 Mistake(
-                    value=lambda: _weights(_desk()) // 4,
-                    says="8 bits instead of 16 is half, not a quarter.",
+                    lambda: _weights(_desk()) // 4,
+                    "8 bits instead of 16 is half, not a quarter.",
                 ),
             ),
         ),
@@ -183,16 +180,16 @@ TWO_CARDS = Exercise(
             expected=lambda: _weights(_pair()),
             mistakes=(
                 Mistake(
-                    value=lambda: _weights(_alone()),
-                    says="That is the whole model. Each card holds its share.",
+                    lambda: _weights(_alone()),
+                    "That is the whole model. Each card holds its share.",
                 ),
                 Mistake(
-                    value=lambda: _weights(_alone()) * 2,
-                    says="Tensor parallelism splits the model; it does not copy it.",
+                    lambda: _weights(_alone()) * 2,
+                    "Tensor parallelism splits the model; it does not copy it.",
                 ),
                 Mistake(
-                    value=lambda: _weights(_alone()) // 4,
-                    says="Two cards take half each, not a quarter.",
+                    lambda: _weights(_alone()) // 4,
+                    "Two cards take half each, not a quarter.",
                 ),
             ),
         ),
@@ -281,21 +278,14 @@ QUESTION = OpenQuestion(
 
 SLIPS: tuple[Mistake, ...] = (
     Mistake(
-        value=lambda: _weights(_alone()) / 2,
-        says="one byte for each parameter. bfloat16 has 16 bits, which are two.",
+        lambda: _weights(_alone()) / 2,
+        "one byte for each parameter. bfloat16 has 16 bits, which are two.",
     ),
     Mistake(
-        value=lambda: _weights(_alone()) * 2,
-        says="four bytes for each parameter, as in float32.",
+        lambda: _weights(_alone()) * 2, "four bytes for each parameter, as in float32."
     ),
-    Mistake(
-        value=lambda: _weights(_alone()) * 8,
-        says="bits. Eight of them are a byte.",
-    ),
-    Mistake(
-        value=lambda: _weights(_desk()),
-        says="that is the smaller model.",
-    ),
+    Mistake(lambda: _weights(_alone()) * 8, "bits. Eight of them are a byte."),
+    Mistake(lambda: _weights(_desk()), "that is the smaller model."),
 )
 """Figures of the prediction that a forgotten step gives."""
 

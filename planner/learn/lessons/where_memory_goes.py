@@ -63,14 +63,18 @@ READ_THE_BAR = Exercise(
             expected=_requested,
             mistakes=(
                 Mistake(
-                    value=_total,
-                    says="That is the whole card. vLLM requests a share of it, "
-                    "gpu_memory_utilization.",
+                    _total,
+                    (
+                        "That is the whole card. vLLM requests a share of it, "
+                        "gpu_memory_utilization."
+                    ),
                 ),
                 Mistake(
-                    value=lambda: _requested() - _kv_cache(),
-                    says="That is what is used before the KV cache. The KV cache is "
-                    "part of what vLLM requests.",
+                    lambda: _requested() - _kv_cache(),
+                    (
+                        "That is what is used before the KV cache. The KV cache is "
+                        "part of what vLLM requests."
+                    ),
                 ),
             ),
         ),
@@ -79,28 +83,35 @@ READ_THE_BAR = Exercise(
             expected=_kv_cache,
             mistakes=(
                 Mistake(
-                    value=lambda: _total() - _weights(),
-                    says="That is the card minus the weights. vLLM does not request "
-                    "the whole card, and there are more lines than the weights.",
+                    lambda: _total() - _weights(),
+                    (
+                        "That is the card minus the weights. vLLM does not request "
+                        "the whole card, and there are more lines than the weights."
+                    ),
                 ),
                 Mistake(
-                    value=lambda: _requested() - _weights(),
-                    says="You subtracted only the weights. More lines are subtracted "
-                    "before the KV cache gets the rest.",
+                    lambda: _requested() - _weights(),
+                    (
+                        "You subtracted only the weights. More lines are subtracted "
+                        "before the KV cache gets the rest."
+                    ),
                 ),
                 Mistake(
-                    value=_total,
-                    says="That is the whole card. The KV cache gets what is left.",
+                    _total, "That is the whole card. The KV cache gets what is left."
                 ),
                 Mistake(
-                    value=lambda: _kv_cache() - _one_request(),
-                    says="That is what is left beside one request of the full length. "
-                    "How large is the KV cache itself?",
+                    lambda: _kv_cache() - _one_request(),
+                    (
+                        "That is what is left beside one request of the full length. "
+                        "How large is the KV cache itself?"
+                    ),
                 ),
                 Mistake(
-                    value=_at_first,
-                    says="That is the first start, which compiles the model. The plan "
-                    "is for later starts.",
+                    _at_first,
+                    (
+                        "That is the first start, which compiles the model. The plan "
+                        "is for later starts."
+                    ),
                 ),
             ),
         ),
@@ -184,18 +195,22 @@ SHORTER_QUESTIONS = Exercise(
             may_be_whole=True,
             mistakes=(
                 Mistake(
-                    value=lambda: _desk().max_concurrency,
-                    says="That is the number for the long requests. The cache holds "
-                    "as many tokens, and each request now needs fewer of them.",
+                    lambda: _desk().max_concurrency,
+                    (
+                        "That is the number for the long requests. The cache holds "
+                        "as many tokens, and each request now needs fewer of them."
+                    ),
                 ),
                 Mistake(
-                    value=lambda: _desk().max_concurrency / 2,
-                    says="Shorter requests leave room for more of them, not for fewer.",
+                    lambda: _desk().max_concurrency / 2,
+                    "Shorter requests leave room for more of them, not for fewer.",
                 ),
                 Mistake(
-                    value=_max_num_seqs,
-                    says="That is max_num_seqs, the most that vLLM works on at once. "
-                    "The KV cache is full before that.",
+                    _max_num_seqs,
+                    (
+                        "That is max_num_seqs, the most that vLLM works on at once. "
+                        "The KV cache is full before that."
+                    ),
                 ),
             ),
         ),
@@ -281,36 +296,36 @@ def _graphs() -> int:
 
 SLIPS: tuple[Mistake, ...] = (
     Mistake(
-        value=lambda: _total() - _weights(),
-        says="the whole card minus the weights. You forgot the 8 % that vLLM does not "
-        "request, and the buffers, activations and graphs.",
+        lambda: _total() - _weights(),
+        (
+            "the whole card minus the weights. You forgot the 8 % that vLLM does not "
+            "request, and the buffers, activations and graphs."
+        ),
     ),
     Mistake(
-        value=lambda: (_desk().gpu.nvml_memory_bytes or 0) - _weights(),
-        says="the 24 GB of the box minus the weights. You forgot the 8 % that vLLM "
-        "does not request, and the buffers, activations and graphs.",
+        lambda: (_desk().gpu.nvml_memory_bytes or 0) - _weights(),
+        (
+            "the 24 GB of the box minus the weights. You forgot the 8 % that vLLM "
+            "does not request, and the buffers, activations and graphs."
+        ),
     ),
     Mistake(
-        value=lambda: _requested() - _weights(),
-        says="vLLM's share of the card minus the weights. You forgot the buffers, "
-        "activations and graphs.",
+        lambda: _requested() - _weights(),
+        (
+            "vLLM's share of the card minus the weights. You forgot the buffers, "
+            "activations and graphs."
+        ),
     ),
     Mistake(
-        value=lambda: _total() - _weights() - _lines_between() + _graphs(),
-        says="you forgot the 8 % that vLLM does not request, and the graphs.",
+        lambda: _total() - _weights() - _lines_between() + _graphs(),
+        "you forgot the 8 % that vLLM does not request, and the graphs.",
     ),
     Mistake(
-        value=lambda: _total() - _weights() - _lines_between(),
-        says="you forgot the 8 % of the card that vLLM does not request.",
+        lambda: _total() - _weights() - _lines_between(),
+        "you forgot the 8 % of the card that vLLM does not request.",
     ),
-    Mistake(
-        value=lambda: _kv_cache() + _graphs(),
-        says="you forgot the CUDA graphs.",
-    ),
-    Mistake(
-        value=lambda: _weights(),
-        says="that is the model itself. What is left beside it?",
-    ),
+    Mistake(lambda: _kv_cache() + _graphs(), "you forgot the CUDA graphs."),
+    Mistake(lambda: _weights(), "that is the model itself. What is left beside it?"),
 )
 """Figures of the prediction that a forgotten step gives."""
 

@@ -163,7 +163,7 @@ def _tables(
     )
     counts = (rows.encoder, rows.connector) if kept.connector_prefixes else rows[:1]
     buffers = tuple(IndexBuffers(config=config, tokens=count) for count in counts)
-    return ((Tower(modalities=(), modules=buffers), towers[0][1]),)
+    return ((Tower((), buffers), towers[0][1]),)
 
 
 def _rows(model: ModelArchitecture, budget: int) -> _Rows:

@@ -213,7 +213,7 @@ def _quantised(
 def _rope(head: BlockHead) -> tuple[Module, ...]:
     return rope_cache(
         head.facts,
-        head_size=head.shape.head_size,
+        head.shape.head_size,
         max_position=head.facts.integer("max_position_embeddings"),
     )
 

@@ -53,10 +53,7 @@ def read_alice_ai(facts: Facts, label: Label) -> ModelArchitecture:
         )
         for index, kind in enumerate(facts.value("layer_types")[:num_layers])
     ]
-    rope = rope_cache(
-        facts,
-        head_size=kept.head_size,
-    )
+    rope = rope_cache(facts, kept.head_size)
     frame = Frame(
         hidden_size=size,
         rope=rope,

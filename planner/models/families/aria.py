@@ -56,10 +56,7 @@ def _text(outer: Facts, label: Label) -> ModelArchitecture:
         )
     )
     layer = LayerKind((kv_of(shape),), (*attention(shape), norms(size), *sparse))
-    rope = rope_cache(
-        facts,
-        head_size=shape.head_size,
-    )
+    rope = rope_cache(facts, shape.head_size)
     frame = Frame(hidden_size=size, rope=rope, is_tied=False)
     inner = label.of("AriaTextModel")
     return decoder(facts, inner, frame, [layer] * facts.integer("num_hidden_layers"))

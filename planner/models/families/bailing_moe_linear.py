@@ -152,8 +152,8 @@ def _ropes(facts: Facts, head_size: int, latent_size: int) -> tuple[Module, ...]
         facts.model_type,
     )
     return (
-        *rope_cache(facts, head_size=head_size, max_position=max_position),
-        *rope_cache(whole, head_size=latent_size, max_position=max_position),
+        *rope_cache(facts, head_size, max_position=max_position),
+        *rope_cache(whole, latent_size, max_position=max_position),
     )
 
 

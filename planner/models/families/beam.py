@@ -120,10 +120,7 @@ def _rotated(facts: Facts) -> Facts:
 
 def _float32_table(facts: Facts, shape: AttentionShape) -> tuple[RotaryCache, ...]:
     """Return the table of cosines, float32 whatever the model's dtype."""
-    tables = rope_cache(
-        facts,
-        head_size=shape.head_size,
-    )
+    tables = rope_cache(facts, shape.head_size)
     return tuple(replace(table, dtype="float32") for table in tables)
 
 

@@ -119,9 +119,7 @@ def beside_words(
     return (
         *((words,) if types else ()),
         norms(size, count=1, bias=True),
-        *rope_cache(
-            facts, head_size=head_size, max_position=max_position, dim=rotary_dim
-        ),
+        *rope_cache(facts, head_size, max_position=max_position, dim=rotary_dim),
     )
 
 

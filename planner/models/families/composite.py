@@ -103,7 +103,7 @@ class Composite:
         parts = tuple(made)
         towers = tuple(part for part in parts if isinstance(part, Tower))
         modules = tuple(part for part in parts if not isinstance(part, Tower))
-        return towers or (Tower(modalities=self.modalities, modules=modules),)
+        return towers or (Tower(self.modalities, modules),)
 
 
 def siglip_of(

@@ -31,8 +31,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
         blocks.row(f"{name}.linear_fc2", wide, text_size, bias=True),
     )
     return Tower(
-        modalities=IMAGE_AND_VIDEO,
-        modules=(
+        IMAGE_AND_VIDEO,
+        (
             *siglip2_vision(vision, "visual.encoder"),
             blocks.norms(f"{name}.norm", size, bias=True),
             *blocks.unquantised(*mlp),
@@ -52,10 +52,7 @@ def _text(outer: Facts, label: Label) -> ModelArchitecture:
         LayerKind((kv_of(shape),), (*attention(shape), norm)),
         LayerKind((), (*mlp, norm)),
     )
-    rope = rope_cache(
-        facts,
-        head_size=shape.head_size,
-    )
+    rope = rope_cache(facts, shape.head_size)
     frame = Frame(hidden_size=size, rope=rope)
     inner = label.of("Cosmos3EdgeForCausalLM")
     return decoder(facts, inner, frame, pair * facts.integer("num_hidden_layers"))

@@ -133,7 +133,7 @@ def granite_ropes(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     """
     tables = rope_cache(
         facts,
-        head_size=shape.head_size,
+        shape.head_size,
         max_position=facts.integer("max_position_embeddings", default=8192),
     )
     thetas = facts.value("layer_rope_theta") or [1]

@@ -120,8 +120,8 @@ def deep_encoder(input_size: int, output_size: int) -> Tower:
     """
     clip = Facts(_CLIP, "clip_vision_model")
     return Tower(
-        modalities=IMAGE,
-        modules=(
+        IMAGE,
+        (
             *_sam("sam_model"),
             *clip_layers(clip, "vision_model", Depth(has_post_norm=False)),
             blocks.linear("projector", input_size, output_size, bias=True),

@@ -21,8 +21,8 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
 
 def _tower(facts: Facts, text_size: int) -> Tower:
     return Tower(
-        modalities=IMAGE,
-        modules=blocks.unquantised(*_modules(facts, text_size)),
+        IMAGE,
+        blocks.unquantised(*_modules(facts, text_size)),
         supports_data_parallel=True,
         whole_unless_heads_divide=facts.integer("vision_n_heads"),
     )

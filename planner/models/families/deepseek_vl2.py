@@ -44,9 +44,7 @@ def _tower(facts: Facts, _text_size: int) -> Tower:
     """
     projector = _projector(_projector_facts(facts))
     return Tower(
-        modalities=IMAGE,
-        modules=(*timm_siglip("vision"), projector),
-        items=deepseek_vl2_items(facts),
+        IMAGE, (*timm_siglip("vision"), projector), items=deepseek_vl2_items(facts)
     )
 
 

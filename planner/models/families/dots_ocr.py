@@ -31,8 +31,8 @@ _VISION = {
 def _tower(facts: Facts, _text_size: int) -> Tower:
     vision = Facts(facts.mapping("vision_config"), "dots_vit", _VISION)
     return Tower(
-        modalities=IMAGE,
-        modules=tuple(_modules(vision, "vision_tower")),
+        IMAGE,
+        tuple(_modules(vision, "vision_tower")),
         items=items.dots_items(vision),
         rotates_in_fp32=True,
         supports_data_parallel=True,

@@ -117,7 +117,7 @@ def _layer(facts: Facts, index: int) -> LayerKind:
     rope = {"rope_theta": 1.0, "mrope_section": (), "rope_type": "default"}
     tables = rope_cache(
         Facts({"rope_parameters": rope}, ""),
-        head_size=shape.head_size,
+        shape.head_size,
         max_position=facts.integer("max_position_embeddings", default=131_072),
     )
     own = tuple(replace(t, name="self_attn.rotary_emb.cos_sin_cache") for t in tables)
@@ -196,8 +196,8 @@ def _routed(facts: Facts, name: str, count: int, size: int) -> tuple[Module, ...
 def _tower(facts: Facts) -> Tower:
     vision = Facts(facts.mapping("vision_config"), "")
     return Tower(
-        modalities=IMAGE_AND_VIDEO,
-        modules=(*_encoder(vision, "vision_model"), *_resampler(facts)),
+        IMAGE_AND_VIDEO,
+        (*_encoder(vision, "vision_model"), *_resampler(facts)),
         items=items.ernie_vl_items(vision, facts.integer("temporal_conv_size")),
         gathers_attention=True,
     )

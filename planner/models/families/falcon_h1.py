@@ -45,7 +45,7 @@ def read_h1(facts: Facts, label: Label) -> ModelArchitecture:
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         every_stage=rope_cache(
             facts,
-            head_size=attention.head_size,
+            attention.head_size,
             dim=facts.optional_integer("attn_rotary_emb") or attention.head_size,
         ),
     )

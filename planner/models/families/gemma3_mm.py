@@ -17,8 +17,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     size = vision.integer("hidden_size")
     weight = f"{PROJECTOR}.mm_input_projection_weight"
     return Tower(
-        modalities=IMAGE,
-        modules=(
+        IMAGE,
+        (
             *encoder,
             blocks.replicated(weight, (size, text_size)),
             blocks.norms(f"{PROJECTOR}.mm_soft_emb_norm", size, bias=False),

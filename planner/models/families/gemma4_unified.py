@@ -22,7 +22,7 @@ def _tower(facts: Facts, _text_size: int) -> Tower:
     if facts.value("vision_config") is None:
         raise facts.unsupported("vision_config", "vLLM requires one.")
     sounds = AUDIO if facts.value("audio_config") is not None else ()
-    return Tower(modalities=(*IMAGE_AND_VIDEO, *sounds), modules=())
+    return Tower((*IMAGE_AND_VIDEO, *sounds), ())
 
 
 def _beside(facts: Facts, text_size: int) -> Iterator[Module]:

@@ -71,8 +71,8 @@ def _moe_tower(facts: Facts, _text_size: int) -> Tower:
 
 def _tower(vision: Facts, gate_and_up: tuple[str, ...] = ()) -> Tower:
     return Tower(
-        modalities=IMAGE_AND_VIDEO,
-        modules=tuple(_modules(vision, "visual", gate_and_up)),
+        IMAGE_AND_VIDEO,
+        tuple(_modules(vision, "visual", gate_and_up)),
         items=items.glm4v_items(vision),
         supports_data_parallel=True,
     )
@@ -129,8 +129,8 @@ def _glm_ocr_tower(facts: Facts, _text_size: int) -> Tower:
     )
     merger = f"{name}.merger"
     return Tower(
-        modalities=IMAGE_AND_VIDEO,
-        modules=(
+        IMAGE_AND_VIDEO,
+        (
             *_before(vision, name),
             *layers,
             *_merger(merger, output, text.integer("intermediate_size"), ()),

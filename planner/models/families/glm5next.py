@@ -348,9 +348,7 @@ def _glm5_next_tower(facts: Facts, *, max_position: int, name: str = "visual") -
         blocks.norms(f"{name}.post_layernorm", size, bias=False),
     ]
     return Tower(
-        modalities=("image", "video"),
-        modules=blocks.unquantised(*modules),
-        supports_data_parallel=True,
+        ("image", "video"), blocks.unquantised(*modules), supports_data_parallel=True
     )
 
 

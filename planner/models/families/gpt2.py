@@ -87,7 +87,7 @@ def _falcon_rope(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     if facts.flag("alibi"):
         return ()
     length = facts.integer("max_position_embeddings", default=8192)
-    return rope_cache(facts, head_size=shape.head_size, max_position=length)
+    return rope_cache(facts, shape.head_size, max_position=length)
 
 
 ROWS = {

@@ -36,8 +36,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     levels, rate = _levels(facts), str(facts.value("downsample_rate"))
     projector = tuple(_projector(vision, text_size, rate))
     return Tower(
-        modalities=IMAGE,
-        modules=(
+        IMAGE,
+        (
             *encoder,
             blocks.replicated("image_newline", (text_size,)),
             *blocks.repeated("layerwise_projectors", levels, *projector),

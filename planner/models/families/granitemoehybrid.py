@@ -62,10 +62,7 @@ def _layer_types(facts: Facts) -> tuple[str, ...]:
 def _rope(facts: Facts) -> tuple[Module, ...]:
     if facts.value("position_embedding_type") != "rope":
         return ()
-    return rope_cache(
-        facts,
-        head_size=attention_shape(facts).head_size,
-    )
+    return rope_cache(facts, attention_shape(facts).head_size)
 
 
 def _layer(facts: Facts, kind: str) -> LayerKind:

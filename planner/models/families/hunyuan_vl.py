@@ -52,7 +52,7 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
     model = read_as(text, label, "HunYuanDenseV1ForCausalLM")
     given = sub_config(facts, "vision_config", "hunyuan_vl_vision")
     vision = Facts(given.config, given.model_type, _VISION)
-    tower = Tower(modalities=IMAGE, modules=tuple(_modules(vision, model.hidden_size)))
+    tower = Tower(IMAGE, tuple(_modules(vision, model.hidden_size)))
     layers = "model.language_model.layers"
     whole = with_towers(model, (tower,), layer_prefix=layers)
     return known_as(whole, facts, label)

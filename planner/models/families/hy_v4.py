@@ -84,7 +84,7 @@ def read_hy_v4(facts: Facts, label: Label) -> ModelArchitecture:
     )
     rope = rope_cache(
         facts,
-        head_size=shape.qk_rope_head_dim,
+        shape.qk_rope_head_dim,
         max_position=facts.integer("max_position_embeddings", default=8192),
     )
     frame = Frame(

@@ -40,8 +40,8 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
         (model.hidden_size,),
     )
     tower = Tower(
-        modalities=IMAGE,
-        modules=(*idefics_vision(vision, "model.vision_model"), connector),
+        IMAGE,
+        (*idefics_vision(vision, "model.vision_model"), connector),
         items=tiles.idefics3_items(vision, scale),
         forward=encoder_pass(vision),
     )

@@ -27,8 +27,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     vision = sub_config(facts, "vision_config", "internvl_vision")
     connector = projector("multi_modal_projector", facts, vision, text_size)
     return Tower(
-        modalities=IMAGE_AND_VIDEO,
-        modules=(*_intern_vit(vision), connector),
+        IMAGE_AND_VIDEO,
+        (*_intern_vit(vision), connector),
         items=items_of(facts, vision),
     )
 

@@ -24,8 +24,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     """Source: vLLM 0.33.0 `models/internvl.py` InternVLChatModel, `models/h2ovl.py`."""
     vision = _vision(facts)
     return Tower(
-        modalities=IMAGE_AND_VIDEO,
-        modules=(*_encoder(facts), projector("mlp1", facts, vision, text_size)),
+        IMAGE_AND_VIDEO,
+        (*_encoder(facts), projector("mlp1", facts, vision, text_size)),
         items=items_of(facts, vision),
         supports_data_parallel=True,
     )
@@ -70,8 +70,8 @@ def _nvlm_tower(facts: Facts, text_size: int) -> Tower:
     wide = TEXT.facts(facts).integer("intermediate_size")
     shapes = (merged,), (merged,), (wide, merged), (text_size, wide)
     return Tower(
-        modalities=IMAGE_AND_VIDEO,
-        modules=(
+        IMAGE_AND_VIDEO,
+        (
             *_encoder(facts, num_dummy_heads=7),
             blocks.replicated("mlp1", *shapes),
         ),
@@ -93,7 +93,7 @@ def _skywork_tower(facts: Facts, text_size: int) -> Tower:
         blocks.whole("mlp1.1", merged, text_size, bias=True),
         blocks.whole("mlp1.3", text_size, text_size, bias=True),
     )
-    return Tower(modalities=IMAGE, modules=modules, items=items_of(facts, vision))
+    return Tower(IMAGE, modules, items=items_of(facts, vision))
 
 
 def items_of(facts: Facts, vision: Facts) -> tuple[MediaItem, ...]:

@@ -37,7 +37,7 @@ def _tower(facts: Facts, text_size: int) -> Tower:
         blocks.column("vision_embedding.1", merged, 4 * merged, bias=False),
         blocks.row("vision_embedding.3", 4 * merged, text_size, bias=False),
     )
-    return Tower(modalities=IMAGE, modules=modules, supports_data_parallel=True)
+    return Tower(IMAGE, modules, supports_data_parallel=True)
 
 
 READERS = {"IsaacForConditionalGeneration": Composite(text=_text, tower=_tower)}

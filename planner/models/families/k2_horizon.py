@@ -52,7 +52,7 @@ def read_k2_horizon(facts: Facts, label: Label) -> ModelArchitecture:
     rotated = facts.optional_integer("rope_head_dim") or shape.head_size
     rope = rope_cache(
         facts,
-        head_size=shape.head_size,
+        shape.head_size,
         max_position=facts.integer("max_position_embeddings", default=8192),
         dim=rotated,
     )

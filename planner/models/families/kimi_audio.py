@@ -23,8 +23,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     wide = facts.integer("kimia_adaptor_input_dim", default=5120)
     name = "multi_modal_projector"
     return Tower(
-        modalities=AUDIO,
-        modules=(
+        AUDIO,
+        (
             *encoder_modules(audio, "audio_tower"),
             OneStage(name="audio_tower"),
             blocks.two_layers(name, wide, text_size),

@@ -105,7 +105,7 @@ def typed_ropes(
             own = local
         key = f"{sorted(rope_dict(own).items())}{rotary_dim(own, head_size)}"
         if key not in tables:
-            (table,) = rope_cache(own, head_size=head_size, max_position=max_position)
+            (table,) = rope_cache(own, head_size, max_position=max_position)
             tables[key] = table
     return tuple(tables.values())
 

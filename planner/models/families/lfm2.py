@@ -64,10 +64,7 @@ def _build(
         hidden_size=hidden_size,
         embeddings_on=Placement.EVERYWHERE,
         tie_word_embeddings=True,
-        every_stage=rope_cache(
-            facts,
-            head_size=attention_layer(facts).head_size,
-        ),
+        every_stage=rope_cache(facts, attention_layer(facts).head_size),
     )
     body = Body.of(layers)
     return assemble(facts, label, skeleton, body, num_experts=num_experts)

@@ -37,8 +37,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     inputs = patches * RGB * vision.integer("patch_size") ** 2
     image = MediaItem(modality="image", tokens=tokens, patches=patches, inputs=inputs)
     return Tower(
-        modalities=IMAGE,
-        modules=modules,
+        IMAGE,
+        modules,
         items=(image,),
         supports_data_parallel=True,
         forward=_pass(vision, patches),

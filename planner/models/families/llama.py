@@ -186,7 +186,7 @@ def _rotary(facts: Facts, style: Style, shape: AttentionShape) -> tuple[Module, 
     dim = style.rotary_dim
     cache = rope_cache(
         facts,
-        head_size=shape.head_size,
+        shape.head_size,
         max_position=max_position,
         dim=dim(facts, shape.head_size) if dim else None,
         mrope_positions_factor=style.mrope_positions_factor,

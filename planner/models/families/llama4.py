@@ -56,7 +56,7 @@ def read_llama4_text(facts: Facts, label: Label) -> ModelArchitecture:
     )
     tables = rope_cache(
         facts,
-        head_size=shape.head_size,
+        shape.head_size,
         max_position=facts.integer("max_position_embeddings", default=8192),
     )
     frame = Frame(hidden_size=shape.hidden_size, rope=tables)
@@ -148,13 +148,13 @@ def llama4_towers(facts: Facts, text_size: int) -> tuple[Tower, ...]:
     )
     return (
         Tower(
-            modalities=("image",),
-            modules=blocks.unquantised(*_vision_model(facts, "vision_model")),
+            ("image",),
+            blocks.unquantised(*_vision_model(facts, "vision_model")),
             items=tiles.llama4_items(facts),
             supports_data_parallel=True,
             forward=_vision_pass(facts),
         ),
-        Tower(modalities=("image",), modules=blocks.unquantised(projector)),
+        Tower(("image",), blocks.unquantised(projector)),
     )
 
 

@@ -138,9 +138,7 @@ def images(
     vision: Facts, modules: tuple[Module, ...], items: tuple[MediaItem, ...]
 ) -> Tower:
     """Return a tower for images."""
-    return Tower(
-        modalities=IMAGE, modules=modules, items=items, forward=_vision_pass(vision)
-    )
+    return Tower(IMAGE, modules, items=items, forward=_vision_pass(vision))
 
 
 def _vision_pass(vision: Facts) -> TowerPass:

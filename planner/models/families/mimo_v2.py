@@ -146,7 +146,7 @@ def _rotary(facts: Facts) -> tuple[Module, ...]:
     return tuple(
         module
         for head_size, _ in sorted(heads, key=str)
-        for module in rope_cache(facts, head_size=head_size, max_position=rows)
+        for module in rope_cache(facts, head_size, max_position=rows)
     )
 
 

@@ -38,10 +38,7 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
     )
     if facts.value("num_experts"):
         raise facts.unsupported("num_experts", "its experts are not.")
-    rope = rope_cache(
-        facts,
-        head_size=shape.qk_rope_head_dim,
-    )
+    rope = rope_cache(facts, shape.qk_rope_head_dim)
     frame = Frame(
         hidden_size=shape.hidden_size, rope=rope, placement=Placement.EVERYWHERE
     )

@@ -68,8 +68,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     encoder = Facts({**given, **built}, vision.model_type)
     width = int(given.get("hidden_size", _VISION["hidden_size"]))
     return Tower(
-        modalities=IMAGE_AND_VIDEO if has_videos else IMAGE,
-        modules=(
+        IMAGE_AND_VIDEO if has_videos else IMAGE,
+        (
             *idefics_vision(encoder, "vpm"),
             *_resampler(facts, width, text_size),
         ),
@@ -115,7 +115,7 @@ def _read_o(facts: Facts, label: Label) -> ModelArchitecture:
     width, name = audio.integer("encoder_ffn_dim") // 4, "audio_projection_layer"
     projector = blocks.two_layers(name, width, model.hidden_size)
     modules = (*whisper_of_transformers(audio, "apm"), projector)
-    tower = Tower(modalities=AUDIO, modules=modules)
+    tower = Tower(AUDIO, modules)
     return replace(model, towers=(*model.towers, tower))
 
 

@@ -32,8 +32,8 @@ def _tower(facts: Facts, text_size: int, *, drops_layer: bool | None = None) -> 
     count = vision.integer("num_hidden_layers") - int(drops_layer)
     wide = 4 * vision.integer("hidden_size")
     return Tower(
-        modalities=IMAGE,
-        modules=(
+        IMAGE,
+        (
             *idefics_vision(vision, "vpm", Depth(num_layers=count, has_post_norm=True)),
             *_window_merger(vision),
             blocks.norms("merger.mlp.0.pre_norm", wide, bias=True),

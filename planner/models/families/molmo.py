@@ -50,7 +50,7 @@ def read_molmo(facts: Facts, label: Label) -> ModelArchitecture:
         classifier=(head,),  # the head has no words of its own for images
         every_stage=rope_cache(
             facts,
-            head_size=shape.head_size,
+            shape.head_size,
             max_position=facts.integer("max_position_embeddings", default=8192),
         ),
     )
@@ -67,8 +67,8 @@ def read_molmo(facts: Facts, label: Label) -> ModelArchitecture:
         ),
     )
     tower = Tower(
-        modalities=("image",),
-        modules=tuple(_tower(shape.hidden_size, half)),
+        ("image",),
+        tuple(_tower(shape.hidden_size, half)),
         items=tiles.molmo_items(_IMAGE_SIZE, _PATCH),
     )
     return assemble(

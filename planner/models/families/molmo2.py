@@ -66,11 +66,7 @@ def read_molmo2(facts: Facts, label: Label) -> ModelArchitecture:
     body = Body.alike(layer, text.integer("num_hidden_layers"))
     model = assemble(text, label, skeleton, body, vocab_size=words)
     vision, adapter = nested(facts, "vit_config"), nested(facts, "adapter_config")
-    tower = Tower(
-        modalities=IMAGE_AND_VIDEO,
-        modules=tuple(_tower(vision, adapter)),
-        items=_items(vision),
-    )
+    tower = Tower(IMAGE_AND_VIDEO, tuple(_tower(vision, adapter)), items=_items(vision))
     seen = with_mm_prefix(model)
     return composed(facts, label, seen, tower, prefix="", renames=_RENAMES)
 

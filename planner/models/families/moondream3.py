@@ -80,18 +80,14 @@ def read_moondream3(facts: Facts, label: Label) -> ModelArchitecture:
         lm_head_bias=True,
         every_stage=rope_cache(
             Facts({"rope_theta": text.value("rope_theta")}, ""),
-            head_size=kept.head_size,
+            kept.head_size,
             max_position=text.integer("max_context"),
             dim=_ROTATED,
         ),
     )
     body = Body.of(_layer(text, moe, kept, index) for index in layers)
     model = assemble(text, label, skeleton, body, num_experts=moe.integer("n_experts"))
-    tower = Tower(
-        modalities=("image",),
-        modules=tuple(_tower(vision, size)),
-        items=_items(vision),
-    )
+    tower = Tower(("image",), tuple(_tower(vision, size)), items=_items(vision))
     return composed(facts, label, with_mm_prefix(model), tower, prefix="text.")
 
 

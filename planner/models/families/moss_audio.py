@@ -37,7 +37,7 @@ def read_moss_audio(facts: Facts, label: Label) -> ModelArchitecture:
         *(replace(one, name=f"audio_adapter.{one.name}") for one in adapter),
         *blocks.repeated("deepstack_audio_merger_list", levels, *adapter),
     )
-    tower = Tower(modalities=AUDIO, modules=modules)
+    tower = Tower(AUDIO, modules)
     return composed(facts, label, replace(model, deepstack_layers=levels), tower)
 
 

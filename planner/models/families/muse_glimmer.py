@@ -59,10 +59,7 @@ def read_muse_glimmer_text(facts: Facts, label: Label) -> ModelArchitecture:
         *gated_mlp(shape.hidden_size, facts.integer("intermediate_size")),
         norms(shape.hidden_size, count=4),
     )
-    rope = rope_cache(
-        facts,
-        head_size=shape.head_size,
-    )
+    rope = rope_cache(facts, shape.head_size)
     frame = Frame(
         hidden_size=shape.hidden_size,
         rope=rope,
@@ -104,16 +101,13 @@ def _towers(facts: Facts, model: ModelArchitecture) -> tuple[Tower, ...]:
     )
     return (
         Tower(
-            modalities=IMAGE_AND_VIDEO,
-            modules=blocks.unquantised(*attention),
+            IMAGE_AND_VIDEO,
+            blocks.unquantised(*attention),
             items=items.muse_glimmer_items(vision),
             forward=_vision_pass(size, size // heads),
             whole_unless_heads_divide=heads,
         ),
-        Tower(
-            modalities=IMAGE_AND_VIDEO,
-            modules=tuple(_whole_parts(facts, vision, model)),
-        ),
+        Tower(IMAGE_AND_VIDEO, tuple(_whole_parts(facts, vision, model))),
     )
 
 

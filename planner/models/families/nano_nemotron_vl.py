@@ -56,9 +56,9 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     if _TEXT.facts(facts).optional_integer("num_nextn_predict_layers"):
         modules.append(blocks.norms("vision_final_layernorm", size, bias=True))
     if not facts.mapping("sound_config"):
-        return Tower(modalities=IMAGE_AND_VIDEO, modules=tuple(modules))
+        return Tower(IMAGE_AND_VIDEO, tuple(modules))
     modules += _sounds(facts, text_size)
-    return Tower(modalities=(*IMAGE_AND_VIDEO, *AUDIO), modules=tuple(modules))
+    return Tower((*IMAGE_AND_VIDEO, *AUDIO), tuple(modules))
 
 
 def _sounds(facts: Facts, text_size: int) -> Iterator[Module]:

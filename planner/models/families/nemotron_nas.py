@@ -47,7 +47,7 @@ def read_deci(facts: Facts, label: Label) -> ModelArchitecture:
         tie_word_embeddings=facts.flag("tie_word_embeddings"),
         every_stage=rope_cache(
             facts,
-            head_size=head_size,
+            head_size,
             max_position=facts.integer("max_position_embeddings", default=8192),
         ),
     )

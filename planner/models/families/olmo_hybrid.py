@@ -58,10 +58,7 @@ def _rope(facts: Facts) -> tuple[Module, ...]:
     """Return the rotary table, none where rope_parameters say rope_theta: null."""
     if facts.mapping("rope_parameters").get("rope_theta", "default") is None:
         return ()
-    return rope_cache(
-        facts,
-        head_size=attention_layer(facts).head_size,
-    )
+    return rope_cache(facts, attention_layer(facts).head_size)
 
 
 def _layer(facts: Facts, kind: str) -> LayerKind:

@@ -36,8 +36,8 @@ def _tower(facts: Facts, _text_size: int) -> Tower:
     stride = own.integer("hidden_stride", default=1)
     merged, predicted = known.integer("hidden_size") * stride**2, words - _INDICATORS
     return Tower(
-        modalities=IMAGE,
-        modules=(
+        IMAGE,
+        (
             *encoder,
             blocks.replicated("visual_tokenizer.head.0", (predicted, merged)),
             blocks.norms("visual_tokenizer.head.1", predicted, bias=True),

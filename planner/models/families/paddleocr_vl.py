@@ -18,8 +18,8 @@ from planner.models.layers import Module
 def _tower(facts: Facts, text_size: int) -> Tower:
     vision = sub_config(facts, "vision_config", "paddleocr_vl_vision")
     return Tower(
-        modalities=IMAGE,
-        modules=tuple(_modules(vision, text_size)),
+        IMAGE,
+        tuple(_modules(vision, text_size)),
         items=items.paddle_ocr_items(vision),
         rotates_in_fp32=True,
     )

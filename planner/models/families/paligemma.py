@@ -19,8 +19,8 @@ def _tower(facts: Facts, _text_size: int) -> Tower:
     size, output = vision.integer("hidden_size"), facts.integer("projection_dim")
     linear = blocks.linear(f"{PROJECTOR}.linear", size, output, bias=True)
     return Tower(
-        modalities=IMAGE,
-        modules=(*encoder, linear),
+        IMAGE,
+        (*encoder, linear),
         items=tiles.paligemma_items(vision),
         forward=encoder_pass(vision),
     )

@@ -39,8 +39,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     size = 4 * int(processor["image_dim_out"])
     words = embeddings(facts.integer("vocab_size"), text_size, "embed_tokens")
     return Tower(
-        modalities=IMAGE,
-        modules=(
+        IMAGE,
+        (
             replace(words, part=Part.TOWERS),
             *clip_vision(vision, f"{name}.img_processor", Depth(num_layers=depth)),
             blocks.replicated(name, (1, 1, size), (1, 1, 1, size)),

@@ -57,8 +57,8 @@ def _vision_tower(facts: Facts, text_size: int) -> Tower:
     depth = Depth(num_layers=vision.integer("num_hidden_layers") - 1)
     encoder = idefics_vision(vision, f"{name}.img_processor", depth)
     return Tower(
-        modalities=IMAGE_AND_VIDEO,
-        modules=(
+        IMAGE_AND_VIDEO,
+        (
             blocks.replicated(name, (1, 1, size), (1, 1, 1, size)),
             *blocks.unquantised(*encoder),
             blocks.two_layers(f"{name}.img_projection", size, text_size),
@@ -83,8 +83,8 @@ def _audio_tower(facts: Facts, text_size: int) -> Tower:
     size = encoder.integer("attention_dim") * int(layer.get("downsample_rate", 1))
     projectors = ("audio_projection", "audio_projection_for_vision")
     return Tower(
-        modalities=AUDIO,
-        modules=(
+        AUDIO,
+        (
             *_conformer(encoder, f"{name}.encoder"),
             *(
                 blocks.two_layers(f"{name}.{one}", size, text_size)

@@ -32,8 +32,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     merged = vision.integer("spatial_merge_size", default=1)
     merging = Facts({"spatial_merge_size": merged}, "")
     return Tower(
-        modalities=IMAGE,
-        modules=tuple(_modules(vision, text_size, merged)),
+        IMAGE,
+        tuple(_modules(vision, text_size, merged)),
         items=mistral3_items(merging, Facts(sides, "")),
         rotates_in_fp32=True,
         has_mistral_format=True,

@@ -60,11 +60,7 @@ def read_qwen4_exp(facts: Facts, label: Label) -> ModelArchitecture:
     linear = LayerKind((state,), (*mixer, *rest))
     kept = gated_attention_layer(facts)
     full = LayerKind((kept,), (*gated_attention(facts), *rest))
-    rope = rope_cache(
-        facts,
-        head_size=kept.head_size,
-        mrope_positions_factor=1,
-    )
+    rope = rope_cache(facts, kept.head_size, mrope_positions_factor=1)
     frame = Frame(
         hidden_size=size,
         rope=rope,

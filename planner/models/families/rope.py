@@ -181,8 +181,8 @@ class RotaryCache:
 
 def rope_cache(
     facts: Facts,
-    *,
     head_size: int,
+    *,
     max_position: int | None = None,
     dim: int | None = None,
     mrope_positions_factor: int = 4,

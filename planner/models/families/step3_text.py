@@ -78,7 +78,7 @@ def read_step3_text(facts: Facts, label: Label) -> ModelArchitecture:
     )
     rope = rope_cache(
         facts,
-        head_size=head_size,
+        head_size,
         max_position=facts.integer(
             "max_position_embedding", "max_position_embeddings", default=8192
         ),

@@ -24,7 +24,7 @@ def _tower(facts: Facts, _text_size: int) -> Tower:
         blocks.convolution("vit_downsampler2", 2 * out, out, 3, 3, bias=True),
         blocks.linear("vit_large_projector", 2 * out, text_size, bias=bias),
     )
-    return Tower(modalities=IMAGE, modules=modules, supports_data_parallel=True)
+    return Tower(IMAGE, modules, supports_data_parallel=True)
 
 
 def _encoder(facts: Facts) -> Iterator[Module]:

@@ -117,9 +117,7 @@ def _ropes(facts: Facts, types: list[str], head_size: int) -> tuple[Module, ...]
         own = with_rope(facts, rope)
         key = str(sorted(rope.items(), key=str))
         if key not in tables:
-            (tables[key],) = rope_cache(
-                own, head_size=head_size, max_position=max_position
-            )
+            (tables[key],) = rope_cache(own, head_size, max_position=max_position)
     return tuple(tables.values())
 
 

@@ -300,9 +300,7 @@ def _ropes(
             given = {"rope_scaling": None, "rope_parameters": parameters}
             rotated = Facts({**facts.config, **given}, facts.model_type)
             key = f"{sorted(parameters.items(), key=str)} {dim}"
-            (tables[key],) = rope_cache(
-                rotated, head_size=head_size, max_position=rows, dim=dim
-            )
+            (tables[key],) = rope_cache(rotated, head_size, max_position=rows, dim=dim)
     buffers = Replicated(
         "sparse_attention.workspace",
         Part.BUFFERS,

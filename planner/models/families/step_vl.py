@@ -20,11 +20,7 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     vision = sub_config(facts, "vision_config", "perception_encoder")
     wide, bias = 4 * vision.integer("width"), facts.flag("projector_bias", default=True)
     projector = blocks.column("vit_large_projector", wide, text_size, bias=bias)
-    return Tower(
-        modalities=IMAGE,
-        modules=(*_perception(vision), projector),
-        supports_data_parallel=True,
-    )
+    return Tower(IMAGE, (*_perception(vision), projector), supports_data_parallel=True)
 
 
 def _perception(facts: Facts) -> Iterator[Module]:

@@ -42,8 +42,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     adapter = (text_size, size), (text_size, text_size)
     encoder = f"{name}.whisper_encoder"
     return Tower(
-        modalities=AUDIO,
-        modules=(
+        AUDIO,
+        (
             *encoder_modules(audio, encoder, positions_dtype="float32"),
             OneStage(name=name),
             blocks.replicated(f"{name}.mel_filters", mel, dtype="float32"),

@@ -102,8 +102,8 @@ def _decoder_layer(facts: Facts) -> LayerKind:
 
 def _encoder(facts: Facts) -> Tower:
     return Tower(
-        modalities=AUDIO,
-        modules=tuple(encoder_modules(facts, "model.encoder")),
+        AUDIO,
+        tuple(encoder_modules(facts, "model.encoder")),
         items=sounds.whisper_items(facts),
         forward=block_pass(
             facts.integer("d_model"), facts.integer("encoder_ffn_dim"), beside=3

@@ -83,10 +83,7 @@ def _intermediate_size(facts: Facts) -> int:
 def _rope(facts: Facts) -> tuple[Module, ...]:
     if not facts.flag("use_mem_rope"):
         return ()
-    return rope_cache(
-        facts,
-        head_size=_attention_layer(facts).head_size,
-    )
+    return rope_cache(facts, _attention_layer(facts).head_size)
 
 
 def _shared_blocks(facts: Facts) -> tuple[Module, ...]:

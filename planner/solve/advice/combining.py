@@ -288,7 +288,7 @@ def together(situation: Situation, parts: Sequence[AdviceItem]) -> AdviceItem | 
     first, *others = (part.title for part in parts)
     *middle, last = (title[:1].lower() + title[1:] for title in others)
     candidate = Candidate(
-        kind=" and ".join(part.kind for part in parts),
+        argument=" and ".join(part.kind for part in parts),
         title=f"{', '.join((first, *middle))}, and {last}",
         changes=changes,
         cost=" ".join(part.cost for part in parts),

@@ -82,14 +82,19 @@ _CLASSES: Mapping[Burden, CostClass] = {
 class Candidate:
     """A change that might help, before it is planned."""
 
-    kind: str
-    """The argument that changes."""
     title: str
     changes: Mapping[str, Any]
     """Keyword arguments for `Plan.changed`."""
     cost: str
     """Its cost, in one sentence."""
-    burden: Burden
+    burden: Burden = Burden.SPEED
+    argument: str = ""
+    """That changes; empty: the first of the changes."""
+
+    @property
+    def kind(self) -> str:
+        """Return the argument that changes."""
+        return self.argument or next(iter(self.changes))
 
 
 @frozen

@@ -21,8 +21,8 @@ def qwen2_audio_tower(facts: Facts, text_hidden_size: int) -> Tower:
     """
     name, size = "audio_tower", facts.integer("d_model")
     return Tower(
-        modalities=AUDIO,
-        modules=(
+        AUDIO,
+        (
             *whisper_of_transformers(facts, name),
             blocks.linear(
                 "multi_modal_projector.linear", size, text_hidden_size, bias=True
@@ -42,8 +42,8 @@ def qwen2_5_omni_audio_tower(facts: Facts) -> Tower:
     name, size = "audio_tower", facts.integer("d_model")
     output_size = facts.integer("output_dim")
     return Tower(
-        modalities=AUDIO,
-        modules=(
+        AUDIO,
+        (
             *convolutions(facts, name),
             blocks.replicated(f"{name}.audio_bos_eos_token", (2, output_size)),
             _sinusoids(facts, name),
@@ -72,8 +72,8 @@ def _transformers_pass(
 def qwen3_omni_audio_tower(facts: Facts) -> Tower:
     """Return Qwen3-Omni's encoder, cut over the ranks where they divide its heads."""
     return Tower(
-        modalities=AUDIO,
-        modules=tuple(_qwen3_omni(facts, "audio_tower")),
+        AUDIO,
+        tuple(_qwen3_omni(facts, "audio_tower")),
         items=sounds.qwen3_asr_items(facts),
         whole_unless_heads_divide=facts.integer("encoder_attention_heads"),
     )

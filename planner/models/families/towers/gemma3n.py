@@ -47,7 +47,7 @@ def vision_tower(facts: Facts, text_size: int) -> Tower:
         raise facts.unsupported("architecture", f"{_ENCODER} is.")
     name = "vision_tower.timm_model"
     modules = (*_mobilenet(name), *_embedder(facts, "embed_vision", text_size))
-    return Tower(modalities=("image",), modules=modules)
+    return Tower(("image",), modules)
 
 
 def _mobilenet(name: str) -> Iterator[Module]:
@@ -111,7 +111,7 @@ def audio_tower(facts: Facts, text_size: int) -> Tower:
     ]
     count = facts.integer("conf_num_hidden_layers")
     modules += blocks.repeated(f"{name}.conformer", count, *_conformer(facts))
-    return Tower(modalities=AUDIO, modules=tuple(modules))
+    return Tower(AUDIO, tuple(modules))
 
 
 def _conformer(facts: Facts) -> tuple[Module, ...]:

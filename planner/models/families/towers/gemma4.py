@@ -26,8 +26,8 @@ def vision_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
     item_tokens = facts.integer("default_output_length", default=280)
     parts = _Parts(facts, is_quantizable=_is_quantizable(facts, quant_method))
     return Tower(
-        modalities=blocks.IMAGE_AND_VIDEO,
-        modules=tuple(_vision(facts, text_size, parts)),
+        blocks.IMAGE_AND_VIDEO,
+        tuple(_vision(facts, text_size, parts)),
         item_tokens=item_tokens,
         items=items.gemma4_items(facts, item_tokens),
         frames=_LONGEST_VIDEO,
@@ -100,8 +100,8 @@ def audio_tower(facts: Facts, text_size: int, quant_method: str) -> Tower:
     """Return the audio tower with its projection."""
     parts = _Parts(facts, is_quantizable=_is_quantizable(facts, quant_method))
     return Tower(
-        modalities=blocks.AUDIO,
-        modules=tuple(_audio(facts, text_size, parts)),
+        blocks.AUDIO,
+        tuple(_audio(facts, text_size, parts)),
         items=sounds.gemma4_audio_items(),
     )
 

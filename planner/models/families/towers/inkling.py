@@ -20,14 +20,13 @@ def towers(facts: Facts) -> Iterator[Tower]:
     audio = Facts(facts.mapping("audio_config"), "inkling_audio_model")
     width = vision.optional_integer("decoder_dmodel")
     if width is not None:
-        yield Tower(modalities=("image",), modules=tuple(_vision(vision, width)))
+        yield Tower(("image",), tuple(_vision(vision, width)))
     width = audio.optional_integer("decoder_dmodel")
     if width is not None:
         rows = audio.integer("n_mel_bins") * audio.integer("mel_vocab_size")
         last = ((width,),) if audio.flag("use_audio_norm") else ()
         yield Tower(
-            modalities=("audio",),
-            modules=(blocks.replicated("audio.encoder", (rows, width), *last),),
+            ("audio",), (blocks.replicated("audio.encoder", (rows, width), *last),)
         )
 
 

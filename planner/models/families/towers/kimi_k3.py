@@ -47,8 +47,8 @@ def kimi_k3_tower(facts: Facts, text_size: int) -> Tower:
         raise facts.unsupported("mm_projector_type", "patchmergerv2 is.")
     size, heads = facts.integers("vt_hidden_size", "vt_num_attention_heads")
     return Tower(
-        modalities=IMAGE,
-        modules=(*_encoder(facts, "vision_tower"), *_projector(facts, size, text_size)),
+        IMAGE,
+        (*_encoder(facts, "vision_tower"), *_projector(facts, size, text_size)),
         rotates_in_fp32=True,
         supports_data_parallel=True,
         whole_unless_heads_divide=heads,

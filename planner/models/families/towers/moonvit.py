@@ -47,8 +47,8 @@ def moonvit_3d_tower(
         *_projector(facts, text_size, "mm_projector"),
     )
     return Tower(
-        modalities=("vision_chunk",),
-        modules=modules if is_quantizable else blocks.unquantised(*modules),
+        ("vision_chunk",),
+        modules if is_quantizable else blocks.unquantised(*modules),
         items=items.kimi_k25_items(facts),
         supports_data_parallel=True,
         forward=_k25_pass(facts),
@@ -90,8 +90,8 @@ def moonvit_tower(facts: Facts, text_size: int) -> Tower:
         *_projector(facts, text_size, "multi_modal_projector"),
     )
     return Tower(
-        modalities=IMAGE,
-        modules=blocks.unquantised(*modules),
+        IMAGE,
+        blocks.unquantised(*modules),
         items=items.kimi_vl_items(facts),
         rotates_in_fp32=True,
         supports_data_parallel=True,

@@ -323,8 +323,8 @@ def _tower(
     **facts: Any,  # noqa: ANN401 - fields of Tower
 ) -> Tower:
     return Tower(
-        modalities=IMAGE_AND_VIDEO,
-        modules=modules,
+        IMAGE_AND_VIDEO,
+        modules,
         items=largest,
         supports_data_parallel=supports_data_parallel,
         **facts,

@@ -29,7 +29,6 @@ def more_requests(situation: Situation) -> Iterator[Candidate]:
     count = load.share(situation.plan.engines)
     if count > resolved.max_num_seqs:
         yield Candidate(
-            kind="max_num_seqs",
             title=f"Run up to {count:,} requests in one step, as many as the load has",
             changes={"max_num_seqs": count},
             cost=f"Each of the {count - resolved.max_num_seqs:,} more takes sampling "
@@ -47,7 +46,6 @@ def fewer_requests(situation: Situation) -> Iterator[Candidate]:
     for count in halves(resolved.max_num_seqs, power_of_two_from(_wanted(situation))):
         if count >= held:
             yield Candidate(
-                kind="max_num_seqs",
                 title=f"Run at most {count:,} request{'s' * (count > 1)} in one step",
                 changes={"max_num_seqs": count},
                 cost=f"Request number {count + 1:,} waits until another one ends.",
@@ -63,7 +61,6 @@ def fewer_tokens(situation: Situation) -> Iterator[Candidate]:
     least = _FEW_TOKENS if situation.is_served else _LEAST_TOKENS
     for count in halves(resolved.max_num_batched_tokens, least):
         yield Candidate(
-            kind="max_num_batched_tokens",
             title=f"Work on at most {count:,} tokens in one step",
             changes={"max_num_batched_tokens": count},
             cost="Long prompts are read in more and smaller steps, so first tokens "
@@ -81,12 +78,10 @@ def fewer_graphs(situation: Situation) -> Iterator[Candidate]:
     held = situation.requests(situation.plan)
     for size in halves(now, power_of_two_from(max(held, _wanted(situation)))):
         yield Candidate(
-            kind="max_cudagraph_capture_size",
             title=f"Capture CUDA graphs up to {size} token{'s' * (size > 1)} a step, "
             f"not {now}",
             changes={"max_cudagraph_capture_size": size},
             cost="Larger steps run without a graph, and slower.",
-            burden=Burden.SPEED,
         )
 
 
@@ -102,12 +97,11 @@ def fewer_sizes(situation: Situation) -> Iterator[Candidate]:
         if kept:
             inside = {"compilation_config": {**table, _SIZES: kept}}
             yield Candidate(
-                kind=_SIZES,
+                argument=_SIZES,
                 title=f"Capture CUDA graphs for {len(kept)} of the {len(given)} sizes "
                 f"given, up to {max(kept)} token{'s' * (max(kept) > 1)}",
                 changes=inside if own is None else {_SIZES: tuple(kept)},
                 cost="Larger steps run without a graph, and slower.",
-                burden=Burden.SPEED,
             )
 
 
@@ -117,7 +111,6 @@ def eager(situation: Situation) -> Iterator[Candidate]:
     if resolved is None or resolved.enforce_eager or situation.plan.gpu.is_cpu:
         return
     yield Candidate(
-        kind="enforce_eager",
         title="Run without CUDA graphs (enforce_eager)",
         changes={"enforce_eager": True},
         cost="Every step is launched operation by operation, which slows small "
@@ -137,7 +130,6 @@ def shorter(situation: Situation) -> Iterator[Candidate]:
     longest = longest_that_starts(situation)
     if longest is not None:
         yield Candidate(
-            kind="max_model_len",
             title=f"Allow requests of {counted(longest, 'tokens')} at most",
             changes={"max_model_len": longest},
             cost=f"Requests of more than {longest:,} tokens, prompt and answer "
@@ -211,7 +203,6 @@ def _sizes(given: object) -> list[int]:
 def _of_the_load(length: int, now: int) -> Candidate:
     is_longer = length > now
     return Candidate(
-        kind="max_model_len",
         title=f"Allow requests of {counted(length, 'tokens')}, as long as the load's",
         changes={"max_model_len": length},
         cost="vLLM must keep room for one request of that length."

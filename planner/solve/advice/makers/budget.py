@@ -28,13 +28,11 @@ def more_of_the_gpu(situation: Situation) -> Iterator[Candidate]:
         shares = _shares(situation, now)
     for share in shares:
         yield Candidate(
-            kind="gpu_memory_utilization",
             title=f"Let vLLM use {share:g} of the GPU, not {now:g}",
             changes={"gpu_memory_utilization": share},
             cost=f"Less room outside the budget: {_left(situation, share)} of each GPU "
             "stay free for what no estimate knows, so close other programs on it "
             "first.",
-            burden=Burden.SPEED,
         )
 
 
@@ -108,7 +106,6 @@ def less_of_the_gpu(situation: Situation) -> Iterator[Candidate]:
     if share <= 0:
         return
     yield Candidate(
-        kind="gpu_memory_utilization",
         title=f"Let vLLM use {share:g} of the GPU: as much as is free and leaves room "
         "outside it",
         changes={"gpu_memory_utilization": share},
@@ -123,7 +120,6 @@ def blocks_as_measured(situation: Situation) -> Iterator[Candidate]:
     if situation.plan.settings.num_gpu_blocks_override is None:
         return
     yield Candidate(
-        kind="num_gpu_blocks_override",
         title="Leave num_gpu_blocks_override out: vLLM then takes all that is free",
         changes={"num_gpu_blocks_override": None},
         cost="None: the argument is for tests.",
@@ -136,7 +132,6 @@ def cache_as_measured(situation: Situation) -> Iterator[Candidate]:
     if situation.plan.settings.kv_cache_memory_bytes is None:
         return
     yield Candidate(
-        kind="kv_cache_memory_bytes",
         title="Leave kv_cache_memory_bytes out: vLLM then takes what its budget leaves",
         changes={"kv_cache_memory_bytes": None},
         cost="The KV cache depends again on what else is on the GPU when vLLM starts.",

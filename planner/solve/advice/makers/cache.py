@@ -18,7 +18,6 @@ def eight_bits(situation: Situation) -> Iterator[Candidate]:
         return
     for dtype in _EIGHT_BITS:
         yield Candidate(
-            kind="kv_cache_dtype",
             title=f"Keep the KV cache in 8 bits ({dtype})",
             changes={"kv_cache_dtype": dtype},
             cost="Answers to long prompts may change slightly; without scales in the "
@@ -37,7 +36,6 @@ def four_bits(situation: Situation) -> Iterator[Candidate]:
         return
     for dtype in _FOUR_BITS:
         yield Candidate(
-            kind="kv_cache_dtype",
             title=f"Keep the KV cache in {'3' if '3bit' in dtype else '4'} bits "
             f"({dtype})",
             changes={"kv_cache_dtype": dtype},
@@ -60,11 +58,9 @@ def no_prefix_caching(situation: Situation) -> Iterator[Candidate]:
     if not plan.resolved.enable_prefix_caching:
         return
     yield Candidate(
-        kind="enable_prefix_caching",
         title="Switch prefix caching off, so that states are kept once a request",
         changes={"enable_prefix_caching": False},
         cost="Prompts with the same beginning are computed in full each time.",
-        burden=Burden.SPEED,
     )
 
 
@@ -73,7 +69,6 @@ def hybrid_manager(situation: Situation) -> Iterator[Candidate]:
     if not situation.plan.settings.disable_hybrid_kv_cache_manager:
         return
     yield Candidate(
-        kind="disable_hybrid_kv_cache_manager",
         title="Leave the hybrid KV cache manager on: sliding windows then keep their "
         "window only",
         changes={"disable_hybrid_kv_cache_manager": None},
@@ -90,11 +85,9 @@ def block_size(situation: Situation) -> Iterator[Candidate]:
     for size in _BLOCK_SIZES:
         if plan.resolved is None or size != plan.resolved.block_size:
             yield Candidate(
-                kind="block_size",
                 title=f"Use blocks of {size} tokens",
                 changes={"block_size": size},
                 cost="Fewer attention kernels may take blocks of that size.",
-                burden=Burden.SPEED,
             )
 
 
@@ -106,7 +99,6 @@ def state_dtype(situation: Situation) -> Iterator[Candidate]:
     for name in ("mamba_ssm_cache_dtype", "mamba_cache_dtype"):
         if getattr(situation.plan.settings, name) not in ("float16", "bfloat16"):
             yield Candidate(
-                kind=name,
                 title="Keep the states of recurrent layers in 16 bits",
                 changes={name: "bfloat16"},
                 cost="Errors add up in these states, so long answers may change "

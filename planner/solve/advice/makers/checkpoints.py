@@ -104,7 +104,6 @@ def _published(situation: Situation, name: str) -> Candidate:
     form = _format_of(name)
     is_coarse = _BITS.get(form, _SIXTEEN) < _EIGHT
     return Candidate(
-        kind="model",
         title=f"Use the {form or 'published'} checkpoint {name}",
         changes={"model": name},
         cost=f"Another download{_size(situation, name)}, made by its publisher; "
@@ -125,7 +124,6 @@ def _estimated(situation: Situation, form: str) -> Iterator[Candidate]:
     search = estimates.searched_name(situation.plan.name, form)
     name = estimates.name_of(situation.plan.name, form)
     yield Candidate(
-        kind="model",
         title=f"Use {_article(form)} {form} checkpoint ({bits} bits), estimated as a "
         "usual one",
         changes={"model": name},

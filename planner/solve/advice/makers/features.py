@@ -41,7 +41,6 @@ def smaller_rank(situation: Situation) -> Iterator[Candidate]:
         return
     for rank in halves(settings.max_lora_rank or _DEFAULT_RANK, _LEAST_RANK):
         yield Candidate(
-            kind="max_lora_rank",
             title=f"Keep room for adapters up to rank {rank}",
             changes={"max_lora_rank": rank},
             cost=f"Adapters of a higher rank than {rank} are refused.",
@@ -56,11 +55,9 @@ def fewer_adapters(situation: Situation) -> Iterator[Candidate]:
         return
     for count in range(min((settings.max_loras or 1) - 1, _MOST_ADAPTERS), 0, -1):
         yield Candidate(
-            kind="max_loras",
             title=f"Keep room for {count} adapter{'s' * (count > 1)} in one batch",
             changes={"max_loras": count},
             cost="Requests for further adapters wait for a batch of their own.",
-            burden=Burden.SPEED,
         )
 
 
@@ -71,11 +68,9 @@ def sharded(situation: Situation) -> Iterator[Candidate]:
     if not settings.enable_lora or settings.fully_sharded_loras or ranks == 1:
         return
     yield Candidate(
-        kind="fully_sharded_loras",
         title="Split both factors of each adapter across the GPUs",
         changes={"fully_sharded_loras": True},
         cost="The GPUs exchange more data for every adapter.",
-        burden=Burden.SPEED,
     )
 
 
@@ -84,7 +79,6 @@ def without_adapters(situation: Situation) -> Iterator[Candidate]:
     if not situation.plan.settings.enable_lora:
         return
     yield Candidate(
-        kind="enable_lora",
         title="Serve without LoRA adapters",
         changes={"enable_lora": False},
         cost="Adapters are refused; merge one into the weights beforehand.",
@@ -99,11 +93,9 @@ def sixteen_bits(situation: Situation) -> Iterator[Candidate]:
         return
     for dtype in ("bfloat16", "float16"):
         yield Candidate(
-            kind="dtype",
             title=f"Hold and compute in {dtype}",
             changes={"dtype": dtype},
             cost="Half as many bits; nearly every model is published in 16 bits.",
-            burden=Burden.SPEED,
         )
 
 
@@ -112,11 +104,9 @@ def balanced(situation: Situation) -> Iterator[Candidate]:
     if situation.plan.settings.performance_mode != "throughput":
         return
     yield Candidate(
-        kind="performance_mode",
         title="Leave performance_mode at balanced: throughput doubles batches",
         changes={"performance_mode": "balanced"},
         cost="Fewer tokens and requests in one step.",
-        burden=Burden.SPEED,
     )
 
 
@@ -129,7 +119,6 @@ def taken_back(situation: Situation) -> Iterator[Candidate]:
         changed = None if name in never else situation.again(**{name: None})
         if changed is not None and changed.fits:
             yield Candidate(
-                kind=name,
                 title=f"Leave {name} out: vLLM starts with its own default",
                 changes={name: None},
                 cost="You lose whatever you had set it for.",
@@ -144,12 +133,11 @@ def fewer_guesses(situation: Situation) -> Iterator[Candidate]:
         return
     for tokens in halves(found.num_speculative_tokens, 1):
         yield Candidate(
-            kind="num_speculative_tokens",
+            argument="num_speculative_tokens",
             title=f"Guess {tokens} token{'s' * (tokens > 1)} ahead instead of "
             f"{found.num_speculative_tokens}",
             changes=_with_tokens(situation.plan.settings, tokens),
             cost="Easy passages gain less speed.",
-            burden=Burden.SPEED,
         )
 
 
@@ -161,13 +149,12 @@ def without_draft(situation: Situation) -> Iterator[Candidate]:
     given = situation.plan.settings
     what = "without the draft" if found.draft is not None else "without guessing ahead"
     yield Candidate(
-        kind="speculative_config",
+        argument="speculative_config",
         title=f"Serve {what}",
         changes={
             name: None for name in _SPECULATIVE if getattr(given, name) is not None
         },
         cost="Each step gives one token a request; the answers stay the same.",
-        burden=Burden.SPEED,
     )
 
 
@@ -181,13 +168,11 @@ def fewer_offloaded_blocks(situation: Situation) -> Iterator[Candidate]:
     for gib in (left, 0):
         if 0 <= gib < size:
             yield Candidate(
-                kind="kv_offloading_size",
                 title=f"Keep {gib} GiB of KV blocks in CPU memory, not {size:g}"
                 if gib
                 else "Keep no KV blocks in CPU memory",
                 changes={"kv_offloading_size": float(gib) or None},
                 cost="Fewer prompts are found again after they have left the GPU.",
-                burden=Burden.SPEED,
             )
 
 
@@ -202,7 +187,6 @@ def less_offloaded_weights(situation: Situation) -> Iterator[Candidate]:
     for gib in (left, 0):
         if 0 <= gib < size:
             yield Candidate(
-                kind="cpu_offload_gb",
                 title=f"Hold {gib} GiB of each GPU's weights in CPU memory, not "
                 f"{size:g}"
                 if gib
@@ -218,7 +202,6 @@ def without_sleep(situation: Situation) -> Iterator[Candidate]:
     missing, _ = _missing(situation)
     if missing and dict(situation.plan.settings.others).get("enable_sleep_mode"):
         yield Candidate(
-            kind="enable_sleep_mode",
             title="Start without sleep mode",
             changes={"enable_sleep_mode": None},
             cost="vLLM cannot release the GPU without being stopped.",

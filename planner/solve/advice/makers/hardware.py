@@ -41,7 +41,6 @@ def tensor_parallel(situation: Situation) -> Iterator[Candidate]:
         if heads % size:
             continue
         yield Candidate(
-            kind="tensor_parallel_size",
             title=f"Split the model across {_gpus(size)}",
             changes={"tensor_parallel_size": size},
             cost=f"{_in_all(situation, size / now)}; they exchange activations after "
@@ -58,7 +57,6 @@ def fewer_ranks(situation: Situation) -> Iterator[Candidate]:
         return
     for size in _below(now, _heads(situation)):
         yield Candidate(
-            kind="tensor_parallel_size",
             title=f"Split the model across {_gpus(size)}",
             changes={"tensor_parallel_size": size},
             cost=f"{_in_all(situation, size / now)}: vLLM refuses this model over "
@@ -74,7 +72,6 @@ def pipeline_parallel(situation: Situation) -> Iterator[Candidate]:
         return
     for size in range(now + 1, _MOST_RANKS + 1):
         yield Candidate(
-            kind="pipeline_parallel_size",
             title=f"Spread the layers over {size} pipeline stages",
             changes={"pipeline_parallel_size": size},
             cost=f"{_in_all(situation, size / now)}; a request passes through them one "
@@ -90,7 +87,6 @@ def fewer_stages(situation: Situation) -> Iterator[Candidate]:
         return
     for size in _below(now, _layers(situation)):
         yield Candidate(
-            kind="pipeline_parallel_size",
             title=f"Spread the layers over {size} pipeline stages"
             if size > 1
             else "Keep all layers in one pipeline stage",
@@ -108,7 +104,6 @@ def data_parallel(situation: Situation) -> Iterator[Candidate]:
     for factor in (2, 4, 8):
         size = factor * now
         yield Candidate(
-            kind="data_parallel_size",
             title=f"Run {size} engines side by side",
             changes={"data_parallel_size": size},
             cost=f"{_in_all(situation, factor)}, each engine with weights of its own: "
@@ -125,12 +120,10 @@ def expert_parallel(situation: Situation) -> Iterator[Candidate]:
     if plan.model is None or not plan.model.is_moe or is_on or ranks == 1:
         return
     yield Candidate(
-        kind="enable_expert_parallel",
         title="Put whole experts on each GPU (expert parallelism)",
         changes={"enable_expert_parallel": True},
         cost="Tokens travel to the GPU that holds their experts; popular experts make "
         "one GPU wait for another.",
-        burden=Burden.SPEED,
     )
 
 
@@ -151,7 +144,7 @@ def attention_replicas(situation: Situation) -> Iterator[Candidate]:
         return
     size = ranks * plan.engines
     yield Candidate(
-        kind="data_parallel_size",
+        argument="data_parallel_size",
         title=f"Run {size} engines of one GPU, and put whole experts on each (data "
         "parallel attention)",
         changes={
@@ -162,7 +155,6 @@ def attention_replicas(situation: Situation) -> Iterator[Candidate]:
         cost="Each GPU holds the attention weights in full and serves requests of its "
         "own, so a single answer comes slower; the engines wait for one another at "
         "every layer of experts.",
-        burden=Burden.SPEED,
     )
 
 
@@ -177,13 +169,11 @@ def context_parallel(situation: Situation) -> Iterator[Candidate]:
         if ranks % size == 0
     ):
         yield Candidate(
-            kind="decode_context_parallel_size",
             title=f"Divide each request's KV cache over {size} GPUs "
             "(decode context parallel)",
             changes={"decode_context_parallel_size": size},
             cost="The GPUs exchange partial attention results at every layer, and "
             "fewer attention kernels can do it.",
-            burden=Burden.SPEED,
         )
 
 
@@ -197,7 +187,6 @@ def larger_gpu(situation: Situation) -> Iterator[Candidate]:
         return
     taken = now.free_memory_bytes is not None
     yield Candidate(
-        kind="gpu",
         title=f"Use {gpu.name} ({format_gib(gpu.total_memory_bytes)})",
         changes={"gpu": gpu.name},
         cost=f"{gpu.name} instead of {now.name} "

@@ -24,7 +24,6 @@ def text_only(situation: Situation) -> Iterator[Candidate]:
     )
     for changes in options:
         yield Candidate(
-            kind=next(iter(changes)),
             title=f"Serve text only: leave the encoder of {words} out",
             changes=changes,
             cost=f"Requests with {words} are refused.",
@@ -54,7 +53,6 @@ def fewer_items(situation: Situation) -> Iterator[Candidate]:
     words = " and ".join(_NAMES.get(name, name) for name in many)
     given = dict(situation.plan.settings.limit_mm_per_prompt or {})
     yield Candidate(
-        kind="limit_mm_per_prompt",
         title=f"Allow one of each in a prompt: {words}",
         changes={"limit_mm_per_prompt": given | dict.fromkeys(many, 1)},
         cost="Prompts with more of them are refused.",
@@ -79,7 +77,6 @@ def smaller_images(situation: Situation) -> Iterator[Candidate]:
             tokens = now // part // resizing.token_pixels
             pixels = tokens * resizing.token_pixels
             yield Candidate(
-                kind="mm_processor_kwargs",
                 title=f"Shrink images to {pixels:,} pixels: {tokens:,} tokens each",
                 changes={"mm_processor_kwargs": {**given, "max_pixels": pixels}},
                 cost="Details of larger images, and of frames of videos, are lost.",
@@ -92,11 +89,9 @@ def encoder_cut(situation: Situation) -> Iterator[Candidate]:
     if situation.plan.settings.mm_encoder_tp_mode != "data":
         return
     yield Candidate(
-        kind="mm_encoder_tp_mode",
         title="Split the encoder across the GPUs, instead of a whole one on each",
         changes={"mm_encoder_tp_mode": "weights"},
         cost="The GPUs exchange the encoder's activations, which may take longer.",
-        burden=Burden.SPEED,
     )
 
 
@@ -118,7 +113,6 @@ def fewer_tiles(situation: Situation) -> Iterator[Candidate]:
         for most in (now // 2, now // 4, 1):
             if 0 < most < now:
                 yield Candidate(
-                    kind="mm_processor_kwargs",
                     title=f"Cut images into {most} tile{'s' if most > 1 else ''} at "
                     f"most, instead of {now}",
                     changes={"mm_processor_kwargs": {**given, key: most}},
@@ -138,12 +132,10 @@ def encoder_whole(situation: Situation) -> Iterator[Candidate]:
     if not any(tower.supports_data_parallel for tower in situation.model.towers):
         return
     yield Candidate(
-        kind="mm_encoder_tp_mode",
         title="Distribute images over the GPUs, each with the whole encoder",
         changes={"mm_encoder_tp_mode": "data"},
         cost="Each GPU holds all weights of the encoder, and encodes some of the "
         "images.",
-        burden=Burden.SPEED,
     )
 
 
@@ -153,11 +145,9 @@ def no_video_decoding(situation: Situation) -> Iterator[Candidate]:
     if not size or not _modalities(situation):
         return
     yield Candidate(
-        kind="mm_ipc_gpu_memory_gb",
         title="Decode videos on the processor, not on the GPU",
         changes={"mm_ipc_gpu_memory_gb": None},
         cost="Requests with videos take longer before their first token.",
-        burden=Burden.SPEED,
     )
 
 
@@ -166,7 +156,6 @@ def _limited(
 ) -> Candidate:
     given = dict(situation.plan.settings.limit_mm_per_prompt or {})
     return Candidate(
-        kind="limit_mm_per_prompt",
         title=title,
         changes={"limit_mm_per_prompt": {**given, name: count}},
         cost=f"Requests with {cost}",

@@ -37,7 +37,6 @@ def quantised_online(situation: Situation) -> Iterator[Candidate]:
             continue
         name = names[method]
         yield Candidate(
-            kind="quantization",
             title=f"Quantise the weights to {words} while loading ({name})",
             changes={"quantization": name},
             cost="Answers may change "
@@ -53,7 +52,6 @@ def offloaded(situation: Situation) -> Iterator[Candidate]:
     if amount is None:
         return
     yield Candidate(
-        kind="cpu_offload_gb",
         title=f"Hold {amount:g} GiB of each GPU's weights in host memory",
         changes={"cpu_offload_gb": amount},
         cost=f"At every step {amount:g} GiB cross the bus to each GPU, "
