@@ -271,7 +271,7 @@ def _described(one: Round) -> dict[str, Any]:
                 "size": part.size_bytes / GIB,
                 "why": list(part.why),
                 "fill": _fill(part.name),
-                "ink": _ink(part.name),
+                "ink": ("" if part.name == OUTSIDE else swatch(_line(part.name)).label),
             }
             for part in one.parts
         ],
@@ -281,10 +281,6 @@ def _described(one: Round) -> dict[str, Any]:
 
 def _fill(name: str) -> str:
     return str(NOTHING["color"]) if name == OUTSIDE else swatch(_line(name)).fill
-
-
-def _ink(name: str) -> str:
-    return "" if name == OUTSIDE else swatch(_line(name)).label
 
 
 def _line(name: str) -> str:

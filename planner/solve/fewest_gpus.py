@@ -177,17 +177,13 @@ class Search:
             serving = serve(here, load)
         except UnknownArchitecture:
             return None
-        if not is_given and _is_full(serving):
+        if not is_given and serving.plan.is_share_too_large:
             shares = Shares.of(STEP)
             at = at_share(here, load, shares)
             steps = largest_share(at, shares)
             self.shares[is_spread] = shares.share(steps)
             serving = at(steps)
         return None if is_refused(serving.plan) else serving
-
-
-def _is_full(serving: Serving) -> bool:
-    return serving.plan.is_share_too_large
 
 
 def room_for(serving: Serving, copies: int = 1) -> tuple[int, int]:

@@ -44,10 +44,6 @@ def _kv_cache() -> int:
     return rank_of(_desk()).available_kv_cache_bytes
 
 
-def _one_request() -> int:
-    return _desk().needed_kv_cache_bytes
-
-
 def _at_first() -> int:
     """Return the KV cache of the first start, which has less room."""
     return min(one.available_kv_cache_bytes for one in _desk().alternatives)
@@ -100,7 +96,7 @@ READ_THE_BAR = Exercise(
                     _total, "That is the whole card. The KV cache gets what is left."
                 ),
                 Mistake(
-                    lambda: _kv_cache() - _one_request(),
+                    lambda: _kv_cache() - _desk().needed_kv_cache_bytes,
                     (
                         "That is what is left beside one request of the full length. "
                         "How large is the KV cache itself?"
