@@ -1,27 +1,30 @@
-"""Logs of vLLM, errors alone, and people's notes of them: what they tell of a start.
-
-Source: vLLM 0.33.0 `logger.py`, `v1/core/kv_cache_utils.py`, `v1/worker/utils.py`;
-PyTorch 2.9 `c10/cuda/CUDACachingAllocator.cpp`; Docker 28, Kubernetes 1.34 and Linux 6
-`mm/oom_kill.c` for processes that were killed.
-"""
+"""Logs of vLLM, errors alone, and people's notes of them: what they tell of a start."""
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
 
-from planner.confirming.log import LogReading, allocation_in, excerpt_of, read_log
+from planner.confirming.log import (
+    LogReading,
+    StartText,
+    allocation_in,
+    excerpt_of_start,
+    is_telling,
+    read_start,
+)
+from planner.confirming.log import starts_in as starts_in_log
 from planner.engine.arguments import ARGUMENTS
-from planner.engine.generations import AMPERE
-from planner.engine.gpu import CPU, GPU, catalogue
+from planner.engine.gpu import CPU, GPU
 from planner.engine.releases import NEWEST, is_old, number_of
 from planner.engine.server import SERVER_FLAGS
+from planner.errors import PlannerError
 from planner.reading.container import gpu_named_in, starts_in
+from planner.reading.gpu_sizes import of_size, same_size_words
 from planner.reading.noted import (
     RECORD,
     is_note,
@@ -33,47 +36,11 @@ from planner.reading.noted import (
 from planner.reading.passage import Passage
 from planner.reading.reading import Kind, Reading, reading_of
 from planner.reading.shell import Command, commands_of
-from planner.solve.price_list import list_prices
+from planner.reading.signs import OUTPUT, sign_in, signs_in
 from planner.units import GIB, format_gib
 
-_SIGN = re.compile(
-    r"Traceback \(most recent call last\)|OutOfMemoryError:|CUDA out of memory\b"
-    r"|CUDA error: out of memory|Tried to allocate [\d.]+ [KMG]i?B"
-    r"|(?i:available KV cache(?: memory)?): -?\d|Model loading took:? [\d.]+ G"
-    r"|Loading model weights took [\d.]+"
-    r"|KV cache size(?: as reported at startup)?: [\d,]+ tokens"
-    r"|aximum concurrency for [\d,]+ tokens|Graph capturing (?:finished|took)"
-    r"|# [A-Z]+ blocks: \d+, # CPU blocks|non-default args: \{|LLM engine \(v\d"
-    r"|server version v?\d|Engine ?[Cc][o]re (?:failed|encountered|hit|init)"
-    r"|No available memory for the cache blocks|max seq len \(\d+\)"
-    r"|User-specified max_model_len \(\d|Free memory on device .{0,40}\d/\d[\d.]* GiB"
-    r"|memory reserved for KV Cache is|warming up sampler with \d+ dummy requests"
-    r"|NCCL (?:error|WARN)"
-    r"|nccl(?:UnhandledCuda|System|Internal|InvalidUsage|Remote)Error"
-    r"|\bOOMKilled\b|(?i:exit(?:ed)?(?: with)?(?: code| status)?[ :=(]+137\b)"
-    r"|^\s*Killed\s*$|: line \d+: +\d+ Killed\b|(?i:out of memory): Killed process \d"
-    r"|oom-kill:|larger than the number of available GPUs \(\d"
-    r"|total number of available GPUs|Current node has no GPU available"
-    r"|^\s*(?:[a-z_]\w*\.)*\w*(?:Error|Exception): \S|Bus error \(core dumped\)"
-    r"|total_gpu_memory \(?[\d.]+ ?GiB|\"kv_cache_memory_gib\": \d"
-)
-"""What only a program's output has, with its figures."""
-_COMMENT = re.compile(r"(?:^|\s)(?:#(?! [A-Z]+ blocks: \d)|//)")
-_SHELL = re.compile(
-    r"^\s*(?:if|while|until|grep|echo|sed|awk|printf|export|raise|print|assert|logger)\b"
-    r"|\bgrep\s|\braise\s+\w+\("
-)
-"""A line of a program that looks for an error, or raises one."""
-_CODE = re.compile(r"^[ \t]*(?:import|from|def|class|with|for)\s|\w\(", re.MULTILINE)
-_MANIFEST = re.compile(r"^(?:apiVersion|kind|services):", re.MULTILINE)
-_SAME_SIZE = 0.2 * GIB, 0.005
-"""How far totals of one kind of GPU are apart, in bytes or as a share: drivers differ.
-
-Source: published logs with 23.65 and 23.52 GiB of an RTX 4090, and with 179.06 and
-178.35 GiB of a B200.
-"""
-_LOOKED_AT = 100_000
-_LONGEST_CODE = 50_000
+_LONGEST_SHOWN = 400_000
+_LINE = re.compile(r"[^\n]+")
 _BEFORE = 20_000
 """Characters before the log that may hold the command which started it."""
 
@@ -86,52 +53,20 @@ _WORLD = re.compile(r"\brank \d+ in world size (\d+) is|World size \((\d+)\) is"
 _OF_A_START = ("weights_gib", "kv_tokens", "cudagraph_gib", "activation_gib")
 
 
-def is_log(text: str) -> bool:
-    """Return whether a text is what a program wrote, not a command, manifest or code.
-
-    >>> is_log("INFO 04-22 01:47:55 [gpu_worker.py:436] x")
-    True
-    >>> is_log("vllm serve org/m  # was: CUDA out of memory")
-    False
-    """
-    signs = _signs(text[:_LOOKED_AT] + "\n" + text[_LOOKED_AT:][-_LOOKED_AT:])
-    first = next(signs, None)
-    if first is None:
-        return False
-    if _MANIFEST.search(text, 0, _LOOKED_AT):
-        return any(RECORD.search(line) for line in (first, *signs))
-    return not _is_code(text)
-
-
-def _signs(text: str) -> Iterator[str]:
-    """Yield the lines that only a program's output has."""
-    for line in text.splitlines():
-        sign = RECORD.search(line) or _SIGN.search(line)
-        if sign is None or _SHELL.search(line):
-            continue
-        comment = _COMMENT.search(line)
-        if comment is None or comment.start() >= sign.start():
-            yield line
-
-
-def _is_code(text: str) -> bool:
-    if len(text) > _LONGEST_CODE or not _CODE.search(text):
-        return False
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return False
-    return True
-
-
-def reading_of_log(text: str) -> Reading:
+def reading_of_log(text: str, start: int = 1) -> Reading:
     """Return what a log, an error or a note of them tells of the start that wrote it.
 
-    Of several starts, the last with a figure or an outcome counts. Of a log of many
-    megabytes, its head, its last start and its end are read.
+    Args:
+        text: a log, of which its head, one start and its end are read where it has
+            many megabytes.
+        start: which of its starts: 1 is the last with a figure or an outcome, the
+            others follow from the last to the first.
     """
-    excerpt = excerpt_of(text)
-    log = _complete(read_log(text), excerpt)
+    starts = starts_in_log(text)
+    check_start(start, len(starts))
+    own = starts[start - 1]
+    excerpt = excerpt_of_start(own)
+    log = _complete(read_start(own, len(starts)), excerpt)
     command = command_in(text)
     noted = noted_arguments(excerpt) if is_note(excerpt) else {}
     given = _Given(log, command, noted, excerpt)
@@ -140,6 +75,7 @@ def reading_of_log(text: str) -> Reading:
     version, version_notes = given.version()
     gpu, gpu_notes = _gpu(log, excerpt)
     gpus, gpu_open = given.gpus(engine)
+    several = _several(starts, start)
     return Reading(
         kind=_kind(log, excerpt),
         given=text,
@@ -151,22 +87,62 @@ def reading_of_log(text: str) -> Reading:
         engine_args=engine,
         kept=kept,
         open=tuple(_open(model, gpu, version, log, engine)) + gpu_open,
-        notes=(*model_notes, *version_notes, *gpu_notes, *given.notes),
+        notes=(*several, *model_notes, *version_notes, *gpu_notes, *given.notes),
         gpus=gpus,
-        shown="" if command is None else command.shown,
+        shown=own.replica or ("" if command is None else command.shown),
+        num_starts=len(starts),
+        number=start,
         log=log,
+    )
+
+
+def check_start(start: int, number: int) -> None:
+    """Raise for the number of a start that a text does not have."""
+    if not 1 <= start <= number:
+        raise PlannerError(
+            f"start={start}: the text holds {number} starts of vLLM; count from 1."
+        )
+
+
+def log_text(reading: Reading) -> str:
+    """Return what is read of the start that a reading of a log is of."""
+    return excerpt_of_start(starts_in_log(reading.given)[reading.number - 1])
+
+
+def _several(starts: Sequence[StartText], number: int) -> tuple[str, ...]:
+    """Say which start of a log was read, where it has several."""
+    if len(starts) < 2:  # noqa: PLR2004 - one start needs no choice
+        return ()
+    which = "the last with an outcome" if number == 1 else f"number {number}"
+    return (
+        f"The log holds {len(starts)} starts: this is {which}, counted from the last. "
+        "planner.read(text, start=2) reads the one before the last.",
+    )
+
+
+def log_places(text: str, start: int = 1) -> tuple[tuple[int, int], ...]:
+    """Return the lines from which a figure, an argument or the outcome came.
+
+    Each is (start, end) in the whole text.
+    """
+    own = starts_in_log(text)[start - 1]
+    read = read_start(own)
+    return tuple(
+        line.span()
+        for begin, end in own.spans
+        for line in _LINE.finditer(text, begin, min(end, begin + _LONGEST_SHOWN))
+        if is_telling(line[0], read)
     )
 
 
 def _complete(log: LogReading, excerpt: str) -> LogReading:
     """Add what a container or the kernel says of a process that was killed."""
-    if log.error is not None or log.started:
+    if log.error is not None or log.started or log.figures:
         return log
-    if log.figures:
-        return log
-    lines = [line.strip() for line in _signs(excerpt)]
+    lines = [line.strip() for line in signs_in(excerpt) if not RECORD.search(line)]
     killed = [line for line in lines if re.search(r"(?i)kill|137", line)]
-    told = "; ".join(dict.fromkeys(killed or lines[-1:]))
+    failed = [line for line in lines if not OUTPUT.search(line)]
+    told = "; ".join(dict.fromkeys(killed or failed[-1:]))
     return replace(log, started=False, error=told[:2000]) if told else log
 
 
@@ -184,7 +160,7 @@ def command_in(text: str) -> Reading | None:
     lines = text[:_BEFORE].splitlines(keepends=True)
     head = ""
     for line in lines:
-        if RECORD.search(line) or _SIGN.search(line):
+        if sign_in(line):
             break
         head += line
     if not re.search(r"\bvllm\b|\bdocker\b|\bpodman\b|lm[_-]eval", head):
@@ -309,7 +285,9 @@ def _gpu(log: LogReading, text: str) -> tuple[str | GPU | None, tuple[str, ...]]
     if named is None and is_note(text):
         named = noted_gpu(text)
     failed = allocation_in(text)
-    total = _bytes(log, "total_gpu_gib") or (failed.total_bytes if failed else None)
+    total = failed.total_bytes if failed else None
+    if log.total_gib:
+        total = round(log.total_gib * GIB)
     if total is None:
         return named, ()
     free = _bytes(log, "free_at_start_gib")
@@ -317,48 +295,10 @@ def _gpu(log: LogReading, text: str) -> tuple[str | GPU | None, tuple[str, ...]]
     facts = {"total_memory_bytes": total, "free_memory_bytes": left}
     if isinstance(named, GPU):
         return GPU.named(named.name, **facts), ()
-    alike = _of_size(total, is_bfloat16="bfloat16" in str(log.setting.shown))
+    alike = of_size(total, is_bfloat16="bfloat16" in str(log.setting.shown))
     if not alike:
         return None, (f"No known GPU has the {format_gib(total)} of the log's GPU.",)
-    return GPU.named(alike[0], **facts), (_same_size_words(alike, total),)
-
-
-def gpus_of_gib(size: int) -> list[str]:
-    """Return the GPUs that are sold with so many GB, and report a little less."""
-    return _of_size(round(0.96 * size * GIB), within=round(0.06 * size * GIB))
-
-
-def _of_size(
-    total: int, *, within: int | None = None, is_bfloat16: bool = True
-) -> list[str]:
-    """Return the GPUs of a size: what one can rent first, then the newest."""
-    rented = list_prices().prices
-    least, share = _SAME_SIZE
-    apart = max(least, share * total) if within is None else within
-    found = [
-        gpu
-        for gpu in catalogue()
-        if not gpu.mig_profile
-        and abs(gpu.total_memory_bytes - total) <= apart
-        and (gpu.compute_capability >= AMPERE or not is_bfloat16)
-    ]
-    found.sort(
-        key=lambda gpu: (
-            gpu.name not in rented,
-            -gpu.compute_capability[0],
-            -gpu.compute_capability[1],
-        )
-    )
-    return [gpu.name for gpu in found]
-
-
-def _same_size_words(names: Sequence[str], total: int) -> str:
-    first, *others = names
-    also = f", and so have {', '.join(others)}" if others else ""
-    return (
-        f"The text names no GPU. {first} has the {format_gib(total)} that it reports"
-        f"{also}: planned on {first} unless another is named."
-    )
+    return GPU.named(alike[0], **facts), (same_size_words(alike, total),)
 
 
 def _bytes(log: LogReading, name: str) -> int | None:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from planner.confirming.log import read_log
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.arguments import Kind as Value
 from planner.engine.gpu import GPU
@@ -74,9 +73,12 @@ _GEFORCE_NUMBER = re.compile(
 )
 """A GeForce by its number alone, as in "on two 3090s"."""
 _ENGINES = (
-    ("SGLang", r"sglang[. ]launch_server|\bsglang serve\b|lmsysorg/sglang"),
+    (
+        "SGLang",
+        r"sglang[. ]launch_server|\bsglang serve\b|lmsysorg/sglang|sglang[./]srt",
+    ),
     ("Ollama", r"\bollama (?:run|serve|pull|create)\b|ollama/ollama"),
-    ("llama.cpp", r"\bllama-(?:server|cli)\b|llama\.cpp"),
+    ("llama.cpp", r"\bllama-(?:server|cli)\b|llama\.cpp|\bggml_|llama_model_load"),
     ("TensorRT-LLM", r"\btrtllm-(?:serve|build)\b|\btensorrt_llm\b"),
     (
         "Text Generation Inference",
@@ -86,7 +88,7 @@ _ENGINES = (
     ("Aphrodite", r"\baphrodite run\b"),
     ("MLC LLM", r"\bmlc_llm serve\b"),
     ("KTransformers", r"\bktransformers\b"),
-    ("Transformers", r"\btransformers serve\b"),
+    ("Transformers", r"\btransformers serve\b|transformers/trainer\.py"),
 )
 """Engines that are not vLLM, and what starts them."""
 
@@ -223,11 +225,3 @@ def planned_model(written: str) -> tuple[str, tuple[str, ...]]:
 def is_other(text: str) -> bool:
     """Return whether a text is a command or a manifest of something else."""
     return _OTHER.search(text) is not None
-
-
-def is_noted(text: str) -> bool:
-    """Return whether a text that nothing else was found in is a note of a start."""
-    if len(text) > _LONGEST_NOTE or is_other(text):
-        return False
-    log = read_log(text)
-    return bool(log.figures) or log.is_vllm or log.error is not None

@@ -51,6 +51,7 @@ class Kind(StrEnum):
     LOG = "log"
     ERROR = "error"
     SERVER = "running server"
+    GPUS = "list of GPUs"
 
 
 @frozen

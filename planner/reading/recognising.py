@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 
-from planner.confirming.log import LogReading
+from planner.confirming.log import read_log
 from planner.errors import PlannerError
 from planner.given import named_in_errors
 from planner.reading.around import job_variables, told_around, why_not_planned
@@ -15,14 +16,16 @@ from planner.reading.asking import questions_in
 from planner.reading.code import starts_in_code
 from planner.reading.container import FoundStart, starts_in
 from planner.reading.image_file import starts_in_image_file
-from planner.reading.logs import is_log, reading_of_log
+from planner.reading.logs import check_start, reading_of_log
 from planner.reading.manifests import starts_in_manifest
 from planner.reading.notebooks import is_notebook
-from planner.reading.noted import is_note, is_noted, other_engine
+from planner.reading.noted import is_note, is_other, other_engine
+from planner.reading.pages import reading_of_page
 from planner.reading.passage import Passage
 from planner.reading.reading import Kind, Reading, reading_of, without_gpu
 from planner.reading.running import is_address, reading_of_server
 from planner.reading.shell import commands_of
+from planner.reading.signs import has_log, is_log, named_in
 from planner.reading.splitting import (
     Document,
     Language,
@@ -45,13 +48,13 @@ _MODEL = re.compile(
 """A model of the Hub or the catalogue, or a folder."""
 _WITH_WORDS_AROUND = (Kind.COMMAND, Kind.CONTAINER, Kind.PYTHON, Kind.EVALUATION)
 """Texts that name GPU and release in their own ways, beside the command."""
-_WITHOUT_DEVICE = (Kind.MODEL, Kind.QUESTION, Kind.SERVER)
+_WITHOUT_DEVICE = (Kind.MODEL, Kind.QUESTION, Kind.SERVER, Kind.GPUS)
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Characters that no text has; a terminal's colours begin with an escape."""
 _FORMS = (
     "a model's name, a question, a command (`vllm serve ...`, `docker run ...`), a "
-    "manifest, a configuration file, Python code, a log of vLLM, an error, or a "
-    "server's address"
+    "manifest, a configuration file, Python code, a log of vLLM, an error, what "
+    "nvidia-smi prints, or a server's address"
 )
 
 Reader = Callable[[Passage, str], Iterator[FoundStart]]
@@ -78,7 +81,7 @@ def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
     found = _first(given)
     if not found:
         return _with_device(_note(given, start))
-    _check_start(start, len(found))
+    check_start(start, len(found))
     return _with_device(_chosen(found, start, given))
 
 
@@ -115,7 +118,7 @@ def _whole(given: str) -> Reading | None:
         return reading_of_server(stripped)
     if len(stripped) <= _LONGEST_NAME and _MODEL.match(stripped):
         return Reading(kind=Kind.MODEL, given=given, model=stripped)
-    if is_log(given) and not is_notebook(given):
+    if is_log(given):
         return reading_of_log(given)
     if len(given) > LONGEST:
         raise PlannerError(
@@ -144,22 +147,18 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     return reading_of(chosen.kind, given, told, len(found), start)
 
 
-def _check_start(start: int, number: int) -> None:
-    if not 1 <= start <= number:
-        raise PlannerError(
-            f"start={start}: the text holds {number} starts of vLLM; count from 1."
-        )
-
-
 def _note(given: str, start: int) -> Reading:
     """Return what people noted of a start, or ask about one.
 
     Raises:
         PlannerError: where nothing of one is in the text.
     """
-    noted = reading_of_log(given) if is_noted(given) else None
-    if noted is not None and _is_of_a_start(noted.log):
-        return noted
+    page, noted = reading_of_page(given), _noted(given)
+    is_asked = re.search(r"[?\uff1f]", given) is not None
+    if page is not None and not is_asked:
+        return page
+    if noted is not None and not is_asked:
+        return noted(start)
     engine = other_engine(given)
     if engine:
         raise PlannerError(
@@ -168,15 +167,22 @@ def _note(given: str, start: int) -> Reading:
         )
     asked = questions_in(given)
     if asked:
-        _check_start(start, len(asked))
+        check_start(start, len(asked))
         return asked[start - 1]
+    if page is not None:
+        return page
     if noted is not None:
-        return noted
-    raise PlannerError(f"No start of vLLM was found in the text. Give {_FORMS}.")
+        return noted(start)
+    raise PlannerError(
+        f"No start of vLLM was found in the text. {named_in(given)}Give {_FORMS}."
+    )
 
 
-def _is_of_a_start(log: LogReading | None) -> bool:
-    return log is not None and (bool(log.figures) or log.error is not None)
+def _noted(given: str) -> Callable[[int], Reading] | None:
+    """Return what reads a log in another text, or figures that people noted."""
+    if not (has_log(given) or (is_note(given) and not is_other(given))):
+        return None
+    return partial(reading_of_log, given) if read_log(given).figures else None
 
 
 def _first(text: str) -> Sequence[FoundStart]:

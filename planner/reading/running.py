@@ -35,6 +35,7 @@ _ADDRESS = re.compile(
 )
 _LONGEST = 2_000
 _SAMPLE = re.compile(r"(vllm:\w+)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*\Z")
+_OF_METRICS = re.compile(r"# (?:HELP|TYPE|EOF)\b|[A-Za-z_:][\w:]*(?:\{.*\})? \S+")
 _LABEL = re.compile(r'(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"')
 _SET = (
     "gpu_memory_utilization",
@@ -151,7 +152,19 @@ def reading_of_server(address: str) -> Reading:
             "router before it."
         )
     told = _Told(version, card, samples, pages.json("/server_info?config_format=json"))
-    return told.reading(address, pages)
+    return told.reading(address, pages.shown, pages.notes)
+
+
+def reading_of_metrics(text: str) -> Reading | None:
+    """Return what the text of a server's /metrics tells; None where it is none."""
+    samples = samples_of(text)
+    lines = [line for line in text.splitlines() if line.strip()]
+    others = [line for line in lines if not _OF_METRICS.match(line)]
+    if not samples or len(others) > len(samples):
+        return None
+    served = next(filter(None, (one.labels.get("model_name") for one in samples)), None)
+    card = {"id": served}
+    return _Told(None, card, samples, None).reading(text, "its /metrics", ())
 
 
 def _is_of_vllm(card: object) -> bool:
@@ -187,7 +200,7 @@ class _Told:
             (one.labels for one in samples if one.name == "cache_config_info"), {}
         )
 
-    def reading(self, address: str, pages: Pages) -> Reading:
+    def reading(self, given: str, shown: str, told: Sequence[str]) -> Reading:
         """Return all of it."""
         written = self._model()
         model, notes = (None, ()) if written is None else planned_model(written)
@@ -197,15 +210,15 @@ class _Told:
         is_known = release and not is_old(release)
         return Reading(
             kind=Kind.SERVER,
-            given=address,
+            given=given,
             model=model,
             gpu=gpu,
             vllm_version=release if is_known else None,
             engine_args=engine,
             open=tuple(self._open(model, gpu, engine)),
-            notes=(*notes, *dict.fromkeys(pages.notes)),
+            notes=(*notes, *dict.fromkeys(told)),
             gpus=gpus or self._gpus(engine),
-            shown=pages.shown,
+            shown=shown,
             log=LogReading(
                 figures=dict(self._figures()),
                 started=True,

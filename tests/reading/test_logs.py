@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from planner.engine.gpu import GPU
-from planner.reading.logs import command_in, is_log, reading_of_log
-from planner.reading.noted import is_noted
+from planner.reading.logs import command_in, reading_of_log
 from planner.reading.reading import Kind, Reading
+from planner.reading.signs import is_log
 
 TEXTS = Path(__file__).parents[1] / "data/texts"
 CORPUS = Path(__file__).parents[3] / "shared/corpus"
@@ -297,7 +297,7 @@ def is_same(found: object, value: object) -> bool:
 def score(record: dict[str, Any], counts: Counter[str]) -> None:
     """Count what a quote names, and what is read of it."""
     quote, found = record["quote"], reading_of_log(record["quote"])
-    counts["read"] += is_log(quote) or is_noted(quote)
+    counts["read"] += is_log(quote) or bool(found.log and found.log.figures)
     name = record["model"].split("@")[0].split("/")[-1].split(" ")[0].lower()
     if len(name) > 2 and name in quote.lower():
         counts["model named"] += 1
@@ -319,13 +319,13 @@ def score(record: dict[str, Any], counts: Counter[str]) -> None:
 
 @pytest.mark.skipif(not RECORDS, reason="the corpus of published logs is not here")
 def test_published_logs_fill_in_what_they_name() -> None:
-    """334 quotes: fragments of logs, tables, people's notes."""
+    """334 quotes: fragments of logs, tables, notes; a dozen have no figure to read."""
     counts: Counter[str] = Counter()
     for record in RECORDS:
         score(record, counts)
 
     assert len(RECORDS) == 334
-    assert counts["read"] >= 330
+    assert counts["read"] >= 322
     assert counts["model named"] >= 110
     assert counts["model named"] - counts["model"] <= 1
     assert counts["release named"] - counts["release"] <= 1

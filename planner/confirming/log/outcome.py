@@ -16,7 +16,7 @@ from planner.values import frozen
 
 # Source: vLLM of each release, `entrypoints/openai/api_server.py` (up to 0.31),
 # `entrypoints/launchers/`, `v1/metrics/loggers.py`, `v1/engine/core.py`; uvicorn.
-_READY = re.compile(
+READY = re.compile(
     r"Application startup complete|Uvicorn running on|Started server process \["
     r"|Starting vLLM (?:API )?server(?: \d+)? on|vLLM gRPC server started"
     r"|API server: HTTP server started|vllm cache_config_info with initialization"
@@ -108,7 +108,7 @@ def begins_with_start(lines: Sequence[LogLine]) -> bool:
 
 def outcome_of(lines: Sequence[LogLine]) -> LoggedOutcome:
     """Return how the start of these lines ended."""
-    ready = _first(_READY, lines)
+    ready = _first(READY, lines)
     if ready is None and (engine := _first(_ENGINE_READY, lines)) is not None:
         failed = _first(_FAILED, lines[engine:])
         ready = engine if failed is None else None
@@ -249,7 +249,7 @@ def _first(pattern: re.Pattern[str], lines: Sequence[LogLine]) -> int | None:
     found = (
         number
         for number, line in enumerate(lines)
-        if line.level != "DEBUG" or pattern is _READY
+        if line.level != "DEBUG" or pattern is READY
         if pattern.search(line.text)
     )
     return next(found, None)

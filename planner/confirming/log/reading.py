@@ -13,6 +13,7 @@ from planner.confirming.log.lines import (
     lines_of,
 )
 from planner.confirming.log.outcome import (
+    READY,
     begins_with_start,
     outcome_of,
 )
@@ -27,7 +28,7 @@ from planner.confirming.log.starts import StartText, starts_in
 from planner.given import named_in_errors
 from planner.values import frozen
 
-_OF_VLLM = re.compile(
+OF_VLLM = re.compile(
     r"\bvLLM (?:API )?server|LLM engine \(v|\bEngineCore|vllm serve\b|/vllm/|\bvllm\."
     r"|init engine \(profile|for the cache blocks|gpu_memory_utilization"
     r"|serve at least one request with the model|User-specified max_model_len"
@@ -36,6 +37,8 @@ _OF_VLLM = re.compile(
     r"|max[_-]model[_-]len|max[_-]num[_-](?:seqs|batched)|enforce[_-]eager",
 )
 """Words that only a log of vLLM, or a quote from one, has."""
+_SHORTEST = 12
+"""Characters of a line that is part of an error's sentence."""
 _AFTER = 500
 """Lines that are read for figures after a start's end: not days of requests."""
 _PROCESSES = re.compile(r"EngineCore|VllmWorker|A(?:PI|pi)Server|Worker(?:_|$)")
@@ -160,6 +163,16 @@ class LogReading:
         return self.setting.arguments or self.setting.resolved
 
     @property
+    def total_gib(self) -> float | None:
+        """The GPU's memory: as logged, else the budget divided by its share."""
+        logged = self.figures.get("total_gpu_gib")
+        wanted = self.figures.get("requested_gib")
+        share = self.setting.shown.get("gpu_memory_utilization")
+        if logged or not wanted or not isinstance(share, float) or not 0 < share <= 1:
+            return logged
+        return round(wanted / share, 2)
+
+    @property
     def peak_activation_gib(self) -> float | None:
         """The peak without the graphs' estimate, which some releases include."""
         peak = self.figures.get("activation_gib")
@@ -233,6 +246,18 @@ def read_start(start: StartText, num_starts: int = 1) -> LogReading:
     return replace(reading, num_starts=num_starts if reading.is_vllm else 0)
 
 
+def is_telling(line: str, read: LogReading) -> bool:
+    """Return whether a line gave a log's reading a figure, a setting or its outcome."""
+    for one in lines_of(line):
+        words = one.text.strip()
+        is_outcome = READY.search(words) or (
+            len(words) > _SHORTEST and words in (read.error or "")
+        )
+        if is_outcome or figures_of(words) or setting_of(words) != Setting():
+            return True
+    return False
+
+
 def _reading(lines: Sequence[LogLine]) -> LogReading:
     if not lines:
         return LogReading()
@@ -271,7 +296,7 @@ def _out_of_memory(text: str) -> LogReading:
 
 
 def _is_vllm(text: str, lines: Sequence[LogLine]) -> bool:
-    return bool(_OF_VLLM.search(text)) or any(
+    return bool(OF_VLLM.search(text)) or any(
         _PROCESSES.match(line.process) for line in lines
     )
 

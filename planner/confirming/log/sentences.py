@@ -274,6 +274,7 @@ _NOTES: tuple[tuple[str, str], ...] = (
     ("weights_gib", rf"(?:Model|Weight) load(?:ing)?(?: to VRAM)?{_BY} S"),
     ("weights_gib", r"(?:Weight load \(|Loading weights: )S"),
     ("weights_gib", r"S(?:/GPU model memory| weights)"),
+    ("weights_gib", r"S (?:of )?model memory"),
     ("weights_gib", r"\bweights N\b"),
     ("weights_gib", r"N weights\b"),
     ("weights_gib", r'"weight_memory_gib": N'),
@@ -284,6 +285,7 @@ _NOTES: tuple[tuple[str, str], ...] = (
     ("available_kv_gib", r"limited KV cache \(S\)"),
     ("available_kv_gib", r"(?:only|exceeding the) S available"),
     ("available_kv_gib", r"only N available"),
+    ("available_kv_gib", r"S KV-cache memory"),
     ("available_kv_gib", r"S remaining"),
     ("available_kv_gib", r"positive \(S\)"),
     ("available_kv_gib", r"\d x N = _ GiB pool"),
@@ -294,6 +296,7 @@ _NOTES: tuple[tuple[str, str], ...] = (
     ("kv_tokens", r"pool(?: size)?(?: at \w+ context)?: N tokens"),
     ("kv_tokens", r"GiB(?: \(|, )N tok(?:ens)?\b"),
     ("kv_tokens", r"\| N tokens"),
+    ("kv_tokens", r"KV cache of N tokens|N KV-cache tokens"),
     ("kv_tokens", r'"kv_cache_tokens": N'),
     ("num_gpu_blocks", r'"kv_cache_blocks": N'),
     ("max_concurrency", r"N(?:x) max concurrency"),
@@ -313,10 +316,17 @@ _NOTES: tuple[tuple[str, str], ...] = (
 )
 
 
+_MEASURED = re.compile(
+    r"\bKV\b|GPU blocks|kv_cache|concurrency|\bpool\b|\btok\)|\| [\d,]+ tokens\b"
+    r"|\|.*[KMG]iB.*\||\bpositive \("
+)
+"""Words without which a size is no figure of a start: "the model needs 140 GB"."""
+
+
 def noted_figures(text: str, figures: Mapping[str, Figure]) -> dict[str, Figure]:
     """Return the figures of vLLM's sentences, with those that a note adds."""
     found = dict(figures)
-    if text.count("\n") >= MAX_LINES:
+    if text.count("\n") >= MAX_LINES or not _MEASURED.search(text):
         return found
     for name, wording in _NOTES:
         match = None if name in found else compiled(wording).search(text)

@@ -111,9 +111,15 @@ _NOTED = (
         r"(?i:desired)\s+(?:GPU|CPU)\s+memory\s+utilization\s+(?:is\s+)?\(([\d.]+),",
     ),
     ("gpu_memory_utilization", r"gpu_memory_utilization\s+\(([\d.]+)\)"),
+    (
+        "gpu_memory_utilization",
+        r"--gpu-memory-utilization(?:=([\d.]+\d)\s+is\s+equivalent"
+        r"|\s+from\s+([\d.]+)\s+to\s+[\d.]+)",
+    ),
     ("max_model_len", r"max\s+seq\s+len\s+\((\d+)\)"),
     ("max_model_len", r"User-specified\s+max_model_len\s+\((\d+)\)"),
     ("max_model_len", r"Maximum\s+concurrency\s+for\s+([\d,]*\d)\s+tokens"),
+    ("max_num_seqs", r"max_num_seqs\s+\((\d+)\)\s+exceeds"),
     ("max_num_seqs", r"warming\s+up\s+sampler\s+with\s+(\d+)\s+dummy\s+requests"),
 )
 _WARM = re.compile(r"Directly load (?:the compiled graph|AOT compilation)")
@@ -286,7 +292,7 @@ def _noted(text: str) -> Iterator[tuple[str, Argument]]:
         match = re.search(pattern, text)
         if match is not None and name not in seen:
             seen.add(name)
-            digits = match[1].replace(",", "")
+            digits = (match[1] or match[2]).replace(",", "")
             yield name, _literal(digits, otherwise=digits)
 
 
