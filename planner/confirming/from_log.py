@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +11,19 @@ from planner.confirming.log import LogReading, read_log
 from planner.confirming.measurement import EngineFigures, Measurement
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import CPU, GPU
-from planner.engine.releases import NEWEST
+from planner.engine.releases import NEWEST, is_old, number_of
 from planner.errors import PlannerError
 from planner.planning.planning import plan
 from planner.planning.result import Plan
-from planner.units import GIB
+from planner.units import GIB, MIB, format_gib
 
 _NOT_TAKEN = frozenset({"model"})
+_OWN_ADVICE = re.compile(r"--kv-cache-memory(?:-bytes)?=(-?\d+)")
+_REDUNDANCY_BYTES = 150 * MIB
+_ROUNDING_GIB = 0.005
+"""How much less a size may be than the log's two decimals say."""
+_OTHER_GPU = 0.06
+"""As a share of the memory: drivers report one kind of GPU up to 3 % apart."""
 
 
 def measurement_of(text: str) -> Measurement:
@@ -81,6 +88,59 @@ def plan_arguments(reading: LogReading) -> dict[str, object]:
         for name, value in reading.arguments.items()
         if name not in _NOT_TAKEN and value is not None and name in ARGUMENTS
     }
+
+
+def safe_kv_cache_bytes(log: LogReading, text: str) -> int | None:
+    """Return a KV cache that fits into the budget of a start that came up.
+
+    vLLM's own sentence has it to the byte, but where the peak activation contains the
+    graphs' estimate it takes the graphs off twice: the estimate is given back. Without
+    that sentence it is what the cache had, less the graphs that were not charged and
+    vLLM's margin.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` compile_or_warm_up_model; its issue
+    57936.
+    """
+    if not log.started or log.later_error:
+        return None
+    figures = log.figures
+    estimate = figures.get("cudagraph_estimated_gib", 0.0)
+    is_charged = log.setting.is_estimate_charged is True
+    told = _OWN_ADVICE.search(text)
+    if told is not None:
+        twice = estimate - _ROUNDING_GIB if log.setting.is_estimate_in_peak else 0.0
+        safe = int(told[1]) + round(max(twice, 0.0) * GIB)
+        return safe if safe > 0 else None
+    if "available_kv_gib" not in figures:
+        return None
+    extra = figures.get("cudagraph_gib", 0.0) - (estimate if is_charged else 0.0)
+    had = round((figures["available_kv_gib"] - max(extra, 0.0)) * GIB)
+    safe = had - _REDUNDANCY_BYTES
+    return safe // MIB * MIB if safe > 0 else None
+
+
+def contradictions(log: LogReading, made: Plan) -> Iterator[str]:
+    """Yield why a log cannot be of the start that is planned, in sentences.
+
+    Only what no rounding and no other driver explains is said.
+    """
+    total = made.gpu.total_memory_bytes
+    logged, weights = log.total_gib, log.figures.get("weights_gib", 0.0)
+    held = (weights or 0.0) + max(log.figures.get("available_kv_gib", 0.0), 0.0)
+    if logged and abs(logged * GIB / total - 1) > _OTHER_GPU:
+        yield (
+            f"The log's GPU has {logged:.2f} GiB, the planned {made.gpu.name} "
+            f"{format_gib(total)}: another GPU."
+        )
+    elif held * GIB > total:
+        yield (
+            f"The log's weights and KV cache take {held:.2f} GiB of a GPU; the planned "
+            f"{made.gpu.name} has {format_gib(total)}: another GPU."
+        )
+    version = log.vllm_version
+    is_told = version is not None and not is_old(version)
+    if is_told and number_of(str(version)) != number_of(made.vllm_version):
+        yield f"The log is of vLLM {version}, the plan of {made.vllm_version}."
 
 
 def _engine_figures(reading: LogReading) -> EngineFigures:

@@ -20,9 +20,12 @@ class Check(StrEnum):
     NO_KV = "no KV cache"
     MAX_MODEL_LEN = "max_model_len"
     TOO_LONG = "max_model_len refused"
+    MAMBA = "Mamba cache blocks"
+    GRAPHS = "CUDA graphs"
     WARM_UP = "warm-up"
     ALLOCATION = "allocation"
     CUDA = "CUDA out of memory"
+    NEIGHBOUR = "another program on the GPU"
     NCCL = "NCCL"
     GPUS = "GPUs"
     PLACEMENT = "Ray placement"
@@ -74,12 +77,25 @@ SENTENCES: Mapping[Check, str] = {
         "smaller than that."
     ),
     Check.TOO_LONG: "max_model_len is longer than the model's own configuration says.",
+    Check.MAMBA: (
+        "A block of the Mamba cache holds the state of one sequence, and each sequence "
+        "that runs needs one to itself: there are fewer blocks than max_num_seqs."
+    ),
+    Check.GRAPHS: (
+        "With the KV cache allocated, vLLM captures its CUDA graphs: they had no room. "
+        "Only their estimate is charged to the budget, or nothing before 0.21; the "
+        "rest has to be free outside of it."
+    ),
     Check.WARM_UP: (
         "With everything allocated, vLLM samples for max_num_seqs requests at once: "
         "their logits had no room. This memory is outside of the budget."
     ),
     Check.ALLOCATION: "PyTorch could not allocate: the GPU was full.",
     Check.CUDA: "CUDA itself could not allocate: the GPU was full.",
+    Check.NEIGHBOUR: (
+        "While vLLM profiled, another program gave memory of the same GPU back. vLLM "
+        "measures the whole GPU, and takes the difference for its own use."
+    ),
     Check.NCCL: "NCCL, which connects the GPUs, failed.",
     Check.GPUS: "vLLM was asked to use more GPUs than it sees.",
     Check.PLACEMENT: "Ray could not place the workers: no node has what they ask for.",
@@ -89,6 +105,12 @@ SENTENCES: Mapping[Check, str] = {
     ),
     Check.OTHER: "vLLM stopped, and not at one of its checks of memory.",
 }
+
+NEIGHBOUR_HINT = (
+    "Start one after the other: the second when the first answers, and with what is "
+    "then free. Or set --kv-cache-memory-bytes: vLLM then takes that much for the KV "
+    "cache, whatever is measured."
+)
 
 HINTS: Mapping[Check, tuple[str, ...]] = {
     Check.KILLED: (
@@ -101,6 +123,7 @@ HINTS: Mapping[Check, tuple[str, ...]] = {
         "Exit code 137 without OOMKilled may also be a liveness or startup probe that "
         "waits for less time than the start takes.",
     ),
+    Check.NEIGHBOUR: (NEIGHBOUR_HINT,),
     Check.NCCL: (
         "NCCL_DEBUG=INFO names the cause. Usual: too little shared memory (--ipc=host "
         "or --shm-size 16g), a GPU that another process filled, no route between the "

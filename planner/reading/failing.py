@@ -4,7 +4,9 @@ Everything here comes from the text alone: it also holds for a model that is not
 
 Source: vLLM 0.33.0 `v1/worker/utils.py` request_memory, `v1/core/kv_cache_utils.py`
 check_enough_kv_cache_memory, `v1/worker/gpu_model_runner.py` _dummy_sampler_run,
-`config/model.py` get_and_verify_max_len; earlier releases likewise. PyTorch 2.9
+`v1/worker/gpu_worker.py` determine_available_memory, `config/compilation.py`
+resolve_cudagraph_mode_and_sizes, `config/model.py` get_and_verify_max_len; earlier
+releases likewise. PyTorch 2.9
 `c10/cuda/CUDACachingAllocator.cpp`; Linux 6 `mm/oom_kill.c`; Kubernetes 1.34.
 """
 
@@ -14,12 +16,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from planner.confirming.log import Allocation, LogReading, allocation_in
-from planner.reading.checks import HINTS, SENTENCES, Check, Failure, StartStage
+from planner.reading.checks import (
+    HINTS,
+    NEIGHBOUR_HINT,
+    SENTENCES,
+    Check,
+    Failure,
+    StartStage,
+)
 from planner.units import GIB, MIB, format_gib, format_size
 
 _CONTEXT_BYTES = GIB
 """A process's CUDA context and NCCL's buffers take less: more is another program's."""
 _WORTH_NAMING_BYTES = 64 * MIB
+_MOST_NOT_TORCH_BYTES = 8 * GIB
+"""CUDA, NCCL and what kernels keep take less: more is another program's."""
 _LAST = 4_000
 """Characters at a text's end that may have the cause."""
 
@@ -32,6 +43,8 @@ _SIGNS: tuple[tuple[Check, str], ...] = (
     ),
     (Check.NO_KV, r"No available memory for the cache blocks|No KV cache room"),
     (Check.TOO_LONG, r"max_model_len \(\d+\) is greater than"),
+    (Check.MAMBA, r"exceeds available Mamba cache blocks"),
+    (Check.NEIGHBOUR, r"Error in memory profiling\."),
     (Check.WARM_UP, r"warming up (?:sampler|pooler)"),
     (
         Check.GPUS,
@@ -53,6 +66,13 @@ _SIGNS: tuple[tuple[Check, str], ...] = (
 """The first that the error has names the check."""
 
 
+_PHASES: tuple[tuple[Check, str], ...] = (
+    (Check.WARM_UP, r"_dummy_(?:sampler|pooler)_run\b"),
+    (Check.GRAPHS, r"\bcapture_model\b|\b_?capture_cudagraphs\b|CUDAGraph\.capture"),
+)
+"""Functions in the traceback of an allocation that failed, the innermost first."""
+
+
 def failure_of(log: LogReading, text: str) -> Failure | None:
     """Return why the start that wrote a log stopped; None if it did not.
 
@@ -65,6 +85,8 @@ def failure_of(log: LogReading, text: str) -> Failure | None:
         return None
     words = error or text[-_LAST:]
     check = _check(words)
+    if check in (Check.ALLOCATION, Check.CUDA) and not log.started:
+        check = next((one for one, sign in _PHASES if re.search(sign, text)), check)
     if check is Check.NCCL:
         words = text[-_LAST:]
     failed = allocation_in(text) if check in _OF_ALLOCATION else None
@@ -87,18 +109,29 @@ def _check(words: str) -> Check:
     return Check.OTHER
 
 
+_STAGES: Mapping[Check, StartStage] = {
+    Check.FREE_MEMORY: StartStage.BEFORE,
+    Check.TOO_LONG: StartStage.BEFORE,
+    Check.GPUS: StartStage.BEFORE,
+    Check.PLACEMENT: StartStage.BEFORE,
+    Check.NEIGHBOUR: StartStage.PROFILE,
+    Check.NO_KV: StartStage.SIZING,
+    Check.MAX_MODEL_LEN: StartStage.SIZING,
+    Check.WARM_UP: StartStage.CAPTURE,
+    Check.MAMBA: StartStage.CAPTURE,
+    Check.GRAPHS: StartStage.CAPTURE,
+}
+"""Checks that vLLM makes at one stage only."""
+
+
 def _stage(log: LogReading, check: Check, text: str) -> StartStage:
-    figures = log.figures
     if log.started:
         return StartStage.SERVING
-    if check in (Check.FREE_MEMORY, Check.TOO_LONG, Check.GPUS, Check.PLACEMENT):
-        return StartStage.BEFORE
-    if check in (Check.NO_KV, Check.MAX_MODEL_LEN):
-        return StartStage.SIZING
-    is_sized = "kv_tokens" in figures or "num_gpu_blocks" in figures
-    if check is Check.WARM_UP or is_sized:
+    if check in _STAGES:
+        return _STAGES[check]
+    if "kv_tokens" in log.figures or "num_gpu_blocks" in log.figures:
         return StartStage.CAPTURE
-    if "weights_gib" in figures:
+    if "weights_gib" in log.figures:
         return StartStage.PROFILE
     is_loading = re.search(
         r"Starting to load model|load_model|Loading safetensors", text
@@ -232,6 +265,30 @@ def _not_torch(failed: Allocation) -> int | None:
     return max(rest, 0)
 
 
+def _mamba(log: LogReading, words: str, _failed: Allocation | None) -> _Arithmetic:
+    asked = re.search(r"max_num_seqs \((\d+)\)", words)
+    blocks, had = log.figures.get("mamba_blocks"), _gib(log, "available_kv_gib")
+    if asked is None or not blocks:
+        return (), None
+    wanted = int(asked[1])
+    missing = None if had is None else round(had * (wanted / blocks - 1))
+    more = "" if missing is None else f" That many more take {format_gib(missing)}."
+    return (
+        f"Sequences at once: {wanted:,}. Blocks: {blocks:,}, {wanted - blocks:,} too "
+        f"few.{more}",
+    ), missing
+
+
+def _neighbour(log: LogReading, _words: str, _failed: Allocation | None) -> _Arithmetic:
+    before, after = _gib(log, "free_at_start_gib"), _gib(log, "free_after_profile_gib")
+    if before is None or after is None:
+        return (), None
+    return (
+        f"Free before the model was loaded: {format_gib(before)}. Free with it: "
+        f"{format_gib(after)}, {format_gib(after - before)} more, and what vLLM took.",
+    ), None
+
+
 def _too_long(_log: LogReading, words: str, _failed: Allocation | None) -> _Arithmetic:
     asked = re.search(r"max_model_len \((\d+)\)", words)
     derived = re.search(r"derived max_model_len \([^)=]*=(\d+)", words)
@@ -261,7 +318,7 @@ def _nccl(_log: LogReading, words: str, _failed: Allocation | None) -> _Arithmet
     return tuple(found), None
 
 
-_OF_ALLOCATION = (Check.ALLOCATION, Check.WARM_UP, Check.CUDA)
+_OF_ALLOCATION = (Check.ALLOCATION, Check.WARM_UP, Check.GRAPHS, Check.CUDA)
 _ARITHMETIC: Mapping[
     Check, Callable[[LogReading, str, Allocation | None], _Arithmetic]
 ] = {
@@ -270,6 +327,9 @@ _ARITHMETIC: Mapping[
     Check.MAX_MODEL_LEN: _max_model_len,
     Check.ALLOCATION: _allocation,
     Check.WARM_UP: _allocation,
+    Check.GRAPHS: _allocation,
+    Check.MAMBA: _mamba,
+    Check.NEIGHBOUR: _neighbour,
     Check.TOO_LONG: _too_long,
     Check.GPUS: _gpus,
     Check.NCCL: _nccl,
@@ -278,6 +338,7 @@ _ARITHMETIC: Mapping[
 
 def _others(log: LogReading, failed: Allocation | None) -> Iterator[str]:
     """Yield what else was on the GPU."""
+    yield from _taken_meanwhile(log)
     total, free = _gib(log, "total_gpu_gib"), _gib(log, "free_at_start_gib")
     if total is not None and free is not None and total - free > _CONTEXT_BYTES:
         yield (
@@ -296,6 +357,26 @@ def _others(log: LogReading, failed: Allocation | None) -> Iterator[str]:
         yield f"Other programs held {format_size(whole - left - own)} of the GPU."
 
 
+def _taken_meanwhile(log: LogReading) -> Iterator[str]:
+    """Yield which figure shows that another program took or freed memory meanwhile."""
+    consumed, weights = _gib(log, "consumed_gib"), _gib(log, "weights_gib")
+    rest = _gib(log, "non_torch_gib")
+    if rest is None and consumed is not None and weights is not None:
+        rest = consumed - weights
+    peak = _gib(log, "activation_gib")
+    if rest is not None and rest > _MOST_NOT_TORCH_BYTES:
+        yield (
+            f"Non-torch memory of {format_gib(rest)} is more than CUDA and NCCL take: "
+            f"another program took memory while vLLM profiled. {NEIGHBOUR_HINT}"
+        )
+    for size, name in ((rest, "Non-torch memory"), (peak, "A peak activation")):
+        if size is not None and size < -_WORTH_NAMING_BYTES:
+            yield (
+                f"{name} of {format_gib(size)} cannot be: another program freed memory "
+                f"while vLLM profiled. {NEIGHBOUR_HINT}"
+            )
+
+
 def _allocation_hints(failed: Allocation | None) -> Iterator[str]:
     if failed is None:
         return
@@ -311,5 +392,10 @@ def _allocation_hints(failed: Allocation | None) -> Iterator[str]:
 
 
 def _gib(log: LogReading, name: str) -> int | None:
-    gib = log.figures.get(name)
+    """Return a size of the log; of the peak, without the graphs that it may include."""
+    derived = {
+        "total_gpu_gib": log.total_gib,
+        "activation_gib": log.peak_activation_gib,
+    }
+    gib = derived.get(name, log.figures.get(name))
     return None if gib is None else round(gib * GIB)

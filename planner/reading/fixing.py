@@ -33,6 +33,8 @@ _NEARLY = 0.98
 _STEP = 256
 _MOST_SHARE = 0.97
 _FEWEST_TOKENS = 2048
+_FULL = (Check.WARM_UP, Check.GRAPHS, Check.ALLOCATION, Check.CUDA)
+"""Checks that say that the GPU was full."""
 
 
 @frozen
@@ -222,6 +224,8 @@ def answers_of_text(failure: Failure, log: LogReading) -> Iterator[Answer]:
             yield _share(int(free / whole * 100) / 100, "what is free")
     elif failure.check is Check.MAX_MODEL_LEN:
         yield from _shorter(log)
+    elif failure.check is Check.MAMBA:
+        yield from _fewer_sequences(log)
     elif failure.check is Check.TOO_LONG:
         yield from _derived(log)
     elif failure.check is Check.GPUS:
@@ -233,9 +237,9 @@ def answers(failure: Failure, log: LogReading, plan: Plan) -> Iterator[Answer]:
     yield from answers_of_text(failure, log)
     total = plan.gpu.total_memory_bytes
     missing = failure.missing_bytes or 0
-    if failure.check in (Check.MAX_MODEL_LEN, Check.NO_KV):
+    if failure.check in (Check.MAX_MODEL_LEN, Check.NO_KV, Check.MAMBA):
         yield from _more_share(plan, missing, total)
-    elif failure.check in (Check.WARM_UP, Check.ALLOCATION, Check.CUDA):
+    elif failure.check in _FULL:
         yield from _after_full(failure, plan, missing + _SPARE_BYTES, total)
 
 
@@ -275,6 +279,17 @@ def _shorter(log: LogReading) -> Iterator[Answer]:
             changes={"max_model_len": length},
             cost=f"Longer requests are refused; vLLM's own estimate: {most:,} tokens.",
             burden=Burden.ABILITY,
+        )
+
+
+def _fewer_sequences(log: LogReading) -> Iterator[Answer]:
+    blocks = int(log.figures.get("mamba_blocks", 0))
+    if blocks:
+        yield Answer(
+            title=f"Run at most {blocks:,} requests at once, one for each block",
+            changes={"max_num_seqs": blocks},
+            cost="More requests wait.",
+            burden=Burden.SPEED,
         )
 
 

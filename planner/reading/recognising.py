@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -153,12 +152,10 @@ def _note(given: str, start: int) -> Reading:
     Raises:
         PlannerError: where nothing of one is in the text.
     """
-    page, noted = reading_of_page(given), _noted(given)
-    is_asked = re.search(r"[?\uff1f]", given) is not None
-    if page is not None and not is_asked:
-        return page
-    if noted is not None and not is_asked:
-        return noted(start)
+    told = reading_of_page(given) or _noted(given, start)
+    if told is not None and not re.search(r"[?\uff1f]", given):
+        check_start(start, told.num_starts)
+        return told
     engine = other_engine(given)
     if engine:
         raise PlannerError(
@@ -169,20 +166,20 @@ def _note(given: str, start: int) -> Reading:
     if asked:
         check_start(start, len(asked))
         return asked[start - 1]
-    if page is not None:
-        return page
-    if noted is not None:
-        return noted(start)
+    if told is not None:
+        return told
     raise PlannerError(
         f"No start of vLLM was found in the text. {named_in(given)}Give {_FORMS}."
     )
 
 
-def _noted(given: str) -> Callable[[int], Reading] | None:
-    """Return what reads a log in another text, or figures that people noted."""
+def _noted(given: str, start: int) -> Reading | None:
+    """Return a log in another text, or figures of a start that people noted."""
     if not (has_log(given) or (is_note(given) and not is_other(given))):
         return None
-    return partial(reading_of_log, given) if read_log(given).figures else None
+    log = read_log(given)
+    number = start if start <= log.num_starts else 1
+    return reading_of_log(given, number) if log.figures else None
 
 
 def _first(text: str) -> Sequence[FoundStart]:

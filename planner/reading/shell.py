@@ -17,8 +17,6 @@ from dataclasses import field, replace
 from functools import cached_property
 from itertools import pairwise
 
-from planner.reading.passage import Passage, Piece
-from planner.reading.scopes import Variables
 from planner.reading.shell_blocks import (
     DO,
     FOR,
@@ -27,6 +25,8 @@ from planner.reading.shell_blocks import (
     lines_of,
     numbers_of,
 )
+from planner.reading.passage import Passage, Piece
+from planner.reading.scopes import Variables
 from planner.reading.variables import Over, Until
 from planner.reading.words import Word, escaped, read_document, read_word
 from planner.values import frozen

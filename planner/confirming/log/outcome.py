@@ -45,6 +45,8 @@ _WITHOUT_TYPE = re.compile(
     r"|Free\s+memory\s+on\s+device\s[^;]*?is\s+less\s+than"
     r"|Available\s+memory\s+on\s+node\s[^;]*?is\s+less\s+than"
     r"|User-specified\s+max_model_len\s+\("
+    r"|max_num_seqs\s+\(\d+\)\s+exceeds\s+available"
+    r"|Error\s+in\s+memory\s+profiling\."
     r"|CUDA\s+out\s+of\s+memory|CUDA\s+error:\s+out\s+of\s+memory).*)"
 )
 """vLLM's refusals, quoted without the error's type."""

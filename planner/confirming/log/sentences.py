@@ -28,7 +28,7 @@ _IN_GIB = {"gib": 1, "gb": 1, "mib": 1 << 10, "mb": 1 << 10, "bytes": 1 << 30}
 
 COUNTS = frozenset(
     "kv_tokens max_concurrency_len num_gpu_blocks encoder_budget_tokens "
-    "estimated_max_len attn_block_size".split()
+    "estimated_max_len attn_block_size mamba_blocks".split()
 )
 """Figures that are whole numbers."""
 
@@ -148,6 +148,16 @@ SENTENCES: tuple[Sentence, ...] = (
         name="estimated_max_len",
         wordings=("estimated maximum model length is N",),
         choose=min,
+    ),
+    Sentence(
+        name="mamba_blocks",
+        wordings=(r"exceeds available Mamba cache blocks \(N\)",),
+        choose=min,
+    ),
+    Sentence(
+        name="free_after_profile_gib",
+        wordings=("current free memory S",),
+        choose=max,
     ),
     Sentence(
         name="profiled_weights_gib",
