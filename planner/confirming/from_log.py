@@ -22,6 +22,8 @@ _OWN_ADVICE = re.compile(r"--kv-cache-memory(?:-bytes)?=(-?\d+)")
 _REDUNDANCY_BYTES = 150 * MIB
 _ROUNDING_GIB = 0.005
 """How much less a size may be than the log's two decimals say."""
+_OTHER_MODEL = 1.5
+"""How often the planned weights: buffers and padding are far less."""
 _OTHER_GPU = 0.06
 """As a share of the memory: drivers report one kind of GPU up to 3 % apart."""
 
@@ -108,8 +110,8 @@ def safe_kv_cache_bytes(log: LogReading, text: str) -> int | None:
     is_charged = log.setting.is_estimate_charged is True
     told = _OWN_ADVICE.search(text)
     if told is not None:
-        twice = estimate - _ROUNDING_GIB if log.setting.is_estimate_in_peak else 0.0
-        safe = int(told[1]) + round(max(twice, 0.0) * GIB)
+        twice = estimate - _ROUNDING_GIB if hint_is_low(log, text) else 0.0
+        safe = int(told[1]) + round(twice * GIB)
         return safe if safe > 0 else None
     if "available_kv_gib" not in figures:
         return None
@@ -119,6 +121,13 @@ def safe_kv_cache_bytes(log: LogReading, text: str) -> int | None:
     return safe // MIB * MIB if safe > 0 else None
 
 
+def hint_is_low(log: LogReading, text: str) -> bool:
+    """Return whether vLLM's own --kv-cache-memory takes the graphs off twice."""
+    estimate = log.figures.get("cudagraph_estimated_gib", 0.0)
+    is_twice = log.setting.is_estimate_in_peak and estimate > _ROUNDING_GIB
+    return is_twice and _OWN_ADVICE.search(text) is not None
+
+
 def contradictions(log: LogReading, made: Plan) -> Iterator[str]:
     """Yield why a log cannot be of the start that is planned, in sentences.
 
@@ -126,7 +135,7 @@ def contradictions(log: LogReading, made: Plan) -> Iterator[str]:
     """
     total = made.gpu.total_memory_bytes
     logged, weights = log.total_gib, log.figures.get("weights_gib", 0.0)
-    held = (weights or 0.0) + max(log.figures.get("available_kv_gib", 0.0), 0.0)
+    held = weights + max(log.figures.get("available_kv_gib", 0.0), 0.0)
     if logged and abs(logged * GIB / total - 1) > _OTHER_GPU:
         yield (
             f"The log's GPU has {logged:.2f} GiB, the planned {made.gpu.name} "
@@ -136,6 +145,14 @@ def contradictions(log: LogReading, made: Plan) -> Iterator[str]:
         yield (
             f"The log's weights and KV cache take {held:.2f} GiB of a GPU; the planned "
             f"{made.gpu.name} has {format_gib(total)}: another GPU."
+        )
+    rank = made.limiting_rank
+    planned = 0 if rank is None else rank.line("weights").size_bytes
+    ratio = weights * GIB / planned if weights and planned else 1.0
+    if max(ratio, 1 / ratio) > _OTHER_MODEL:
+        yield (
+            f"The log's weights take {weights:.2f} GiB of a GPU, the planned "
+            f"{format_gib(planned)}: another model, format or number of GPUs."
         )
     version = log.vllm_version
     is_told = version is not None and not is_old(version)

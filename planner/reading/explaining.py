@@ -13,8 +13,13 @@ from typing import Any
 
 from planner.confirming.confirmation import Confirmation, confirmation_dict
 from planner.confirming.differences import confirmation_of
-from planner.confirming.from_log import measurement_of
-from planner.confirming.log import LogReading, excerpt_of
+from planner.confirming.from_log import (
+    contradictions,
+    hint_is_low,
+    measurement_of,
+    safe_kv_cache_bytes,
+)
+from planner.confirming.log import LogReading
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.planning.load import Load
@@ -31,6 +36,7 @@ from planner.reading.fixing import (
     one_checkpoint_each,
     unplanned,
 )
+from planner.reading.logs import log_text
 from planner.reading.reading import Kind, Reading
 from planner.reading.server_use import (
     counted,
@@ -41,7 +47,7 @@ from planner.reading.server_use import (
 from planner.show.explanation import explanation_mimebundle, explanation_text
 from planner.show.verdict import verdict
 from planner.solve.advice import advise
-from planner.units import GIB, MIB, format_gib
+from planner.units import GIB, format_gib
 from planner.values import frozen
 
 _LOGS = (Kind.LOG, Kind.ERROR)
@@ -49,9 +55,6 @@ _MOST_FIXES = 8
 _FIGURES = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 _SAME = 40
 """Characters that identify an error."""
-_REDUNDANCY_BYTES = 150 * MIB
-"""Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` compile_or_warm_up_model."""
-_OWN_ADVICE = re.compile(r"--kv-cache-memory(?:-bytes)?=(\d+)")
 
 
 @frozen
@@ -120,7 +123,7 @@ def explain(
     """
     failure = None
     if reading.log is not None and reading.kind is not Kind.SERVER:
-        failure = failure_of(reading.log, excerpt_of(reading.given))
+        failure = failure_of(reading.log, log_text(reading))
     try:
         plan = reading.inputs(gpu, **changes).plan()
     except PlannerError as error:
@@ -176,6 +179,8 @@ def differences(reading: Reading, plan: Plan) -> tuple[str, ...]:
 
 
 def _differences(reading: Reading, plan: Plan) -> Iterator[str]:
+    if reading.log is not None:
+        yield from contradictions(reading.log, plan)
     if reading.model is not None and _bare(reading.model) != _bare(plan.name):
         yield f"The text is of {reading.model}, the plan of {plan.name}."
     length, planned = _length(reading), plan.resolved
@@ -270,7 +275,7 @@ class _Case:
         is_log = self.reading.kind in _LOGS and self.reading.log is not None
         confirmation = None
         if is_log:
-            measured = measurement_of(excerpt_of(self.reading.given))
+            measured = measurement_of(log_text(self.reading))
             confirmation = confirmation_of(self.plan, measured)
         return Explanation(
             reading=self.reading,
@@ -314,6 +319,11 @@ class _Case:
             yield (
                 f"--kv-cache-memory-bytes {safe} ({format_gib(safe)}) is safe: it "
                 "keeps the same budget, and does not depend on what is measured."
+            )
+        if safe is not None and hint_is_low(self.log, log_text(self.reading)):
+            yield (
+                "vLLM's own hint in the log is smaller: it takes the graphs off twice "
+                "(vllm-project/vllm issue 57936)."
             )
 
     def own_fixes(self, failure: Failure) -> Iterator[Fix]:
@@ -376,22 +386,7 @@ def _gib(log: LogReading, name: str) -> int | None:
 
 
 def _safe_bytes(reading: Reading) -> int | None:
-    """Return a KV cache that fits into the budget of the start that was logged.
-
-    vLLM's own sentence has it to the byte. Without one it is what the cache had, less
-    the graphs that were not charged and vLLM's margin.
-    """
-    log = reading.log
-    if log is None or not log.started or log.later_error or reading.kind is Kind.SERVER:
+    """Return a KV cache that fits into the budget of the start that was logged."""
+    if reading.log is None or reading.kind is Kind.SERVER:
         return None
-    told = _OWN_ADVICE.search(excerpt_of(reading.given))
-    if told is not None:
-        return int(told[1])
-    had, graphs = _gib(log, "available_kv_gib"), _gib(log, "cudagraph_gib") or 0
-    if had is None:
-        return None
-    charged = _gib(log, "cudagraph_estimated_gib") or 0
-    is_charged = log.setting.is_estimate_charged is True
-    extra = max(graphs - (charged if is_charged else 0), 0)
-    safe = had - extra - _REDUNDANCY_BYTES
-    return safe // MIB * MIB if safe > 0 else None
+    return safe_kv_cache_bytes(reading.log, log_text(reading))
