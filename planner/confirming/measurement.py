@@ -16,6 +16,7 @@ from planner.values import frozen
 
 _GROUPED = ("persistent buffers", "non-torch")
 _KV_CACHE = "KV cache"
+_PEAK, _GRAPHS = "peak activation", "CUDA graphs"
 
 
 @frozen
@@ -182,7 +183,9 @@ class Measurement:
         worker = self.limiting_worker
         if worker is None:
             return self._logged_lines()
-        return _worker_lines(self._completed(worker))
+        return _worker_lines(
+            self._completed(worker), is_cpu=worker.weights_bytes is None
+        )
 
     def _completed(self, worker: WorkerFigures) -> WorkerFigures:
         """Add the figures that releases before 0.12 only log."""
@@ -196,8 +199,8 @@ class Measurement:
 
     def _logged_lines(self) -> tuple[MeasuredLine, ...]:
         """Return the account in the log, rounded to 0.01 GiB."""
-        is_charged = self.log.setting.is_estimate_charged
-        return _worker_lines(
+        setting = self.log.setting
+        lines = _worker_lines(
             WorkerFigures(
                 rank=0,
                 weights_bytes=self._logged("weights_gib"),
@@ -205,10 +208,31 @@ class Measurement:
                 peak_activation_bytes=self._logged("activation_gib"),
                 non_torch_bytes=self._logged("non_torch_gib"),
                 cudagraph_estimate_bytes=self._logged("cudagraph_estimated_gib"),
-                is_estimate_charged=bool(is_charged),
+                is_estimate_charged=bool(setting.is_estimate_charged),
                 available_kv_cache_bytes=self._logged("available_kv_gib"),
-            )
+            ),
+            is_cpu=setting.device == "cpu",
         )
+        if not self._has_unknown_graphs():
+            return lines
+        covers = (_PEAK, _GRAPHS)
+        return tuple(
+            replace(line, name=" + ".join(covers), covers=covers)
+            if line.name == _PEAK
+            else line
+            for line in lines
+        )
+
+    def _has_unknown_graphs(self) -> bool:
+        """Return whether the log's peak contains an estimate that no line tells.
+
+        Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` determine_available_memory.
+        """
+        figures, setting = self.log.figures, self.log.setting
+        is_captured = figures.get("cudagraph_gib", 1) > 0
+        is_eager = setting.shown.get("enforce_eager") is True
+        is_told = "cudagraph_estimated_gib" in figures
+        return setting.is_estimate_in_peak and is_captured and not (is_eager or is_told)
 
     def _logged(self, name: str) -> int | None:
         gib = self.log.figures.get(name)
@@ -219,25 +243,24 @@ class Measurement:
         return None if count is None else int(count)
 
 
-def _worker_lines(worker: WorkerFigures) -> tuple[MeasuredLine, ...]:
-    weights = worker.weights_bytes
-    peak, graphs = worker.peak_activation_bytes, worker.cudagraph_estimate_bytes
+def _worker_lines(worker: WorkerFigures, *, is_cpu: bool) -> tuple[MeasuredLine, ...]:
+    weights, consumed = worker.weights_bytes, worker.consumed_bytes
     found: list[tuple[str, tuple[str, ...], int | None]] = [
         ("weights", ("weights",), weights)
     ]
-    if worker.consumed_bytes is not None and weights is None:
-        # The CPU backend measures its process as a whole.
-        whole = ("weights", *_GROUPED, "peak activation")
-        found.append(("all but the KV cache", whole, worker.consumed_bytes))
-    elif worker.consumed_bytes is not None and weights is not None:
-        rest = worker.consumed_bytes - weights
-        found.append((" + ".join(_GROUPED), _GROUPED, rest))
+    if consumed is not None and weights is not None:
+        found.append((" + ".join(_GROUPED), _GROUPED, consumed - weights))
+    elif is_cpu:  # its backend measures the process as a whole
+        found.append(("all but the KV cache", ("weights", *_GROUPED, _PEAK), consumed))
+    else:
+        rest = ("weights", *_GROUPED)
+        found.append((" + ".join(rest), rest, consumed))
     found += [
         ("non-torch", ("non-torch",), worker.non_torch_bytes),
-        ("peak activation", ("peak activation",), peak),
+        (_PEAK, (_PEAK,), worker.peak_activation_bytes),
     ]
     if worker.is_estimate_charged:
-        found.append(("CUDA graphs", ("CUDA graphs",), graphs))
+        found.append((_GRAPHS, (_GRAPHS,), worker.cudagraph_estimate_bytes))
     found.append((_KV_CACHE, (_KV_CACHE,), worker.available_kv_cache_bytes))
     return tuple(
         MeasuredLine(name=name, covers=covers, size_bytes=size)

@@ -9,6 +9,7 @@ import pytest
 import planner
 from planner.confirming.confirmation import ComparisonRow, Confirmation, Confirmed
 from planner.confirming.differences import confirmation_of, with_memory
+from planner.confirming.from_log import measurement_of
 from planner.confirming.log import LogReading
 from planner.confirming.log.setting import Setting
 from planner.confirming.measurement import EngineFigures, Measurement, WorkerFigures
@@ -282,13 +283,36 @@ def test_a_log_of_the_kv_cache_alone_says_that_it_cannot_name_the_line(plan) -> 
     assert "VLLM_LOGGING_LEVEL=DEBUG" in reasons[0]
 
 
-def test_a_log_of_the_cpu_backend_tells_its_process_as_a_whole() -> None:
-    """It says nothing of the weights alone."""
-    log = LogReading(figures={"consumed_gib": 0.69, "available_kv_gib": 3.53})
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ("cpu", "all but the KV cache"),
+        ("cuda", "weights + persistent buffers + non-torch"),
+    ],
+)
+def test_what_a_log_without_the_weights_tells_as_one(device: str, name: str) -> None:
+    """The CPU backend measures its process; a GPU's peak stands beside the rest."""
+    figures = {"consumed_gib": 0.69, "available_kv_gib": 3.53}
 
-    lines = Measurement(log=log).lines
+    lines = Measurement(
+        log=LogReading(figures=figures, setting=Setting(device=device))
+    ).lines
 
-    assert [line.name for line in lines] == ["all but the KV cache", "KV cache"]
+    assert [line.name for line in lines] == [name, "KV cache"]
+
+
+def test_a_peak_that_contains_an_unknown_estimate_stands_beside_both() -> None:
+    """The graphs' estimate was charged, and no line of the quote tells it."""
+    text = (
+        "INFO 01-01 10:00:00 [g.py:1] Actual usage is 15.26 GiB for consumed memory "
+        "(weights + non-torch), 1.44 GiB for peak activation, and 0.23 GiB for "
+        "CUDAGraph memory."
+    )
+    lines = {line.name: line.covers for line in measurement_of(text).lines}
+    told = measurement_of(f"{text}\nEstimated CUDA graph memory: 0.25 GiB").lines
+
+    assert lines["peak activation + CUDA graphs"] == ("peak activation", "CUDA graphs")
+    assert round(1.19 * GIB) in [line.size_bytes for line in told]  # 1.44 - 0.25
 
 
 def test_a_row_without_a_range_cannot_be_wrong() -> None:

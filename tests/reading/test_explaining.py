@@ -259,7 +259,7 @@ def test_a_log_that_no_such_gpu_can_write_says_so() -> None:
     quoted = "INFO 01-01 10:00:00 [g.py:1] Available KV cache memory: 51.38 GiB"
 
     assert differences(log, made)[0] == (
-        "The log's GPU has 23.52 GiB, the planned H100 79.18 GiB: another GPU."
+        "The log's GPU has 23.52 GiB, the planned H100 79.19 GiB: another GPU."
     )
     assert differences(reading_of_log(quoted), small) == (
         "The log's weights and KV cache take 51.38 GiB of a GPU; the planned L4 has "

@@ -247,10 +247,16 @@ def _found(patterns: Sequence[str], text: str) -> str | None:
 
 
 def _device(text: str) -> str | None:
-    match = re.search(r"\b(GPU|CPU|TPU|XPU)(?: \+ host)? KV cache size", text)
+    match = re.search(
+        r"\b(GPU|CPU|TPU|XPU)(?: \+ host)? KV cache size"
+        r"|desired (CPU|GPU) memory utilization|VLLM_(CPU)_KVCACHE_SPACE",
+        text,
+        re.IGNORECASE,
+    )
     if match is None:
         return None
-    return "cuda" if match[1] == "GPU" else match[1].lower()
+    device = (match[1] or match[2] or match[3]).lower()
+    return "cuda" if device == "gpu" else device
 
 
 def _device_name(text: str) -> str | None:
