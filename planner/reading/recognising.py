@@ -68,13 +68,14 @@ def read(text: str | PathLike[str], *, start: int = 1) -> Reading:
         text: a model, a question, a command, a manifest, a configuration, code, a log
             or an error; the path of a file with one of these; or the address of a
             running server.
-        start: which of several starts in the text to read, from 1.
+        start: which of several starts in the text to read, from 1. Of a log, 1 is the
+            last with an outcome, and the others follow from the last to the first.
 
     Raises:
         PlannerError: for a text that is none of these, or cannot be read.
     """
     given = _text_of(text)
-    whole = _whole(given)
+    whole = _whole(given, start)
     if whole is not None:
         return _with_device(whole)
     found = _first(given)
@@ -92,19 +93,17 @@ def all_in(text: str) -> tuple[Reading, ...]:
         PlannerError: for a text without a start.
     """
     given = _checked(text)
-    whole = _whole(given)
-    if whole is not None:
-        return (_with_device(whole),)
-    found = _first(given)
+    found = () if (whole := _whole(given, 1)) else _first(given)
     if found:
         starts = [_chosen(found, at, given) for at in range(1, len(found) + 1)]
     else:
-        number = _note(given, 1).num_starts
-        starts = [_note(given, start) for start in range(1, number + 1)]
+        first, again = (whole, _whole) if whole else (_note(given, 1), _note)
+        others = (again(given, at) for at in range(2, first.num_starts + 1))
+        starts = [first, *filter(None, others)]
     return tuple(map(_with_device, starts))
 
 
-def _whole(given: str) -> Reading | None:
+def _whole(given: str, start: int) -> Reading | None:
     """Return the reading of a text that describes one start as a whole.
 
     Raises:
@@ -118,7 +117,7 @@ def _whole(given: str) -> Reading | None:
     if len(stripped) <= _LONGEST_NAME and _MODEL.match(stripped):
         return Reading(kind=Kind.MODEL, given=given, model=stripped)
     if is_log(given):
-        return reading_of_log(given)
+        return reading_of_log(given, start)
     if len(given) > LONGEST:
         raise PlannerError(
             f"The text holds {len(given):,} characters; {LONGEST:,} are read of a "
