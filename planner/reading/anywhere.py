@@ -16,7 +16,6 @@ from planner.reading.container import FoundStart, starts_in, starts_in_words
 from planner.reading.passage import Passage
 from planner.reading.pods import (
     Surroundings,
-    as_it_is,
     starts_in_container,
     variables_set_in,
 )
@@ -25,7 +24,7 @@ from planner.reading.shell import Word, commands_of
 from planner.reading.variables import Over
 from planner.reading.yaml_edits import passage_of
 from planner.reading.yaml_nodes import Node
-from planner.reading.yaml_words import list_of
+from planner.reading.yaml_words import as_it_is, list_of
 
 _PROSE = frozenset(
     "name description title summary help msg message prompt comment note notes label "

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from textwrap import dedent
 from typing import Any
 
 from planner.reading.passage import Passage
+from planner.reading.shell import Word
 from planner.reading.templates import hide
 from planner.reading.yaml_nodes import Node
 
@@ -37,6 +39,7 @@ _TOKEN = re.compile(
     r"|(?P<sign>[{}\[\](),=:])"
 )
 _PLAIN = re.compile(r"-?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null")
+_PART = re.compile(r"\[\d+\]|(?:[^.\[\]\\]|\\.)+")
 _THROUGH = (
     "jsonencode yamlencode tostring base64encode trimspace chomp tolist tomap "
     "tonumber toset indent nonsensitive".split()
@@ -97,6 +100,39 @@ def _table(
         pairs=tuple(pairs),
         size=end - start,
     )
+
+
+def scalar_of(word: Word) -> Node:
+    """Return a word of a command as a value."""
+    return _scalar(word.passage, 0, len(word.value), "", word.value)
+
+
+def tree_of(pairs: Iterable[tuple[Node, Node]]) -> Node | None:
+    """Return paths, such as `a.b[0].c`, and their values as a table; None for none."""
+    root: dict[str, Any] = {}
+    first: Node | None = None
+    for path, value in pairs:
+        first = first or path
+        below = root
+        *above, leaf = _PART.findall(path.text)[:_DEEPEST] or [""]
+        for part in above:
+            below = below.setdefault(part, {})
+            if not isinstance(below, dict):
+                return None
+        below[leaf] = (path, value)
+    return None if first is None else _tree(root, first)
+
+
+def _tree(below: dict[str, Any], at: Node) -> Node:
+    pairs: list[tuple[Node, Node]] = []
+    for name, inner in below.items():
+        key, value = inner if isinstance(inner, tuple) else (at, _tree(inner, at))
+        pairs.append((replace(key, text=name.strip("[]").replace("\\.", ".")), value))
+    table = _table(at.page, at.start, at.end, pairs, "set")
+    if all(name.startswith("[") for name in below):
+        items = tuple(value for _, value in pairs)
+        return replace(table, kind="sequence", pairs=(), items=items)
+    return table
 
 
 def _named(page: Passage) -> Node:

@@ -38,7 +38,12 @@ _FLAG = re.compile(r"--?[A-Za-z]")
 _SENTENCE = re.compile(r"(?<=\w)[,;:.!?)]+\Z")
 """What ends a number where a command stands in a sentence."""
 _WITH_LEVEL = re.compile(r"-O(?P<level>[0-3])\Z")
-_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")
+_MODULES = (
+    "vllm.entrypoints.openai.api_server",
+    "vllm.entrypoints.api_server",
+    "trl.scripts.vllm_serve",
+    "dynamo.vllm",
+)
 _PROGRAMS: Mapping[tuple[str, ...], str] = {
     ("serve",): "serve",
     ("bench", "throughput"): "llm",
@@ -85,6 +90,8 @@ def program_in(words: Sequence[str]) -> Program | None:
                         first=end, entrypoint=entrypoint, of=of, takes_model=not of
                     )
         if name in _MODULES and at and words[at - 1] == "-m":
+            return Program(first=at + 1, takes_model=False)
+        if name == "vllm-serve" and at and words[at - 1] in ("trl", "axolotl"):
             return Program(first=at + 1, takes_model=False)
         if _SCRIPTS.search(name):
             return Program(

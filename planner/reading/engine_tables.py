@@ -20,7 +20,6 @@ from planner.reading.command import Program, env_site, flag_words, start_of
 from planner.reading.container import FoundStart, gpu_named_in
 from planner.reading.flag_values import typed
 from planner.reading.passage import Edit
-from planner.reading.pods import as_it_is
 from planner.reading.reading import Kind
 from planner.reading.sites import Site, Start
 from planner.reading.yaml_edits import added, added_below, removed, replaced
@@ -28,6 +27,7 @@ from planner.reading.yaml_nodes import Node
 from planner.reading.yaml_words import (
     YamlList,
     add_words,
+    as_it_is,
     joined_lists,
     list_of,
     word_of,

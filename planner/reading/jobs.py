@@ -19,13 +19,12 @@ from planner.reading.container import (
     starts_in,
     version_of,
 )
-from planner.reading.pods import as_it_is
 from planner.reading.reading import Kind
 from planner.reading.shell import commands_of
 from planner.reading.sites import Start
 from planner.reading.yaml_edits import passage_of
 from planner.reading.yaml_nodes import Node
-from planner.reading.yaml_words import word_of
+from planner.reading.yaml_words import as_it_is, word_of
 
 _TYPES = ("service", "task", "dev-environment")
 _OF_SKYPILOT = {"A100": "A100-40GB", "V100": "V100-16GB"}

@@ -11,13 +11,16 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 
 from planner.errors import PlannerError
+from planner.reading.adapting import start_of_document, starts_by_frameworks
 from planner.reading.anywhere import starts_anywhere
-from planner.reading.blocks import blocks_of, is_hcl
+from planner.reading.blocks import blocks_of, is_hcl, scalar_of, tree_of
 from planner.reading.code import starts_in_code
 from planner.reading.container import FoundStart, starts_in
 from planner.reading.engine_tables import starts_in_serve, starts_in_table
+from planner.reading.frameworks import StartsNoVllm
 from planner.reading.jobs import starts_in_job
 from planner.reading.passage import Passage
 from planner.reading.pods import (
@@ -36,7 +39,7 @@ from planner.reading.services import (
     starts_in_predictor,
     starts_in_stack,
 )
-from planner.reading.shell import commands_of
+from planner.reading.shell import Command, Word, commands_of
 from planner.reading.sites import Site, Start
 from planner.reading.templates import (
     Scope,
@@ -72,11 +75,26 @@ def starts_in_manifest(page: Passage, text: str) -> Iterator[FoundStart]:
         PlannerError: for text with clear marks of a manifest that is not valid, naming
             the line; for YAML where PyYAML is not installed.
     """
-    for found in _starts_in_page(page, text):
-        yield replace(found, start=shown(found.start, page.text))
+    refused: list[str] = []
+    is_found = False
+    for found in _starts_or_refusals(page, text):
+        if isinstance(found, str):
+            refused.append(found)
+        else:
+            is_found = True
+            yield replace(found, start=shown(found.start, page.text))
+    if refused and not is_found:
+        raise StartsNoVllm(refused[0])
 
 
 def _starts_in_page(page: Passage, text: str) -> Iterator[FoundStart]:
+    """Yield the starts in a document inside of another one."""
+    for found in _starts_or_refusals(page, text):
+        if not isinstance(found, str):
+            yield found
+
+
+def _starts_or_refusals(page: Passage, text: str) -> Iterator[FoundStart | str]:
     roots, scope = _roots(page)
     around = Surroundings(text=text, known=scope.names)
     runtimes = {
@@ -87,6 +105,10 @@ def _starts_in_page(page: Passage, text: str) -> Iterator[FoundStart]:
     mounted = [site for root in roots for site in mounted_models(root)]
     for root in roots:
         if _is_told_by(root, runtimes):
+            continue
+        adapted = start_of_document(root, roots, text)
+        if adapted is not None:
+            yield adapted
             continue
         for found in _of_document(root, around):
             yield replace(found, start=_with_mounted(found.start, mounted))
@@ -152,7 +174,6 @@ def _of_document(root: Node, around: Surroundings) -> Iterator[FoundStart]:
 
 def _of_form(root: Node, around: Surroundings) -> Iterator[FoundStart]:
     """Yield the starts of a document whose form is known."""
-    text = around.text
     if root.kind == "sequence":
         for item in root.items:
             yield from _of_form(item, around)
@@ -160,11 +181,19 @@ def _of_form(root: Node, around: Surroundings) -> Iterator[FoundStart]:
         yield from _of_object(root, around)
     elif (services := root.get("services")) is not None and services.kind == "mapping":
         yield from starts_in_compose(root, around)
-    elif (chart := chart_of_llm_d(root)) is not None:
+    elif root.style == "hcl":
+        yield from _of_helm_release(root, around)
+    elif root.kind == "mapping":
+        yield from _of_values(root, around.text)
+
+
+def _of_values(root: Node, text: str) -> Iterator[FoundStart]:
+    """Yield the starts in a chart's values, a job or a table of arguments."""
+    if (chart := chart_of_llm_d(root)) is not None:
         yield from starts_in_llm_d(chart, text)
     elif root.get("servingEngineSpec") is not None:
         yield from starts_in_stack(root)
-    elif root.kind == "mapping":
+    else:
         yield from list(starts_in_job(root, text)) or starts_in_table(root)
 
 
@@ -272,3 +301,56 @@ def _with_workers(start: Start, workers: Sequence[Start]) -> Start:
 
 def _is_same(one: Site, other: Site) -> bool:
     return (one.name, one.path) == (other.name, other.path)
+
+
+def starts_by_programs(commands: Sequence[Command], text: str) -> Iterator[FoundStart]:
+    """Yield the starts by programs of frameworks, and by Helm's `--set`.
+
+    Raises:
+        PlannerError: where a framework's program starts no vLLM, saying why.
+    """
+    found = [*starts_by_frameworks(commands, text), *_of_helm(commands, text)]
+    starts = [one for one in found if not isinstance(one, str)]
+    refused = [one for one in found if isinstance(one, str)]
+    if refused and not starts:
+        raise StartsNoVllm(refused[0])
+    yield from starts
+
+
+def _of_helm(commands: Sequence[Command], text: str) -> Iterator[FoundStart]:
+    """Yield the starts in the values that `helm install` sets."""
+    for command in commands:
+        values = [word.value for word in command.words]
+        if "helm" in values[:3] and any(one.startswith("--set") for one in values):
+            root = tree_of(
+                (scalar_of(path), scalar_of(value))
+                for path, value in _set_by(command.words)
+            )
+            if root is not None:
+                yield from _of_form(root, Surroundings(text=text))
+
+
+def _of_helm_release(root: Node, around: Surroundings) -> Iterator[FoundStart]:
+    """Yield the starts in the `set` blocks of Terraform's Helm provider."""
+    releases = root.get("resource", "helm_release")
+    for _, release in () if releases is None else releases.pairs:
+        blocks = [value for key, value in release.pairs if key.text == "set"]
+        tables = [one for block in blocks for one in (block.items or (block,))]
+        pairs = [(one.get("name"), one.get("value")) for one in tables]
+        given = [(name, value) for name, value in pairs if name and value]
+        tree = tree_of(given)
+        if tree is not None:
+            yield from _of_form(tree, around)
+
+
+def _set_by(words: Sequence[Word]) -> Iterator[tuple[Word, Word]]:
+    """Yield the paths and the values of `--set a.b[0].c=d,e=f`."""
+    for before, word in pairwise(words):
+        flag, equals, _ = before.value.partition("=")
+        if not re.fullmatch(r"--set(?:-string|-literal)?", flag):
+            continue
+        given = before.part(len(flag) + 1) if equals else word
+        for match in re.finditer(
+            r"(?P<path>[^=,]+)=(?P<value>(?:[^,\\]|\\.)*)", given.value
+        ):
+            yield given.part(*match.span("path")), given.part(*match.span("value"))

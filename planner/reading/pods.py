@@ -13,6 +13,7 @@ from dataclasses import field, replace
 
 from planner.engine.environment import KNOWN
 from planner.engine.gpu import GPU
+from planner.reading.adapting import start_of_variables
 from planner.reading.container import FoundStart, gpu_named_in, starts_of_list
 from planner.reading.passage import Passage
 from planner.reading.reading import Kind
@@ -95,11 +96,6 @@ def compose_reads(known: Mapping[str, str]) -> Reads:
     return reads
 
 
-def as_it_is(passage: Passage) -> tuple[Passage, tuple[str, ...]]:
-    """Put nothing in."""
-    return passage, ()
-
-
 def _dollars(text: str) -> str:
     return text.replace("$", "$$")
 
@@ -170,6 +166,7 @@ def starts_in_container(
     """Yield the starts in a container of a pod, or in one of another platform."""
     reads = compose_reads(around.known)
     env, unknown = variables_of(container, None if is_pod else reads)
+    all_set = dict(variables_set_in(container, reads))
     if is_pod:
         reads = kubernetes_reads(
             {name: word.value for name, word in env.items() if not word.variables}
@@ -185,16 +182,19 @@ def starts_in_container(
     image = container.get("image") or container.get("image_name")
     named = None if image is None or not image.text else word_of(image, reads)
     lists = [*program, *words]
-    if not lists:
-        return
-    starts = starts_of_list(
-        joined_lists(lists),
-        0,
-        around.text,
-        env,
-        entrypoint="-" if program else "",
-        image=named,
-    )
+    starts = []
+    if lists:
+        starts = starts_of_list(
+            joined_lists(lists),
+            0,
+            around.text,
+            env,
+            entrypoint="-" if program else "",
+            image=named,
+        )
+    by_variables = None if starts else start_of_variables(all_set, "", named)
+    if by_variables is not None:
+        starts = [by_variables.start]
     for start in starts:
         yield FoundStart(kind=kind, start=_placed(start, container, around, unknown))
 

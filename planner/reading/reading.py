@@ -45,6 +45,7 @@ class Kind(StrEnum):
     CONFIG = "vLLM configuration file"
     SKYPILOT = "SkyPilot task"
     DSTACK = "dstack configuration"
+    FRAMEWORK = "framework's settings"
     PLAN_FILE = "plan file"
     PYTHON = "Python code"
     EVALUATION = "evaluation command"

@@ -14,9 +14,10 @@ from planner.reading.around import job_variables, told_around, why_not_planned
 from planner.reading.asking import questions_in
 from planner.reading.code import starts_in_code
 from planner.reading.container import FoundStart, starts_in
+from planner.reading.frameworks import StartsNoVllm
 from planner.reading.image_file import starts_in_image_file
 from planner.reading.logs import check_start, reading_of_log
-from planner.reading.manifests import starts_in_manifest
+from planner.reading.manifests import starts_by_programs, starts_in_manifest
 from planner.reading.notebooks import is_notebook
 from planner.reading.noted import is_note, is_other, other_engine
 from planner.reading.pages import reading_of_page
@@ -185,10 +186,18 @@ def _first(text: str) -> Sequence[FoundStart]:
     """Return the starts of each document in a text, in the order of the text."""
     documents = list(documents_of(text))
     whole = () if is_notebook(text) else (document_of(Passage.whole(text)),)
+    refused: StartsNoVllm | None = None
     for parts in (documents, whole, spans_of_code(text)):
-        found = [one for part in parts for one in _starts_in(part, text)]
+        found: list[FoundStart] = []
+        for part in parts:
+            try:
+                found += _starts_in(part, text)
+            except StartsNoVllm as error:
+                refused = error
         if found:
             return found
+    if refused is not None:
+        raise refused
     return ()
 
 
@@ -206,7 +215,8 @@ def _starts_in(document: Document, text: str) -> Sequence[FoundStart]:
 
 def _starts_in_shell(page: Passage, text: str) -> Iterator[FoundStart]:
     plain = without_apostrophes(page)
-    yield from starts_in(commands_of(plain, job_variables(page.text)), text)
+    commands = commands_of(plain, job_variables(page.text))
+    yield from list(starts_in(commands, text)) or starts_by_programs(commands, text)
 
 
 _READERS: Mapping[str, Sequence[Reader]] = {

@@ -25,7 +25,6 @@ from planner.reading.engine_tables import entries, entry, model_site
 from planner.reading.passage import Edit
 from planner.reading.pods import (
     Surroundings,
-    as_it_is,
     gpu_of,
     gpus_of,
     kubernetes_reads,
@@ -39,6 +38,7 @@ from planner.reading.yaml_edits import added, added_below, passage_of
 from planner.reading.yaml_nodes import Node
 from planner.reading.yaml_words import (
     add_words,
+    as_it_is,
     joined_lists,
     list_of,
     word_of,

@@ -213,7 +213,7 @@ def replaced(
     """Return the edit that writes another value of an entry."""
     start, end = value.at
     style = value.style if value.style in ("'", '"', "json") else ""
-    if value.page.text[key.start] == '"' and not isinstance(new, str) and style == '"':
+    if key.page.text[key.start] == '"' and not isinstance(new, str) and style == '"':
         style = "json" if value.page.text.lstrip()[:1] in "{[" else style
     text = written(new, style, is_text=is_text or isinstance(new, str))
     if start == end:
@@ -246,10 +246,19 @@ def removed(table: Node, key: Node, value: Node) -> list[Edit]:
     return [page.edit(start, end, "")]
 
 
+def check_may_grow(table: Node, name: str) -> None:
+    """Refuse to add to what is no table in the text, but values by their paths."""
+    if table.style == "set":
+        raise PlannerError(
+            f"The text has no place for {name}: add a value by its path."
+        )
+
+
 def added(
     table: Node, name: str, value: object, *, is_text: bool = False
 ) -> list[Edit]:
     """Return the edit that adds an entry after the last one, in its style."""
+    check_may_grow(table, name)
     page, text = table.page, table.page.text
     quotes = bool(table.pairs) and table.pairs[-1][0].style == '"'
     style = '"' if table.style == "json" or quotes else ""
@@ -280,6 +289,7 @@ def added_below(table: Node, below: str, name: str, value: object) -> list[Edit]
 
     Several of them can be made at once: they write the same line for the table itself.
     """
+    check_may_grow(table, name)
     pair = table.entry(below)
     if pair is not None and pair[1].pairs:
         return added(pair[1], name, value)

@@ -16,6 +16,7 @@ from planner.reading.shell import Word
 from planner.reading.sites import WordList
 from planner.reading.yaml_edits import (
     at_the_end,
+    check_may_grow,
     line_break,
     line_end,
     passage_of,
@@ -104,6 +105,11 @@ def joined_lists(lists: Sequence[WordList]) -> YamlList:
 
 Reads = Callable[[Passage], "tuple[Passage, tuple[str, ...]]"]
 """Puts in what variables stand for; returns the names of those not known, too."""
+
+
+def as_it_is(passage: Passage) -> tuple[Passage, tuple[str, ...]]:
+    """Put nothing in."""
+    return passage, ()
 
 
 def word_of(
@@ -208,6 +214,7 @@ def add_words(table: Node, below: str, words: Sequence[str]) -> list[Edit]:
 
     Several of them can be made at once, where the table has lines of its own.
     """
+    check_may_grow(table, words[0])
     pair = table.entry(below)
     if pair is not None and pair[1].items:
         found = list_of(pair[1], lambda passage: (passage, ()))
