@@ -16,7 +16,7 @@ from planner.engine.gpu import GPU
 from planner.engine.server import flag_named
 from planner.errors import PlannerError
 from planner.reading.command import Program, env_site, flag_words, start_of
-from planner.reading.container import FoundStart, gpu_named_in, version_of
+from planner.reading.container import FoundStart, gpu_named_in, version_of, visible
 from planner.reading.flag_values import typed
 from planner.reading.frameworks import (
     Framework,
@@ -88,7 +88,8 @@ def starts_by_frameworks(
         found = shell_list(command.words, text)
         settings = settings_in_words(found)
         why = refusal(row, settings, line)
-        yield why or _found(row, settings, text, partial(_add_to_words, row, found))
+        add = partial(_add_to_words, row, found)
+        yield why or _found(row, settings, text, add, visible(command.assigned))
 
 
 def _found(
@@ -96,6 +97,7 @@ def _found(
     settings: Settings,
     text: str,
     add: Callable[[str, object], list[Edit]],
+    granted: int | None = None,
 ) -> FoundStart:
     start = _start(row, settings, text, add)
     device = next((one for path in row.devices if (one := text_at(settings, path))), "")
@@ -107,7 +109,7 @@ def _found(
         start=replace(
             start,
             gpu=gpu,
-            gpus=start.gpus or count,
+            gpus=start.gpus or count or granted,
             open=(*start.open, *([said] if is_unknown else [])),
         ),
     )
@@ -210,7 +212,7 @@ def _argument(row: Framework, path: str) -> str:
         if path.startswith(f"{table}."):
             return _own(path[len(table) + 1 :])
     for prefix in row.prefixes:
-        is_written = prefix or path.isupper()
+        is_written = prefix or path.isupper() or bool(row.program)
         if is_written and path.startswith(prefix):
             name = path[len(prefix) :].lower()
             found = row.args.get(name) or _own(name)
@@ -229,8 +231,10 @@ def _own(name: str) -> str:
 
 def _site(name: str, path: str, setting: Setting) -> Site:
     word = setting.word
-    variables = word.variables or tuple(_INTERPOLATED.findall(word.value))
     value = _value(name, setting)
+    variables = word.variables or tuple(_INTERPOLATED.findall(word.value))
+    if name.endswith("_parallel_size") and isinstance(value, str):  # such as "max"
+        variables = variables or (value,)
     is_left = name != "model" and str(value).lower() in _FALSE
     return Site(
         name=name,

@@ -57,7 +57,10 @@ _IMAGE_OF_VLLM = re.compile(
 _MOST_NAMED = 12
 """Variables that are named in notes: a script has a few of them."""
 _MOST_GPUS = 999
-_NOT_VLLMS_RELEASE = re.compile(r"llm-d|lmcache|rhaiis|(?:^|/)ray", re.IGNORECASE)
+_NOT_VLLMS_RELEASE = re.compile(
+    r"llm-d|lmcache|rhaiis|(?:^|/)ray|worker-\w*-?vllm|djl-inference|vllm-dlc",
+    re.IGNORECASE,
+)
 """Images with vLLM inside whose tags count releases of something else."""
 _LABELS: Mapping[str, str] = {
     "nvidia-tesla-a100": "A100-40GB",
@@ -107,7 +110,7 @@ def starts_in_words(
             start=replace(
                 start_of(found, program, env_sites(own)),
                 version=_required_version(found.words[: program.first]),
-                gpus=_visible(own),
+                gpus=visible(own),
             ),
         )
         return
@@ -157,7 +160,7 @@ def _required_version(words: Sequence[Word]) -> Site | None:
     return None
 
 
-def _visible(assigned: Mapping[str, Word]) -> int | None:
+def visible(assigned: Mapping[str, Word]) -> int | None:
     """Return how many GPUs CUDA_VISIBLE_DEVICES leaves; None: not set or open."""
     word = assigned.get("CUDA_VISIBLE_DEVICES")
     if word is None or word.variables or not word.value.strip():
@@ -240,6 +243,9 @@ class _Run:
 def _contained(
     found: WordList, first: int, text: str, assigned: Mapping[str, Word]
 ) -> Iterator[FoundStart]:
+    # It reads what containers hold, too.
+    from planner.reading.adapting import start_of_variables  # noqa: PLC0415 - as above
+
     run = _Run(found.words, first)
     if run.image >= len(found.words):
         return
@@ -247,6 +253,12 @@ def _contained(
     entrypoint = "" if run.entrypoint is None else run.entrypoint.value
     # Variables of the shell around it do not reach the container.
     env = {name: run.env[name] for name in run.env}
+    by_variables = None
+    if run.image + 1 == len(found.words):
+        by_variables = start_of_variables(env, "", image)
+    if by_variables is not None:
+        yield by_variables
+        return
     for one in starts_of_list(
         found, run.image + 1, text, env, entrypoint=entrypoint, image=image
     ):

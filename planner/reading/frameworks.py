@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cache, partial
 from typing import Any
 
@@ -38,6 +38,7 @@ _HF = re.compile(r"hf://\"?|huggingface://")
 _ITEM = re.compile(
     r"(?:\A|,)\s*(?P<name>\w+)=(?P<value>[^,{\[]*(?:\{[^}]*\}|\[[^\]]*\])?)"
 )
+_REFERENCE = re.compile(r"\$\{(?P<path>[\w.]+)\}")
 _OVERRIDE = re.compile(r"\+{0,2}(?P<name>[A-Za-z_][\w.]*)=")
 _INTERPOLATED = re.compile(r"\$\{[^}]*\}|\?\?\?")
 _FALSE = ("", "none", "null", "auto")
@@ -122,7 +123,16 @@ def settings_in(root: Node, prefix: str = "") -> dict[str, Setting]:
             for match in _ITEM.finditer(node.text):
                 inner = found[path].word.part(*match.span("value"))
                 found[f"{path}.{match['name']}"] = setting_of(inner)
-    return found
+    return {path: _resolved(one, found) for path, one in found.items()}
+
+
+def _resolved(setting: Setting, settings: Mapping[str, Setting]) -> Setting:
+    """Return a setting with the value of the one that it names, ${a.b}."""
+    match = _REFERENCE.fullmatch(setting.word.value)
+    other = settings.get(match["path"]) if match is not None else None
+    if other is None:
+        return setting
+    return replace(setting, word=other.word, node=other.node, at=setting.at + other.at)
 
 
 def _leaves(

@@ -140,6 +140,9 @@ def _parsed(page: Passage, *, is_hcl: bool) -> list[Node]:
         with suppress(PlannerError):
             return documents(without_control(masked))
         is_missing = "PyYAML" in str(error) and _CLEAR_BUT_FOR_YAML.search(page.text)
+        root = blocks_of(masked)  # TOML begins as a list of YAML does
+        if root is not None:
+            return [root]
         if is_missing or page.expansion.is_too_large or _CLEAR.search(page.text):
             raise
         return []
