@@ -16,6 +16,7 @@ from planner.reading.container import FoundStart, starts_in, starts_in_words
 from planner.reading.passage import Passage
 from planner.reading.pods import (
     Surroundings,
+    image_of,
     starts_in_container,
     variables_set_in,
 )
@@ -100,7 +101,7 @@ class _Walk:
     def _of_container(
         self, node: Node, key: str, around: Surroundings
     ) -> Iterator[FoundStart]:
-        if not (node.get("image") or node.get("image_name")):
+        if image_of(node) is None:
             return
         is_pod = key in ("container", "containers", "mainContainer", "init_container")
         shown = replace(around, shown=around.shown or key)

@@ -37,8 +37,12 @@ _GPUS = re.compile(r"(?:nvidia\.com|amd\.com)/(?:gpu|mig-.+)(?:\.shared)?\Z")
 _DEEPEST = 16
 _MOST_PODS = 9_999
 _VARIABLES = ("env", "environment", "env_vars", "environment_variables", "envs")
+_IMAGES = ("image", "image_name", "Image")
 _OF_POD = (("command",), ("args",))
-_OF_DOCKER = (("entrypoint", "entryPoint"), ("command", "cmd", "args"))
+_OF_DOCKER = (
+    ("entrypoint", "entryPoint", "Entrypoint"),
+    ("command", "cmd", "args", "Exec"),
+)
 """Where a container has its program, and what it is given."""
 _LABELS = (
     "nvidia.com/gpu.product",
@@ -137,13 +141,20 @@ def variables_of(
     return found, unknown
 
 
+def image_of(container: Node) -> Node | None:
+    """Return the image that a container runs; None for what is no container."""
+    return next(filter(None, map(container.get, _IMAGES)), None)
+
+
 def variables_set_in(container: Node, reads: Reads) -> Iterator[tuple[str, Word]]:
     """Yield its variables: of a table, of NAME=value, or of names and values."""
-    for table in filter(None, map(container.get, _VARIABLES)):
+    tables = [*map(container.get, _VARIABLES)]
+    tables += [value for key, value in container.pairs if key.text == "Environment"]
+    for table in filter(None, tables):
         for key, value in table.pairs:
             if value.kind == "scalar" and not value.is_nothing:
                 yield key.text, word_of(value, reads)
-        for item in table.items:
+        for item in table.items or ((table,) if table.style == "raw" else ()):
             name, equals, _ = item.text.partition("=")
             given = item.get("value")
             if given is not None and given.kind == "scalar":
@@ -179,7 +190,7 @@ def starts_in_container(
         ]
         for names in (_OF_POD if is_pod else _OF_DOCKER)
     )
-    image = container.get("image") or container.get("image_name")
+    image = image_of(container)
     named = None if image is None or not image.text else word_of(image, reads)
     lists = [*program, *words]
     starts = []
