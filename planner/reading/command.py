@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -28,7 +28,7 @@ from planner.reading.flag_values import (
     is_switch,
     typed,
 )
-from planner.reading.passage import Edit
+from planner.reading.passage import Edit, Span
 from planner.reading.shell import Word
 from planner.reading.sites import Site, Start, WordList
 from planner.reading.variables import Made
@@ -110,6 +110,7 @@ def start_of(found: WordList, program: Program, env: Mapping[str, Site]) -> Star
         entrypoint=program.entrypoint,
         env=env,
         notes=(*reader.notes, *own),
+        open=tuple(reader.open),
     )
 
 
@@ -139,6 +140,7 @@ def env_site(name: str, word: Word) -> Site:
         remove=list,
         variables=word.variables,
         written=name,
+        at=word.at,
     )
 
 
@@ -161,6 +163,7 @@ class _Words:
         self.at = program.first
         self.takes_model = program.takes_model
         self.notes: list[str] = []
+        self.open: list[str] = []
         self.strays: list[str] = []
 
     def sites(self) -> Iterator[Site]:
@@ -188,6 +191,8 @@ class _Words:
             yield self._site(
                 "model", place, word.value, (word,), written=written, is_bare=True
             )
+        elif word.variables:
+            self.open.append(f"What {word.value[:80]} adds is not told by the text.")
         else:
             self.strays.append(word.value)
 
@@ -275,6 +280,7 @@ class _Words:
             variables=variables,
             written=written or self.words[first].value,
             is_appended=written.endswith("+"),
+            at=_at((*self.words[first:last], *values)),
         )
 
     def _remove(self, first: int, last: int) -> list[Edit]:
@@ -324,6 +330,11 @@ def _named(
     if path and name == "optimization_level":  # -O.mode is an older form of -cc.mode
         name, entry = "compilation_config", ARGUMENTS["compilation_config"]
     return name, tuple(part.replace("-", "_") for part in path), entry, turns_off(flag)
+
+
+def _at(words: Iterable[Word]) -> tuple[Span, ...]:
+    """Return the characters that words come from, in order."""
+    return tuple(sorted({span for word in words for span in word.at}))
 
 
 def _most_values(known: Argument | ServerFlag | None, *, has_path: bool) -> int:

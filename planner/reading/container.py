@@ -8,7 +8,7 @@ vllm.entrypoints.openai.api_server`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -16,6 +16,7 @@ from itertools import islice
 from planner.engine.gpu import GPU, find_gpu
 from planner.engine.gpu_text import is_description
 from planner.errors import PlannerError
+from planner.reading.clouds import Deployment, deployment_in
 from planner.reading.command import (
     Program,
     env_site,
@@ -23,13 +24,18 @@ from planner.reading.command import (
     program_in,
     start_of,
 )
+from planner.reading.docker_options import (
+    IMAGE_OF_VLLM,
+    Run,
+    container_at,
+    number_of_gpus,
+)
 from planner.reading.evaluation import evaluation_in
-from planner.reading.passage import Edit
+from planner.reading.passage import Edit, Passage
 from planner.reading.reading import Kind
 from planner.reading.shell import Command, Word, commands_of
 from planner.reading.sites import Site, Start, WordList, shell_list
 from planner.reading.variables import Over
-from planner.units import whole_number
 from planner.values import frozen
 
 _STARTS_VLLM = re.compile(
@@ -37,26 +43,29 @@ _STARTS_VLLM = re.compile(
 )
 """A command in one word: the text that a shell is given to run."""
 _REQUIRED = re.compile(r"\bvllm(?:\[[\w,-]+\])?==(?P<version>\d+\.\d+\.\d+\S*)")
-_SAYS = ("echo", "printf")
+_SAYS = ("echo", "printf", "cat")
 """Programs that print a command and start none."""
-_RUNNERS = ("docker", "podman", "nerdctl", "finch")
-_WITHOUT_VALUE = frozenset(
-    "--rm --privileged --detach -d --interactive -i --tty -t -it -ti -dit -itd -td -di "
-    "--init --read-only --no-healthcheck --oom-kill-disable --publish-all -P --quiet "
-    "-q --sig-proxy --disable-content-trust --replace --tls-verify --help -itP".split()
+_SHOWN = re.compile(r"\.(?:log|out|err|txt|csv|md)\b|/dev/|^(?:tee|grep|wc|jq|less)\b")
+"""Where nothing that is printed runs."""
+_LOOKS = frozenset(
+    "grep egrep rg pgrep pkill killall kill alias which man git sed awk curl logger "
+    "notify-send".split()
 )
-"""Flags of `docker run` and `podman run` that take no value."""
+"""Programs that have a command among their words, and start none."""
+_PROGRAM = re.compile(
+    r"(?:\S*/)?(?:python[\d.]*|uv|bash|sh|zsh|tini|env|exec|nvidia-smi|sleep|serve)\Z"
+    r"|\S+\.(?:sh|py)\Z|/(?:usr|bin|sbin|opt/\w+/bin)/"
+)
+"""A program of another image, or a script: never a model."""
+_FIRST_WORDS = 3
+ReadsDocument = Callable[[Passage], Iterable["FoundStart"]]
 _OTHER_BUILD = re.compile(r"rocm|\b(?:tpu|xpu|hpu|gaudi|ascend|neuron)\b")
 """In the names of images for other accelerators."""
 _VERSION_TAG = re.compile(
     r"(?:^|[-_])v?(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)?)"
 )
-_IMAGE_OF_VLLM = re.compile(
-    r"(?:^|[/_-])vllm(?:[/:@_-]|$)|llm-d|vllm-openai", re.IGNORECASE
-)
 _MOST_NAMED = 12
 """Variables that are named in notes: a script has a few of them."""
-_MOST_GPUS = 999
 _NOT_VLLMS_RELEASE = re.compile(
     r"llm-d|lmcache|rhaiis|(?:^|/)ray|worker-\w*-?vllm|djl-inference|vllm-dlc",
     re.IGNORECASE,
@@ -69,7 +78,6 @@ _LABELS: Mapping[str, str] = {
     "A100-80G": "A100-80GB",
 }
 """Labels of GKE and of Ray that are no product's name."""
-_DEVICES = re.compile(r"device=(?P<list>[^\"']+)")
 
 
 @frozen
@@ -80,14 +88,26 @@ class FoundStart:
     start: Start
 
 
-def starts_in(commands: Sequence[Command], text: str) -> Iterator[FoundStart]:
-    """Yield the starts of vLLM in shell commands, in order."""
+def starts_in(
+    commands: Sequence[Command], text: str, read: ReadsDocument | None = None
+) -> Iterator[FoundStart]:
+    """Yield the starts of vLLM in shell commands, in order.
+
+    Args:
+        commands: what a script runs.
+        text: the whole text.
+        read: reads a here-document, such as a manifest; None: as a shell does.
+    """
     for command in commands:
-        if command.words[0].value in _SAYS and not command.into:
-            continue
-        yield from starts_in_words(
-            shell_list(command.words, text), text, command.assigned
-        )
+        names = [word.value.rsplit("/", 1)[-1] for word in command.words[:_FIRST_WORDS]]
+        is_shown = not command.into or bool(_SHOWN.search(command.into))
+        is_said = names[0] in _SAYS and is_shown
+        if not is_said and not _LOOKS.intersection(names):
+            found = shell_list(command.words, text)
+            yield from starts_in_words(found, text, command.assigned)
+        for document in () if is_said else command.documents:
+            inner = commands_of(document, command.assigned)
+            yield from read(document) if read else starts_in(inner, text)
 
 
 def starts_in_words(
@@ -95,12 +115,13 @@ def starts_in_words(
 ) -> Iterator[FoundStart]:
     """Yield the starts in the words of one command, with the variables set for it."""
     values = [word.value for word in found.words]
-    container = _container_at(values)
+    container = container_at(values)
     if container is not None:
         yield from _contained(found, container, text, assigned)
         return
-    if "kubectl" in values and "run" in values and "--" in values:
-        yield from _run_in_a_pod(found, values, text)
+    deployment = deployment_in(found, text)
+    if deployment is not None:
+        yield from _deployed(deployment, text)
         return
     own = Over(_of_env_program(found.words), assigned)
     program = program_in(values)
@@ -116,36 +137,32 @@ def starts_in_words(
         return
     inner = _shell_text(found.words)
     if inner is not None:
-        yield from _in_shell(inner, text, assigned)
+        yield from _in_shell(inner, found.words, text, assigned)
         return
     evaluated = evaluation_in(found, env_sites(own))
     if evaluated is not None:
         yield FoundStart(kind=Kind.EVALUATION, start=evaluated)
 
 
-def _run_in_a_pod(
-    found: WordList, values: Sequence[str], text: str
-) -> Iterator[FoundStart]:
-    """Yield the start of `kubectl run NAME --image=IMAGE -- ARGUMENTS`."""
-    env: dict[str, Word] = {}
-    image = None
-    for word in found.words[: values.index("--")]:
-        flag, equals, value = word.value.partition("=")
-        if flag == "--image" and equals:
-            image = word.part(len("--image="))
-        elif flag == "--env" and "=" in value:
-            name = value.partition("=")[0]
-            env[name] = word.part(len(f"--env={name}="))
-    first = values.index("--") + 1
-    for start in starts_of_list(found, first, text, env, image=image):
-        yield FoundStart(kind=Kind.CONTAINER, start=start)
+def _deployed(one: Deployment, text: str) -> Iterator[FoundStart]:
+    """Yield the start of a container that a cloud or a cluster is to run."""
+    program = "-" if one.has_program else ""
+    for start in starts_of_list(
+        one.found, 0, text, one.env, entrypoint=program, image=one.image
+    ):
+        gpu = gpu_named_in(one.gpu) if one.gpu else None
+        placed = replace(start, gpu=gpu, gpus=number_of_gpus(one.gpus) or start.gpus)
+        yield FoundStart(kind=Kind.CONTAINER, start=placed)
 
 
 def _in_shell(
-    inner: Word, text: str, assigned: Mapping[str, Word]
+    inner: Word, words: Sequence[Word], text: str, assigned: Mapping[str, Word]
 ) -> Iterator[FoundStart]:
-    """Yield the starts in a text that another shell runs."""
-    for command in commands_of(inner.passage, assigned):
+    """Yield the starts in a text that another shell runs: `sh -c TEXT NAME WORDS`."""
+    at = next(at for at, word in enumerate(words) if word is inner)
+    is_script = words[at - 1].value.startswith("-") and words[at - 1].value[-1] == "c"
+    given = words[at + 2 :] if is_script else None
+    for command in commands_of(inner.passage, assigned, given):
         yield from starts_in_words(
             shell_list(command.words, text), text, Over(command.assigned, assigned)
         )
@@ -186,67 +203,13 @@ def _shell_text(words: Sequence[Word]) -> Word | None:
     return None
 
 
-def _container_at(values: Sequence[str]) -> int | None:
-    """Return where the words after `docker run` begin."""
-    for at, value in enumerate(values):
-        if value.rsplit("/", 1)[-1] in _RUNNERS:
-            for then in range(at + 1, min(at + 4, len(values))):
-                if values[then] in ("run", "create"):
-                    return then + 1
-    return None
-
-
-class _Run:
-    """The options of `docker run`, up to the image."""
-
-    def __init__(self, words: Sequence[Word], first: int) -> None:
-        self.words = words
-        self.env: dict[str, Word] = {}
-        self.entrypoint: Word | None = None
-        self.gpus: str | None = None
-        self.name = ""
-        self.notes: list[str] = []
-        self.image = self._read(first)
-
-    def _read(self, at: int) -> int:
-        while at < len(self.words) and self.words[at].value[:1] in ("-", ""):
-            word = self.words[at]
-            flag, equals, _value = word.value.partition("=")
-            if not flag or flag in _WITHOUT_VALUE:
-                at += 1
-            elif equals:
-                self._take(flag, word.part(len(flag) + 1))
-                at += 1
-            else:
-                if at + 1 < len(self.words):
-                    self._take(flag, self.words[at + 1])
-                at += 2
-        return at
-
-    def _take(self, flag: str, value: Word) -> None:
-        if flag in ("-e", "--env"):
-            name, equals, _ = value.value.partition("=")
-            if equals:
-                self.env[name] = value.part(len(name) + 1)
-        elif flag == "--env-file":
-            self.notes.append(f"The variables in {value.value} are not read.")
-        elif flag == "--gpus":
-            self.gpus = value.value
-        elif flag == "--entrypoint":
-            self.entrypoint = value
-        elif flag == "--name":
-            self.name = value.value
-        elif flag == "--device" and value.value.startswith("nvidia.com/gpu"):
-            self.gpus = value.value.partition("=")[2] or self.gpus
-
-
 def _contained(
     found: WordList, first: int, text: str, assigned: Mapping[str, Word]
 ) -> Iterator[FoundStart]:
     # It reads what containers hold, too.
     from planner.reading.adapting import start_of_variables  # noqa: PLC0415 - as above
 
-    run = _Run(found.words, first)
+    run = Run(found.words, first)
     if run.image >= len(found.words):
         return
     image = found.words[run.image]
@@ -266,7 +229,7 @@ def _contained(
             kind=Kind.CONTAINER,
             start=replace(
                 one,
-                gpus=_count(run.gpus) or one.gpus,
+                gpus=number_of_gpus(run.gpus) or one.gpus,
                 shown=run.name,
                 notes=(*one.notes, *run.notes, *_not_passed(assigned)),
             ),
@@ -279,17 +242,6 @@ def _not_passed(assigned: Mapping[str, Word]) -> list[str]:
         f"{name} is set outside of the container and does not reach vLLM."
         for name in islice(names, _MOST_NAMED)
     ]
-
-
-def _count(gpus: str | None) -> int | None:
-    """Return how many GPUs `--gpus` grants; None for all of them."""
-    if gpus is None:
-        return None
-    devices = _DEVICES.search(gpus)
-    if devices is not None:
-        return len(devices["list"].split(","))
-    count = whole_number(gpus.strip("\"'").removeprefix("count="))
-    return count if count is not None and count <= _MOST_GPUS else None
 
 
 def starts_of_list(  # noqa: PLR0913 - what a container has
@@ -312,7 +264,7 @@ def starts_of_list(  # noqa: PLR0913 - what a container has
         image: the image's name, whose tag may be the release.
     """
     within = _from(found, max(first - 1, 0))
-    is_nested = _container_at([word.value for word in within.words]) is not None
+    is_nested = container_at([word.value for word in within.words]) is not None
     inner = [
         one.start
         for one in (() if is_nested else starts_in_words(within, text, env))
@@ -336,7 +288,7 @@ def _of_entrypoint(
     image: Word | None,
 ) -> list[Start]:
     """Return the start by the image's own entry point, if it is vLLM's."""
-    is_vllm = image is not None and bool(_IMAGE_OF_VLLM.search(image.value))
+    is_vllm = image is not None and bool(IMAGE_OF_VLLM.search(image.value))
     named = entrypoint.split()
     if entrypoint and "vllm" not in entrypoint:
         return []
@@ -344,6 +296,8 @@ def _of_entrypoint(
         return []
     words = found.words[first:]
     at = first
+    if not words or _PROGRAM.match(words[0].value):
+        return []
     if named and named[-1].endswith("vllm") and words and words[0].value == "serve":
         at += 1
     return [start_of(found, Program(first=at), env_sites(env))]

@@ -74,6 +74,7 @@ def _sites(word: Word) -> Iterator[Site]:
             remove=partial(_removed, word, start, match.end()),
             variables=value.variables,
             written=match["name"],
+            at=(*word.part(match.start("name"), match.end("name")).at, *value.at),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field, replace
 from enum import StrEnum
@@ -26,6 +27,9 @@ from planner.values import frozen
 
 NOT_NAMED = {"model": "The model is not named.", "gpu": "The GPU is not named."}
 _GPU_OPEN = (NOT_NAMED["gpu"], "On which GPU: gpu='H100'.")
+_NOT_SET = "which the text does not set"
+_OF_GPUS = re.compile(r"nvidia-smi|device_count|GPUS?_(?:ON|PER)_NODE|NUM_GPUS")
+"""What counts the GPUs where a script runs."""
 _MOST_MISNAMED = 8
 _START = ("model", "gpu", "vllm_version", "env")
 
@@ -323,10 +327,10 @@ def _open(start: Start) -> list[str]:
     models = [site for site in start.sites if site.name == "model"]
     variables = [one for name, one in start.env.items() if _is_read(name)]
     unset = [
-        f"{site.written or site.name} is {' '.join(site.variables[:12])}, "
-        "which the text does not set."
+        f"{site.written or site.name} is {said}, "
+        f"{'the GPUs of the machine' if _OF_GPUS.search(said) else _NOT_SET}."
         for site in (*models, *sites, *variables)
-        if site.variables
+        if (said := " ".join(site.variables[:12]))
     ]
     missing = [] if models else [NOT_NAMED["model"]]
     return [*missing, *unset, *([] if start.gpu else [NOT_NAMED["gpu"]])]

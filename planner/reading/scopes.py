@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from planner.reading.passage import Passage
+from planner.reading.passage import Passage, Piece
 from planner.reading.variables import Over
 from planner.reading.words import Word
 
@@ -58,6 +59,22 @@ class Variables:
         passage = self._nothing.inside(found, [0] * (len(found) + 1), str)
         place = passage.places[0]
         return Word(passage=passage, start=place, end=place)
+
+    def appended(self, name: str, word: Word) -> Word:
+        """Return a word behind what its variable was: `A+=" --flag"`."""
+        found = self.words(name)
+        if not found:
+            return word
+        before, after = found[0], word.passage
+        after.expansion.add(len(before.value))
+        size, text = len(before.value), before.value + after.text
+        places = [after.places[0]] * size + list(after.places)
+        joined = replace(after, text=text, places=places, pieces=())
+        pieces = [Piece(start=size, end=len(text), of=after)]
+        if self.is_certain(name):
+            pieces.append(Piece(start=0, end=size, of=before.passage))
+        variables = (*before.variables, *word.variables)
+        return replace(word, passage=joined.holding(pieces), variables=variables)
 
     def is_certain(self, name: str) -> bool:
         """Return whether a value stands where it is written, whatever happens."""

@@ -25,7 +25,7 @@ from planner.reading.shell_blocks import (
     lines_of,
     numbers_of,
 )
-from planner.reading.passage import Passage, Piece
+from planner.reading.passage import Passage
 from planner.reading.scopes import Variables
 from planner.reading.variables import Over, Until
 from planner.reading.words import Word, escaped, read_document, read_word
@@ -275,7 +275,9 @@ class _Reader:
             match = _ASSIGNED.match(word.value)
             if match is not None:
                 value = word.part(match.end())
-                own[match[1]] = self._appended(match[1], value) if match[2] else value
+                own[match[1]] = (
+                    self.scope.appended(match[1], value) if match[2] else value
+                )
             elif not is_kept or not word.value.startswith("-"):
                 return own, at
         return own, len(words)
@@ -295,22 +297,6 @@ class _Reader:
         for passage in found:
             reader = _Reader(passage, self.scope.all, self.scope.arguments)
             yield from reader.commands()
-
-    def _appended(self, name: str, word: Word) -> Word:
-        """Return a word behind what its variable was: `A+=" --flag"`."""
-        found = self.scope.words(name)
-        if not found:
-            return word
-        before, after = found[0], word.passage
-        self.passage.expansion.add(len(before.value))
-        size, text = len(before.value), before.value + after.text
-        places = [after.places[0]] * size + list(after.places)
-        joined = replace(after, text=text, places=places, pieces=())
-        pieces = [Piece(start=size, end=len(text), of=after)]
-        if self.scope.is_certain(name):
-            pieces.append(Piece(start=0, end=size, of=before.passage))
-        variables = (*before.variables, *word.variables)
-        return replace(word, passage=joined.holding(pieces), variables=variables)
 
     def _keep(self, own: Mapping[str, Word]) -> None:
         """Set variables for all that follows."""

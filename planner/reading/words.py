@@ -60,8 +60,8 @@ class Word:
     @property
     def at(self) -> tuple[Span, ...]:
         """The characters of the whole text that it comes from."""
-        named = () if self.via is None else self.via.at
-        return tuple(dict.fromkeys(((self.start, self.end), *named, *self.passage.at)))
+        via = () if self.via is None else ((self.via.start, self.via.end),)
+        return tuple(dict.fromkeys(((self.start, self.end), *via, *self.passage.at)))
 
     def replaced(self, value: str) -> Edit:
         """Return the edit that writes another word here."""
