@@ -24,7 +24,6 @@ from planner.reading.loads import Loaded, items_of, loaded
 from planner.reading.named import NamedModel, mentions_in
 from planner.reading.noted import given_in, is_other
 from planner.reading.quantities import Quantity, quantities_in
-from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
 from planner.reading.question_words import (
     Term,
     asks_to_hold,
@@ -34,6 +33,7 @@ from planner.reading.question_words import (
     is_of_planning,
     terms_of,
 )
+from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
 from planner.values import frozen
 
 _LONGEST = 2_000

@@ -1,7 +1,8 @@
 """Commands of clouds and clusters that start a container: its image and its arguments.
 
-Source: Google Cloud SDK 530 `gcloud run deploy`; Kubernetes 1.33 `kubectl run`; runpodctl
-1.14 `create pod`; Vast.ai CLI 0.3 `create instance`; Azure CLI 2.7 `az container create`.
+Source: Google Cloud SDK 530 `gcloud run deploy`; Kubernetes 1.33 `kubectl run`;
+runpodctl 1.14 `create pod`; Vast.ai CLI 0.3 `create instance`; Azure CLI 2.7 `az
+container create`.
 """
 
 from __future__ import annotations

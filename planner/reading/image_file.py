@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -36,29 +36,37 @@ def starts_in_image_file(page: Passage, text: str) -> Iterator[FoundStart]:
         page: the file as Docker reads it.
         text: the whole text that it stands in.
     """
-    image: Word | None = None
-    last: dict[str, list[Command]] = {}
-    of_stages: set[str] = set()
-    what = ""
-    for command in commands_of(_instructions(page)):
-        first, *words = command.words
-        if first.value == "FROM":
-            words = [word for word in words if not word.value.startswith("--")]
-            what = first.value
-            if words and words[0].value not in of_stages:
-                image, last = words[0], {}
-            of_stages.update(word.value for word in words[-1:])
-        elif first.value in ("ENTRYPOINT", "CMD"):
-            what = first.value
-            last[what] = [command]
-        elif what in last:  # a command behind `&&`
-            last[what].append(command)
+    image, last = _last_stage(commands_of(_instructions(page)))
     if image is None:
         return
     for found, env, has_program in _run(page, text, last):
         own = "-" if has_program else ""
         for start in starts_of_list(found, 0, text, env, entrypoint=own, image=image):
             yield FoundStart(kind=Kind.CONTAINER, start=start)
+
+
+def _last_stage(
+    commands: Iterable[Command],
+) -> tuple[Word | None, Mapping[str, Sequence[Command]]]:
+    """Return the image that a file begins with, and what it runs by instruction."""
+    image: Word | None = None
+    last: dict[str, list[Command]] = {}
+    names: set[str] = set()
+    what = ""
+    for command in commands:
+        first, *words = command.words
+        if first.value == "FROM":
+            words = [word for word in words if not word.value.startswith("--")]
+            what = first.value
+            if words and words[0].value not in names:
+                image, last = words[0], {}
+            names.update(word.value for word in words[-1:])
+        elif first.value in ("ENTRYPOINT", "CMD"):
+            what = first.value
+            last[what] = [command]
+        elif what in last:  # a command behind `&&`
+            last[what].append(command)
+    return image, last
 
 
 def _instructions(page: Passage) -> Passage:

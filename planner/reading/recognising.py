@@ -14,6 +14,7 @@ from planner.reading.around import job_variables, told_around, why_not_planned
 from planner.reading.asking import questions_in
 from planner.reading.code import starts_in_code
 from planner.reading.container import FoundStart, starts_in
+from planner.reading.dialects import filled_in
 from planner.reading.frameworks import StartsNoVllm
 from planner.reading.image_file import starts_in_image_file
 from planner.reading.logs import check_start, reading_of_log
@@ -214,7 +215,7 @@ def _starts_in(document: Document, text: str) -> Sequence[FoundStart]:
 
 
 def _starts_in_shell(page: Passage, text: str) -> Iterator[FoundStart]:
-    plain = without_apostrophes(page)
+    plain = filled_in(without_apostrophes(page))
     commands = commands_of(plain, job_variables(page.text))
     yield from list(starts_in(commands, text)) or starts_by_programs(commands, text)
 

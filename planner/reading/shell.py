@@ -17,6 +17,8 @@ from dataclasses import field, replace
 from functools import cached_property
 from itertools import pairwise
 
+from planner.reading.passage import Passage
+from planner.reading.scopes import Variables
 from planner.reading.shell_blocks import (
     DO,
     FOR,
@@ -25,8 +27,6 @@ from planner.reading.shell_blocks import (
     lines_of,
     numbers_of,
 )
-from planner.reading.passage import Passage
-from planner.reading.scopes import Variables
 from planner.reading.variables import Over, Until
 from planner.reading.words import Word, escaped, read_document, read_word
 from planner.values import frozen

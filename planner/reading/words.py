@@ -144,7 +144,7 @@ def read_word(passage: Passage, at: int, scope: Scope) -> Built:
         start=passage.places[at],
         end=passage.places[end],
         write=lambda value: passage.encode(shlex.quote(value)),
-        variables=(*reader.variables, *inner.unknown),
+        variables=tuple(dict.fromkeys((*reader.variables, *inner.unknown))),
     )
     return Built(
         word=word,
