@@ -45,7 +45,7 @@ _FALSE = ("", "none", "null", "auto")
 """What leaves a setting to the framework."""
 
 
-class StartsNoVllm(PlannerError):
+class NoStartError(PlannerError):
     """A framework is configured, or run, that starts no vLLM here."""
 
 

@@ -20,7 +20,7 @@ from planner.reading.blocks import blocks_of, is_hcl, scalar_of, tree_of
 from planner.reading.code import starts_in_code
 from planner.reading.container import FoundStart, starts_in
 from planner.reading.engine_tables import starts_in_serve, starts_in_table
-from planner.reading.frameworks import StartsNoVllm
+from planner.reading.frameworks import NoStartError
 from planner.reading.jobs import starts_in_job
 from planner.reading.passage import Passage
 from planner.reading.pods import (
@@ -84,7 +84,7 @@ def starts_in_manifest(page: Passage, text: str) -> Iterator[FoundStart]:
             is_found = True
             yield replace(found, start=shown(found.start, page.text))
     if refused and not is_found:
-        raise StartsNoVllm(refused[0])
+        raise NoStartError(refused[0])
 
 
 def _starts_in_page(page: Passage, text: str) -> Iterator[FoundStart]:
@@ -316,7 +316,7 @@ def starts_by_programs(commands: Sequence[Command], text: str) -> Iterator[Found
     starts = [one for one in found if not isinstance(one, str)]
     refused = [one for one in found if isinstance(one, str)]
     if refused and not starts:
-        raise StartsNoVllm(refused[0])
+        raise NoStartError(refused[0])
     yield from starts
 
 

@@ -15,7 +15,7 @@ from planner.reading.asking import questions_in
 from planner.reading.code import starts_in_code
 from planner.reading.container import FoundStart, starts_in
 from planner.reading.dialects import filled_in
-from planner.reading.frameworks import StartsNoVllm
+from planner.reading.frameworks import NoStartError
 from planner.reading.image_file import starts_in_image_file
 from planner.reading.logs import check_start, reading_of_log
 from planner.reading.manifests import starts_by_programs, starts_in_manifest
@@ -187,13 +187,13 @@ def _first(text: str) -> Sequence[FoundStart]:
     """Return the starts of each document in a text, in the order of the text."""
     documents = list(documents_of(text))
     whole = () if is_notebook(text) else (document_of(Passage.whole(text)),)
-    refused: StartsNoVllm | None = None
+    refused: NoStartError | None = None
     for parts in (documents, whole, spans_of_code(text)):
         found: list[FoundStart] = []
         for part in parts:
             try:
                 found += _starts_in(part, text)
-            except StartsNoVllm as error:
+            except NoStartError as error:
                 refused = error
         if found:
             return found
