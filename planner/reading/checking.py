@@ -16,6 +16,7 @@ from planner.errors import PlannerError
 from planner.planning.result import Outcome, Plan
 from planner.reading.reading import Reading
 from planner.reading.recognising import all_in, read
+from planner.reading.sharing import Shared
 from planner.user_files import read_text
 from planner.values import frozen
 
@@ -64,7 +65,8 @@ class Checked:
     def place(self) -> str:
         """Where it stands: the path, and the line or the start's number and name."""
         number = f":{self.line}" if self.line else f" #{self.start}"
-        return f"{self.path}{number}" + (f" ({self.shown})" if self.shown else "")
+        name = f" ({self.shown})" if self.shown else ""
+        return f"{self.path}{number}{name}".strip()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -164,8 +166,23 @@ def _of_file(path: str, given: Mapping[str, Any]) -> Iterator[Checked]:
         if any("command" in entry for *_, entry in entries):
             yield from (_of_entry(path, *entry, given) for entry in entries)
             return
+    yield from _of_text(text, given, path)
+
+
+def checks_of(text: str, gpu: str | GPU | None = None) -> Checks:
+    """Plan every start of a text, those on the same GPU one after the other.
+
+    Raises:
+        PlannerError: for a text that holds no start.
+    """
+    return Checks(rows=tuple(_of_text(text, {"gpu": gpu, "vllm_version": None}, "")))
+
+
+def _of_text(text: str, given: Mapping[str, Any], path: str) -> Iterator[Checked]:
+    shared = Shared()
     for start, found in enumerate(all_in(text), 1):
-        yield _checked(found, given, path=path, start=start, shown=found.shown)
+        place = {"path": path, "start": start, "shown": found.shown}
+        yield _checked(found, given, shared, **place)
 
 
 def _entries(
@@ -215,7 +232,7 @@ def _of_entry(
         found = read(f"{_exports(told.get('env'))}{command}")
     except PlannerError as error:
         return Checked(**place, answer=Answer.NOT_CHECKED, reason=str(error))
-    return _checked(found, known, **place)
+    return _checked(found, known, Shared(), **place)
 
 
 def _exports(env: object) -> str:
@@ -227,19 +244,29 @@ def _exports(env: object) -> str:
     )
 
 
-def _checked(found: Reading, given: Mapping[str, Any], **place: Any) -> Checked:  # noqa: ANN401 - of the place
+def _checked(
+    found: Reading,
+    given: Mapping[str, Any],
+    shared: Shared,
+    **place: Any,  # noqa: ANN401 - of the place
+) -> Checked:
     device = found.gpu or given["gpu"]
     told: dict[str, Any] = {
         "model": found.model,
         "gpu": device.name if isinstance(device, GPU) else device,
     }
     version = found.vllm_version or given["vllm_version"]
+    others = ""
     try:
+        if device is not None:
+            card = device if isinstance(device, GPU) else GPU.named(device)
+            device, others = shared.left(found, card)
         plan = found.plan(device, vllm_version=version)
     except PlannerError as error:
         return Checked(**place, **told, answer=Answer.NOT_CHECKED, reason=str(error))
+    shared.take(found, plan)
     answer = _ANSWERS[plan.outcome]
-    reason = "" if answer is Answer.STARTS else _reason(plan)
+    reason = "" if answer is Answer.STARTS else f"{_reason(plan)} {others}".rstrip()
     if found.gpus is not None and plan.gpus_total > found.gpus:
         answer = Answer.DOES_NOT_START
         reason = (

@@ -28,6 +28,7 @@ from planner.reading.docker_options import (
     IMAGE_OF_VLLM,
     Run,
     container_at,
+    devices_named,
     number_of_gpus,
 )
 from planner.reading.evaluation import evaluation_in
@@ -230,6 +231,7 @@ def _contained(
             start=replace(
                 one,
                 gpus=number_of_gpus(run.gpus) or one.gpus,
+                devices=devices_named(run.gpus),
                 shown=run.name,
                 notes=(*one.notes, *run.notes, *_not_passed(assigned)),
             ),

@@ -92,12 +92,19 @@ class Run:
             self.gpus = value.value.partition("=")[2] or self.gpus
 
 
+def devices_named(gpus: str | None) -> tuple[str, ...]:
+    """Return which GPUs `--gpus` names; empty where it counts them.
+
+    >>> devices_named('"device=0,2"')
+    ('0', '2')
+    """
+    devices = _DEVICES.search(gpus or "")
+    return () if devices is None else tuple(devices["list"].split(","))
+
+
 def number_of_gpus(gpus: str | None) -> int | None:
     """Return how many GPUs `--gpus` grants; None for all of them."""
-    if gpus is None:
-        return None
-    devices = _DEVICES.search(gpus)
-    if devices is not None:
-        return len(devices["list"].split(","))
+    if gpus is None or devices_named(gpus):
+        return len(devices_named(gpus)) or None
     count = whole_number(gpus.strip("\"'").removeprefix("count="))
     return count if count is not None and count <= _MOST_GPUS else None

@@ -238,6 +238,7 @@ def _placed(
         notes.append(f"Its workers have {around.others} further GPUs.")
     return replace(
         start,
+        devices=_device_ids(container),
         gpu=start.gpu or around.gpu,
         gpus=_together(start.gpus if granted is None else granted, around),
         shown=around.shown or container.word("name"),
@@ -253,6 +254,18 @@ def _together(granted: int | None, around: Surroundings) -> int | None:
     return granted * around.pods + around.others
 
 
+def _devices(container: Node) -> Iterator[Node]:
+    """Yield what a container of Compose asks for."""
+    yield from container.items_of("deploy", "resources", "reservations", "devices")
+    yield from container.items_of("device_requests")
+    yield from container.items_of("gpus")
+
+
+def _device_ids(container: Node) -> tuple[str, ...]:
+    ids = (one.items_of("device_ids") for one in _devices(container))
+    return tuple(item.text for items in ids for item in items)
+
+
 def gpus_of(container: Node) -> int | None:
     """Return how many GPUs a container is granted; None where it does not say."""
     for part in ("limits", "requests"):
@@ -261,9 +274,7 @@ def gpus_of(container: Node) -> int | None:
             count = whole_number(value.text)
             if _GPUS.match(name.text) and count is not None:
                 return count
-    devices = container.items_of("deploy", "resources", "reservations", "devices")
-    requests = container.items_of("device_requests")
-    for device in (*devices, *requests, *container.items_of("gpus")):
+    for device in _devices(container):
         if device.items_of("device_ids"):
             return len(device.items_of("device_ids"))
         count = whole_number(device.word("count"))

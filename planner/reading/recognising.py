@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from planner.reading.pages import reading_of_page
 from planner.reading.passage import Passage
 from planner.reading.reading import Kind, Reading, reading_of, without_gpu
 from planner.reading.running import is_address, reading_of_server
+from planner.reading.sharing import beside
 from planner.reading.shell import commands_of
 from planner.reading.signs import has_log, is_log, named_in
 from planner.reading.splitting import (
@@ -144,7 +146,18 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     chosen = found[start - 1]
     is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND
     told = told_around(chosen.start, given) if is_written_by_hand else chosen.start
+    before = beside(told, (one.start for one in found[: start - 1]))
+    if before:
+        told = replace(told, notes=(*told.notes, _shares(before)))
     return reading_of(chosen.kind, given, told, len(found), start)
+
+
+def _shares(before: Sequence[int]) -> str:
+    named = f"Start{'s' * (len(before) > 1)} {', '.join(map(str, before[:4]))}"
+    return (
+        f"{named} of this text run{'s' * (len(before) == 1)} on the same GPU: what is "
+        "held there is not free for this one (`planner check` plans them together)."
+    )
 
 
 def _note(given: str, start: int) -> Reading:

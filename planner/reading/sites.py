@@ -59,6 +59,8 @@ class Start:
     """The GPU that the text names."""
     gpus: int | None = None
     """GPUs that the text grants."""
+    devices: tuple[str, ...] = ()
+    """Which GPUs of its machine they are, by number or id; empty: any."""
     shown: str = ""
     """What the text calls it: a container's or a service's name."""
     notes: tuple[str, ...] = ()

@@ -18,7 +18,9 @@ from planner.engine.foreign import questions
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.reading import Reading, read
+from planner.reading.checking import checks_of
 from planner.reading.reading import Kind
+from planner.reading.rewriting import MOST_STARTS
 from planner.reading.running import is_address
 from planner.show.plan_text import plan_text
 from planner.user_files import read_input, user_path
@@ -86,7 +88,7 @@ def _run(options: dict[str, Any]) -> int:
         sys.stdout.write(json.dumps(whole, indent=2) + "\n")
     else:
         screen = options["screen"]
-        sys.stdout.write(f"{found}\n")
+        sys.stdout.write(f"{found}\n{_starts(found, known.get('gpu'))}")
         if plan is not None:
             explained = screen.shown(str(found.explain(**known)))
             sys.stdout.write(f"\n{plan_text(plan, screen)}\n\n{explained}\n")
@@ -95,6 +97,15 @@ def _run(options: dict[str, Any]) -> int:
         elif open_:
             sys.stdout.write(f"\nNot planned: {open_}\n")
     return FITS if plan is None or plan.fits else DOES_NOT_FIT
+
+
+def _starts(found: Reading, gpu: str | GPU | None) -> str:
+    """Return a line for each start of a text with several, all of them planned."""
+    if not 1 < found.num_starts <= MOST_STARTS or found.log is not None:
+        return ""
+    rows = checks_of(found.given, gpu).rows
+    lines = (f"  {row}: {row.answer}\n" for row in rows)
+    return "".join(["\nStarts in the text:\n", *lines])
 
 
 def _text(options: dict[str, Any]) -> str:
