@@ -203,6 +203,10 @@ class Explorer(w.VBox):
         """Offer the user's own text among the exports; None: there is none."""
         self.results.export.give_back(write)
 
+    def show_tab(self, tab: str) -> None:
+        """Open a tab of the results."""
+        self.results.tabs.choose(tab)
+
     _ipython_display_ = None
     """ipywidgets 7 would display the live view alone."""
 

@@ -58,6 +58,8 @@ _NOT_UNDERSTOOD = (
     "a control, to plan without it."
 )
 _WENT_WRONG = "Something went wrong in the planner itself. The log has the details."
+PLACES = {"cheapest": "gpus", "speed": "speed", "why": "memory"}
+"""The tab that answers what a question asks for, where it is not the verdict."""
 _ADDED = ("model", "gpu", "vllm_version")
 _NOT_PUBLISHED = (
     "Addresses are not asked by a published planner. Paste the server's start-up log, "
@@ -91,6 +93,9 @@ class Host(Protocol):
 
     def give_back(self, write: Callable[[], Html] | None) -> None:
         """Offer the user's own text among the exports; None: no longer."""
+
+    def show_tab(self, tab: str) -> None:
+        """Open a tab of the results."""
 
 
 class ReadingSection(w.VBox):
@@ -282,6 +287,9 @@ class ReadingSection(w.VBox):
         if not is_again:
             self._begin(still_open(reading), reading.given)
             self._fill(reading)
+            place = PLACES.get(reading.intent)
+            if place is not None:
+                self._host.show_tab(place)
         self._found = found
         self._ask()
         self._say(taken_for(reading), self._html(found))

@@ -399,3 +399,20 @@ def test_a_text_that_is_too_long_is_refused(monkeypatch) -> None:
     section = paste(Explorer(), "vllm serve a/b " + "x" * 200_000)
 
     assert "more than 200,000 characters" in section.view.html
+
+
+@pytest.mark.parametrize(
+    ("question", "tab"),
+    [
+        ("What is the cheapest way to run Qwen3-8B on an L4?", "gpus"),
+        ("How fast is Qwen3-8B on an L4?", "speed"),
+        ("Why does Qwen3-8B on an L4 run out of memory?", "memory"),
+        ("Does Qwen3-8B fit on an L4?", "advice"),
+    ],
+)
+def test_a_question_opens_the_tab_that_answers_it(explorer, question, tab) -> None:
+    """The verdict answers whether it fits: the tab stays."""
+    explorer.results.tabs.choose("advice")
+    paste(explorer, question)
+
+    assert explorer.results.tabs.chosen == tab
