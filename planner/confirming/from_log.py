@@ -24,7 +24,7 @@ _ROUNDING_GIB = 0.005
 """How much less a size may be than the log's two decimals say."""
 _OTHER_MODEL = 1.5
 """How often the planned weights: buffers and padding are far less."""
-_OTHER_GPU = 0.06
+OTHER_GPU = 0.06
 """As a share of the memory: drivers report one kind of GPU up to 3 % apart."""
 
 
@@ -136,7 +136,7 @@ def contradictions(log: LogReading, made: Plan) -> Iterator[str]:
     total = made.gpu.total_memory_bytes
     logged, weights = log.total_gib, log.figures.get("weights_gib", 0.0)
     held = weights + max(log.figures.get("available_kv_gib", 0.0), 0.0)
-    if logged and abs(logged * GIB / total - 1) > _OTHER_GPU:
+    if logged and abs(logged * GIB / total - 1) > OTHER_GPU:
         yield (
             f"The log's GPU has {logged:.2f} GiB, the planned {made.gpu.name} "
             f"{format_gib(total)}: another GPU."

@@ -9,6 +9,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from planner.confirming.from_log import OTHER_GPU
 from planner.confirming.log import (
     LogReading,
     StartText,
@@ -31,6 +32,7 @@ from planner.reading.noted import (
     noted_arguments,
     noted_gpu,
     noted_model,
+    other_engine,
     planned_model,
 )
 from planner.reading.passage import Passage
@@ -68,7 +70,7 @@ def reading_of_log(text: str, start: int = 1) -> Reading:
     excerpt = excerpt_of_start(own)
     log = _complete(read_start(own, len(starts)), excerpt)
     command = command_in(text)
-    noted = noted_arguments(excerpt) if is_note(excerpt) else {}
+    noted = noted_arguments(_own_words(excerpt)) if is_note(excerpt) else {}
     given = _Given(log, command, noted, excerpt)
     engine, kept = given.arguments()
     model, model_notes = given.model()
@@ -94,6 +96,11 @@ def reading_of_log(text: str, start: int = 1) -> Reading:
         number=start,
         log=log,
     )
+
+
+def _own_words(text: str) -> str:
+    """Return a note without the lines that start another engine."""
+    return "\n".join(line for line in text.split("\n") if not other_engine(line))
 
 
 def check_start(start: int, number: int) -> None:
@@ -278,9 +285,11 @@ class _Given:
 
 def _gpu(log: LogReading, text: str) -> tuple[str | GPU | None, tuple[str, ...]]:
     """Return the GPU that a log names, or that has the memory which it reports."""
-    if log.setting.device == "cpu":
+    device, name = log.setting.device, log.setting.device_name
+    if device == "cpu":
         return CPU, ()
-    name = log.setting.device_name
+    if device not in (None, "cuda"):
+        return None, (f"The log is of another device than NVIDIA's: {device.upper()}.",)
     named = None if name is None else gpu_named_in(name)
     if named is None and is_note(text):
         named = noted_gpu(text)
@@ -288,17 +297,28 @@ def _gpu(log: LogReading, text: str) -> tuple[str | GPU | None, tuple[str, ...]]
     total = failed.total_bytes if failed else None
     if log.total_gib:
         total = round(log.total_gib * GIB)
-    if total is None:
-        return named, ()
+    return (named, ()) if total is None else _of_total(named, total, log)
+
+
+def _of_total(
+    named: str | GPU | None, total: int, log: LogReading
+) -> tuple[str | GPU | None, tuple[str, ...]]:
+    """Return the GPU with a total that a log reports; the named one where it fits."""
     free = _bytes(log, "free_at_start_gib")
     left = None if free is None else min(free, total)
     facts = {"total_memory_bytes": total, "free_memory_bytes": left}
+    notes: list[str] = []
     if isinstance(named, GPU):
-        return GPU.named(named.name, **facts), ()
+        if abs(named.total_memory_bytes / total - 1) < OTHER_GPU:
+            return GPU.named(named.name, **facts), ()
+        notes.append(
+            f"The text names {named.name}, but the log's GPU has {format_gib(total)}."
+        )
     alike = of_size(total, is_bfloat16="bfloat16" in str(log.setting.shown))
     if not alike:
-        return None, (f"No known GPU has the {format_gib(total)} of the log's GPU.",)
-    return GPU.named(alike[0], **facts), (same_size_words(alike, total),)
+        notes.append(f"No known GPU has the {format_gib(total)} of the log's GPU.")
+        return None, tuple(notes)
+    return GPU.named(alike[0], **facts), (*notes, same_size_words(alike, total))
 
 
 def _bytes(log: LogReading, name: str) -> int | None:

@@ -59,6 +59,7 @@ _IN_WORDS = (
 )
 """Arguments as people call them."""
 _MODEL_WORD = re.compile(r"(?<![\w./-])(?:[\w.-]+/)?[A-Za-z][\w.]*-[\w.-]*\w")
+_FILE = re.compile(r"\.(?:log|txt|md|sh|py|json|ya?ml|csv)\Z")
 _SIZED = re.compile(r"[A-Z].*-\d+(?:\.\d+)?B(?:-|\Z)")
 """A model's name with its number of parameters."""
 _GPU_WORD = re.compile(
@@ -178,7 +179,8 @@ def noted_model(text: str) -> str | None:
     words = {match[0] for match in _MODEL_WORD.finditer(text)}
     found = {known.name for word in words if (known := find(word)) is not None}
     found = found or {word for word in words if _SIZED.search(word)}
-    return found.pop() if len(found) == 1 else None if found else _named_in_words(text)
+    named = next(iter(found)) if found else _named_in_words(text)
+    return None if len(found) > 1 or _FILE.search(named or "") else named
 
 
 def _named_in_words(text: str) -> str | None:

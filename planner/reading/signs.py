@@ -59,7 +59,7 @@ _HAPPENED = re.compile(
     re.IGNORECASE,
 )
 """An error that one may get, as documentation has it, and one that somebody got."""
-_COMMENT = re.compile(r"(?:^|\s)(?:#(?! [A-Z]+ blocks: \d)|//)")
+_COMMENT = re.compile(r"(?:^|\s)(?:#(?!#| [A-Z]+ blocks: \d)|//)")
 _SHELL = re.compile(
     r"^\s*(?:if|while|until|grep|echo|sed|awk|printf|export|raise|print|assert|logger)\b"
     r"|\bgrep\s|\braise\s+\w+\("
@@ -162,7 +162,6 @@ def _is_code(text: str) -> bool:
     if len(text) > _LONGEST_CODE or not _CODE.search(text):
         return False
     try:
-        ast.parse(text)
+        return bool(ast.parse(text).body)  # a heading of Markdown is a comment
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
-    return True

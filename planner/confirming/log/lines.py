@@ -151,6 +151,13 @@ def _crash(text: str, start: int, end: int) -> str:
     return "" if at < 0 else _telling(text[at : min(at + _TAIL_CHARACTERS, end)])
 
 
+def may_tell(line: str) -> bool:
+    """Return whether a line has a word of those with a figure, setting or outcome."""
+    return any(word in line for word in _TELLING) and not any(
+        word in line for word in _OF_REQUESTS
+    )
+
+
 def _telling(text: str) -> str:
     """Return the lines that can tell something, with those that follow an error."""
     kept: list[str] = []
@@ -159,7 +166,7 @@ def _telling(text: str) -> str:
         if any(word in line for word in _OF_REQUESTS):
             continue
         left = _OF_AN_ERROR if "Error" in line or "Exception" in line else left - 1
-        if left > 0 or any(word in line for word in _TELLING):
+        if left > 0 or may_tell(line):
             kept.append(line[:_LINE_CHARACTERS])
             size += len(kept[-1])
         if size > SHORT:

@@ -11,6 +11,7 @@ from planner.confirming.log.lines import (
     excerpt_of_start,
     joined_lines_of,
     lines_of,
+    may_tell,
 )
 from planner.confirming.log.outcome import (
     READY,
@@ -248,7 +249,7 @@ def read_start(start: StartText, num_starts: int = 1) -> LogReading:
 
 def is_telling(line: str, read: LogReading) -> bool:
     """Return whether a line gave a log's reading a figure, a setting or its outcome."""
-    for one in lines_of(line):
+    for one in lines_of(line) if may_tell(line) else ():
         words = one.text.strip()
         is_outcome = READY.search(words) or (
             len(words) > _SHORTEST and words in (read.error or "")

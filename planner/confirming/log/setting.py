@@ -88,6 +88,14 @@ _DEVICE_NAME = re.compile(
     re.M,
 )
 """The second in torch's collect_env, the third in nvidia-smi's table."""
+_DEVICE = re.compile(
+    r"\b(GPU|CPU) KV cache size|desired (CPU|GPU) memory utilization", re.IGNORECASE
+)
+_OTHER_DEVICE = re.compile(
+    r"\b(CPU|TPU|XPU)(?: \+ host)? KV cache size|VLLM_(CPU)_KVCACHE_SPACE"
+    r"|for (NPU) graph memory|available (HPU) memory"
+)
+"""Beside "GPU", which plugins for other devices write as well."""
 _COLD = re.compile(
     r"Compiling a graph for|sav(?:ed|ing) AOT compiled function|Compiling model again"
     r"|Cache the graph (?:for|of)|torch\.compile cache is disabled"
@@ -247,16 +255,9 @@ def _found(patterns: Sequence[str], text: str) -> str | None:
 
 
 def _device(text: str) -> str | None:
-    match = re.search(
-        r"\b(GPU|CPU|TPU|XPU)(?: \+ host)? KV cache size"
-        r"|desired (CPU|GPU) memory utilization|VLLM_(CPU)_KVCACHE_SPACE",
-        text,
-        re.IGNORECASE,
-    )
-    if match is None:
-        return None
-    device = (match[1] or match[2] or match[3]).lower()
-    return "cuda" if device == "gpu" else device
+    match = _OTHER_DEVICE.search(text) or _DEVICE.search(text)
+    device = "" if match is None else next(filter(None, match.groups())).lower()
+    return {"": None, "gpu": "cuda"}.get(device, device)
 
 
 def _device_name(text: str) -> str | None:
