@@ -6,13 +6,12 @@ Source: vLLM 0.33.0 `models/beam/nvidia/model.py`; its BeamConfig;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from planner.models.caches import AttentionLayer
 from planner.models.families.assembly import Placement
 from planner.models.families.decoder import AttentionShape, attention_scales
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.layered import SLIDING
 from planner.models.families.rope import RotaryCache, rope_cache
 from planner.models.families.styles import Experts, Style
@@ -25,38 +24,10 @@ from planner.models.layers import (
     Sharded,
 )
 
-_BEAM_DEFAULTS: Mapping[str, object] = {
-    "vocab_size": 151936,
-    "hidden_size": 2048,
-    "intermediate_size": 6144,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 4,
-    "max_position_embeddings": 32768,
-    "sliding_window": 4096,
-    "moe_intermediate_size": 768,
-    "num_experts_per_tok": 8,
-    "num_experts": 128,
-    "norm_topk_prob": True,
-}
+_BEAM_DEFAULTS = own_defaults("BeamConfig")
 
 
-_FLINT_DEFAULTS: Mapping[str, object] = {
-    "vocab_size": 150144,
-    "hidden_size": 2048,
-    "intermediate_size": 6144,
-    "num_hidden_layers": 49,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 4,
-    "head_dim": 128,
-    "max_position_embeddings": 262144,
-    "sliding_window": 513,
-    "moe_intermediate_size": 512,
-    "shared_expert_intermediate_size": 1024,
-    "num_experts_per_tok": 6,
-    "num_experts": 256,
-    "norm_topk_prob": True,
-}
+_FLINT_DEFAULTS = own_defaults("FlintConfig")
 
 
 def _beam_attention(_facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:

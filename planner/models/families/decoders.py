@@ -134,7 +134,7 @@ def granite_ropes(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     tables = rope_cache(
         facts,
         shape.head_size,
-        max_position=facts.integer("max_position_embeddings", default=8192),
+        default_positions=8192,
     )
     thetas = facts.value("layer_rope_theta") or [1]
     return tables * len({theta for theta in thetas if theta})

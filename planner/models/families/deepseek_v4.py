@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
@@ -17,7 +15,7 @@ from planner.models.families.compressed_attention import (
     compressed_caches,
 )
 from planner.models.families.decoder import norms
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.rope import yarn_rows
 from planner.models.layers import (
     ColumnParallelLinear,
@@ -36,34 +34,7 @@ _RATIO_OF = {
     "compressed_sparse_attention": INDEXED,
     "heavily_compressed_attention": 128,
 }
-# Transformers' DeepseekV4Config, which folds older names into newer ones.
-_DEFAULTS: Mapping[str, Any] = {
-    "vocab_size": 129280,
-    "hidden_size": 4096,
-    "moe_intermediate_size": 2048,
-    "num_hidden_layers": 43,
-    "num_attention_heads": 64,
-    "num_key_value_heads": 1,
-    "head_dim": 512,
-    "q_lora_rank": 1024,
-    "num_experts_per_tok": 6,
-    "n_routed_experts": 256,
-    "n_shared_experts": 1,
-    "norm_topk_prob": True,
-    "max_position_embeddings": 1048576,
-    "compress_rope_theta": 160000.0,
-    "hc_mult": 4,
-    "num_hash_layers": 3,
-    "sliding_window": 128,
-    "o_groups": 8,
-    "o_lora_rank": 1024,
-    "index_n_heads": 64,
-    "index_head_dim": 128,
-    "index_topk": 512,
-    "num_nextn_predict_layers": 1,
-    "swiglu_limit": 10.0,
-    "tie_word_embeddings": False,
-}
+_DEFAULTS = own_defaults("DeepseekV4Config")
 _DEFAULT_ROTARY_FACTOR = 64 / 512
 _BLOCK = 128
 

@@ -6,26 +6,14 @@ from collections.abc import Iterator
 
 from planner.models.architecture import Tower
 from planner.models.families.composite import Composite, Text
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.multimodal import MODEL_RENAMES
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.qwen_vl import merger
 from planner.models.layers import Module
 
-# Source: vLLM 0.33.0 `transformers_utils/configs/dotsocr.py` DotsVisionConfig.
-_VISION = {
-    "embed_dim": 1536,
-    "hidden_size": 1536,
-    "intermediate_size": 4224,
-    "num_hidden_layers": 42,
-    "num_attention_heads": 12,
-    "num_channels": 3,
-    "patch_size": 14,
-    "spatial_merge_size": 2,
-    "use_bias": False,
-    "post_norm": True,
-}
+_VISION = own_defaults("DotsVisionConfig")
 
 
 def _tower(facts: Facts, _text_size: int) -> Tower:

@@ -21,6 +21,18 @@ def _config_defaults() -> Mapping[str, Mapping[str, Any]]:
     return table
 
 
+@cache
+def own_defaults(name: str) -> Mapping[str, Any]:
+    """Return the defaults of a class that is vLLM's own, or comes with its models.
+
+    Source: `data/own_defaults.json`, with the file of each class.
+    """
+    path = DATA / "own_defaults.json"
+    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    values: dict[str, Any] = table[name]["values"]
+    return values
+
+
 _EXTRA_DEFAULTS = {"mimo": {"tie_word_embeddings": False}}
 """Defaults of configuration classes that come with a model, by model type."""
 

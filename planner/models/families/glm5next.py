@@ -5,7 +5,6 @@ Its vision tower is GLM-OCR's with a longer rotary table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from planner.models.caches import CacheLayer, IndexerTailLayer, PooledIndexerLay
 from planner.models.families.assembly import Body, Label, Skeleton, assemble
 from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
 from planner.models.families.delta_attention import PartlyDividedLinear
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.mla import (
     IndexerShape,
     LatentShape,
@@ -47,36 +46,7 @@ _LINEAR = "linear_attention"
 _FIRST_DENSE = 3
 _FULL_EVERY = 4
 _ROW_TILE = 128
-# Transformers' Glm5NextTextConfig.
-_DEFAULTS: Mapping[str, Any] = {
-    "vocab_size": 154880,
-    "hidden_size": 4096,
-    "intermediate_size": 12288,
-    "moe_intermediate_size": 2048,
-    "num_hidden_layers": 45,
-    "num_attention_heads": 64,
-    "num_key_value_heads": 64,
-    "n_shared_experts": 1,
-    "n_routed_experts": 288,
-    "kv_lora_rank": 512,
-    "q_lora_rank": 1536,
-    "qk_rope_head_dim": 0,
-    "v_head_dim": 256,
-    "qk_nope_head_dim": 256,
-    "num_experts_per_tok": 8,
-    "norm_topk_prob": True,
-    "max_position_embeddings": 1048576,
-    "tie_word_embeddings": False,
-    "index_topk": 2048,
-    "index_head_dim": 128,
-    "index_n_heads": 32,
-    "linear_head_dim": 128,
-    "linear_num_heads": 64,
-    "linear_conv_kernel_dim": 4,
-    "linear_lower_bound": -5.0,
-    "hc_mult": 4,
-    "index_kpool": 16,
-}
+_DEFAULTS = own_defaults("Glm5NextTextConfig")
 
 
 def read_glm5_next_text(facts: Facts, label: Label) -> ModelArchitecture:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families.assembly import Label
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.multimodal import (
     Tie,
     known_as,
@@ -20,25 +19,8 @@ from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.layers import Module
 
-_TEXT: Mapping[str, Any] = {
-    "vocab_size": 290943,
-    "hidden_size": 4096,
-    "intermediate_size": 11008,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "max_position_embeddings": 2048,
-    "tie_word_embeddings": True,
-    "attention_bias": False,
-}
-_VISION: Mapping[str, Any] = {
-    "hidden_size": 1152,
-    "intermediate_size": 4304,
-    "num_channels": 3,
-    "num_hidden_layers": 27,
-    "patch_size": 16,
-    "spatial_merge_size": 2,
-    "max_image_size": 2048,
-}
+_TEXT = own_defaults("HunYuanVLTextConfig")
+_VISION = own_defaults("HunYuanVLVisionConfig")
 
 
 def _read(facts: Facts, label: Label) -> ModelArchitecture:

@@ -85,7 +85,7 @@ def read_hy_v4(facts: Facts, label: Label) -> ModelArchitecture:
     rope = rope_cache(
         facts,
         shape.qk_rope_head_dim,
-        max_position=facts.integer("max_position_embeddings", default=8192),
+        default_positions=8192,
     )
     frame = Frame(
         hidden_size=size,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from planner.engine.layout import ParallelLayout, divide
 from planner.models.architecture import LayerKind, ModelArchitecture
@@ -12,7 +10,7 @@ from planner.models.caches import AttentionLayer, ConvolutionStreamsLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Label, Placement
 from planner.models.families.decoder import norms
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import (
     composed,
@@ -32,21 +30,7 @@ from planner.models.layers import (
 from planner.models.tensors import LinearMethod, Tensor
 from planner.values import frozen
 
-_DEFAULTS: Mapping[str, Any] = {
-    "vocab_size": 201024,
-    "hidden_size": 1536,
-    "intermediate_size": 768,
-    "num_hidden_layers": 16,
-    "num_attention_heads": 12,
-    "num_key_value_heads": 4,
-    "d_rel": 16,
-    "rel_extent": 1024,
-    "sliding_window_size": 512,
-    "dense_mlp_idx": 0,
-    "n_routed_experts": 0,
-    "n_shared_experts": 0,
-    "num_experts_per_tok": 1,
-}
+_DEFAULTS = own_defaults("inkling")
 _CONVOLVED = 4
 _GATE_ROWS = 8
 RENAMES = (

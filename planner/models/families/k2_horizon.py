@@ -53,7 +53,7 @@ def read_k2_horizon(facts: Facts, label: Label) -> ModelArchitecture:
     rope = rope_cache(
         facts,
         shape.head_size,
-        max_position=facts.integer("max_position_embeddings", default=8192),
+        default_positions=8192,
         dim=rotated,
     )
     frame = Frame(hidden_size=size, rope=rope, placement=Placement.EVERYWHERE)

@@ -15,7 +15,7 @@ from planner.models.families.delta_attention import (
     FusedDecodeCopies,
     PartlyDividedLinear,
 )
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.mla import (
     LatentShape,
     latent_attention,
@@ -44,21 +44,7 @@ from planner.models.tensors import ServedExperts, Tensor
 from planner.values import frozen
 
 _LEAST_COLUMNS = 256
-# vLLM's own configuration class, KimiLinearConfig.
-_DEFAULTS: Mapping[str, Any] = {
-    "vocab_size": 163840,
-    "hidden_size": 4096,
-    "intermediate_size": 11008,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "hidden_act": "silu",
-    "moe_renormalize": True,
-    "num_shared_experts": 0,
-    "first_k_dense_replace": 0,
-    "moe_layer_freq": 1,
-    "max_position_embeddings": 4096,
-    "tie_word_embeddings": False,
-}
+_DEFAULTS = own_defaults("KimiLinearConfig")
 
 
 @frozen

@@ -57,7 +57,7 @@ def read_llama4_text(facts: Facts, label: Label) -> ModelArchitecture:
     tables = rope_cache(
         facts,
         shape.head_size,
-        max_position=facts.integer("max_position_embeddings", default=8192),
+        default_positions=8192,
     )
     frame = Frame(hidden_size=shape.hidden_size, rope=tables)
     num_experts = facts.integer("num_local_experts")

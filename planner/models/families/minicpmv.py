@@ -8,7 +8,7 @@ from dataclasses import replace
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families.assembly import Label, Reader
 from planner.models.families.composite import Composite
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.multimodal import named, read_language_model, sub_config
 from planner.models.families.towers import blocks
 from planner.models.families.towers.audio import whisper_of_transformers
@@ -25,15 +25,8 @@ _LANGUAGE_MODELS: dict[tuple[int, ...], tuple[str, str]] = {
 }
 _WITH_VIDEOS = ((2, 6), (4, 0), (4, 5))
 _HEARING = ((2, 6), (4, 5))
-_VISION = {
-    "hidden_size": 1152,
-    "image_size": 980,
-    "intermediate_size": 4304,
-    "num_attention_heads": 16,
-    "num_hidden_layers": 27,
-    "patch_size": 14,
-}
-"""Where the config has none: as MiniCPM's own configuration class fills it in."""
+_VISION = own_defaults("MiniCPMVVisionConfig")
+"""Where the config has none."""
 
 
 def _text(facts: Facts, label: Label) -> ModelArchitecture:

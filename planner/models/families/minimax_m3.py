@@ -19,7 +19,7 @@ from planner.models.families.decoder import (
     kv_of,
     norms,
 )
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import (
     Tie,
@@ -40,32 +40,7 @@ from planner.models.layers import (
 from planner.models.tensors import Tensor
 from planner.values import frozen
 
-_SPARSE_FROM = 3
-# vLLM's own configuration class, MiniMaxM3TextConfig.
-_DEFAULTS: Mapping[str, Any] = {
-    "vocab_size": 200064,
-    "hidden_size": 6144,
-    "intermediate_size": 3072,
-    "dense_intermediate_size": 12288,
-    "num_hidden_layers": 60,
-    "num_attention_heads": 64,
-    "num_key_value_heads": 4,
-    "head_dim": 128,
-    "max_position_embeddings": 524288,
-    "partial_rotary_factor": 0.5,
-    "num_local_experts": 128,
-    "num_experts_per_tok": 4,
-    "n_shared_experts": 1,
-    "use_routing_bias": True,
-    "moe_layer_freq": (0,) * _SPARSE_FROM + (1,) * 57,
-    "sparse_attention_config": {
-        "sparse_index_dim": 128,
-        "sparse_num_index_heads": 4,
-        "sparse_topk_blocks": 16,
-        "sparse_attention_freq": (0,) * _SPARSE_FROM + (1,) * 57,
-    },
-    "tie_word_embeddings": False,
-}
+_DEFAULTS = own_defaults("MiniMaxM3TextConfig")
 
 
 @frozen

@@ -51,7 +51,7 @@ def read_molmo(facts: Facts, label: Label) -> ModelArchitecture:
         every_stage=rope_cache(
             facts,
             shape.head_size,
-            max_position=facts.integer("max_position_embeddings", default=8192),
+            default_positions=8192,
         ),
     )
     layer = LayerKind(

@@ -9,7 +9,7 @@ from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture,
 from planner.models.caches import AttentionLayer
 from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
 from planner.models.families.decoder import attention_scales, norms
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.multimodal import composed, with_mm_prefix
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks
@@ -24,32 +24,9 @@ from planner.models.layers import (
     Sharded,
 )
 
-_TEXT = {
-    "dim": 2048,
-    "ff_dim": 8192,
-    "n_layers": 24,
-    "vocab_size": 51_200,
-    "max_context": 4096,
-    "n_heads": 32,
-    "n_kv_heads": 32,
-    "rope_theta": 1_500_000.0,
-}
-_EXPERTS = {
-    "start_layer": 4,
-    "n_experts": 64,
-    "n_experts_per_tok": 8,
-    "expert_inner_dim": 1024,
-}
-_VISION = {
-    "enc_dim": 1152,
-    "enc_patch_size": 14,
-    "enc_n_layers": 27,
-    "enc_ff_dim": 4304,
-    "enc_n_heads": 16,
-    "proj_inner_dim": 8192,
-    "crop_size": 378,
-}
-"""Source of the defaults: vLLM 0.33.0 `transformers_utils/configs/moondream3.py`."""
+_TEXT = own_defaults("moondream3.text")
+_EXPERTS = own_defaults("moondream3.experts")
+_VISION = own_defaults("moondream3.vision")
 _ROTATED = 32
 """Dimensions of each head."""
 

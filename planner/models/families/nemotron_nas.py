@@ -48,7 +48,7 @@ def read_deci(facts: Facts, label: Label) -> ModelArchitecture:
         every_stage=rope_cache(
             facts,
             head_size,
-            max_position=facts.integer("max_position_embeddings", default=8192),
+            default_positions=8192,
         ),
     )
     body = Body(kinds, tuple(map(kinds.index, layers_as_built)))

@@ -179,20 +179,23 @@ class RotaryCache:
         return (Tensor(rows * self.columns, self.dtype),)
 
 
-def rope_cache(
+def rope_cache(  # noqa: PLR0913 - what vLLM's get_rope takes
     facts: Facts,
     head_size: int,
     *,
     max_position: int | None = None,
+    default_positions: int | None = None,
     dim: int | None = None,
     mrope_positions_factor: int = 4,
 ) -> tuple[RotaryCache, ...]:
     """Return the cosine and sine table that all layers of a rank share.
 
-    Its rows before any scaling are `max_position`, or else max_position_embeddings.
+    Its rows before any scaling are `max_position`, or else max_position_embeddings,
+    or `default_positions` where the config does not say.
     """
     if max_position is None:
-        max_position = facts.integer("max_position_embeddings")
+        name = "max_position_embeddings"
+        max_position = facts.integer(name, default=default_positions)
     return (
         RotaryCache(
             rows=rope_rows(facts, max_position, mrope_positions_factor),

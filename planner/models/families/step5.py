@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from planner.engine.layout import ParallelLayout, divide
 from planner.errors import Refused
@@ -25,7 +24,7 @@ from planner.models.families.decoder import (
     gated_mlp,
     kv_of,
 )
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.layered import FULL, SLIDING, Frame, decoder
 from planner.models.families.rope import RotaryCache, rope_cache
 from planner.models.layers import (
@@ -39,21 +38,7 @@ from planner.models.layers import (
 from planner.models.tensors import LinearMethod, Tensor
 from planner.values import frozen
 
-_DEFAULTS: Mapping[str, Any] = {
-    "hidden_size": 5120,
-    "intermediate_size": 13312,
-    "num_attention_heads": 40,
-    "num_attention_groups": 8,
-    "num_hidden_layers": 48,
-    "vocab_size": 65536,
-    "moe_intermediate_size": 10240,
-    "moe_num_experts": 16,
-    "moe_top_k": 4,
-    "norm_expert_weight": True,
-    "norm_dtype": "bf16",
-    "rope_theta": 500000,
-    "max_seq_len": 4096,
-}
+_DEFAULTS = own_defaults("Step5Config")
 _NORM_DTYPES = {"bf16": "bfloat16", "bfloat16": "bfloat16"}
 _NORM_DTYPES |= {"fp32": "float32", "float32": "float32"}
 _PROXY = 256

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from planner.models.architecture import Tower
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.layers import Module
 
-_DEFAULTS: Mapping[str, Any] = {
-    "patch_size": 14,
-    "init_pos_emb_height": 64,
-    "init_pos_emb_width": 64,
-    "init_pos_emb_time": 4,
-    "vt_num_attention_heads": 12,
-    "vt_num_hidden_layers": 27,
-    "vt_hidden_size": 1024,
-    "vt_intermediate_size": 4096,
-    "merge_kernel_size": (2, 2),
-    "mm_projector_type": "patchmergerv2",
-    "qkv_hidden_size": 1536,
-    "norm_type": "rmsnorm",
-    "attn_bias": False,
-    "patch_embed_proj_bias": False,
-    "linear_bias": False,
-}
+_DEFAULTS = own_defaults("KimiK3VisionConfig")
 
 
 def kimi_k3_tower(facts: Facts, text_size: int) -> Tower:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.models.architecture import Tower
-from planner.models.families.facts import Facts
+from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.layers import Module
@@ -14,17 +14,7 @@ from planner.models.passes import Moment, TowerPass
 _ROTARY_SIDE = 512
 """Rows and columns for which rotary angles are computed ahead."""
 _STEPS = 11
-_MOONVIT = {
-    "patch_size": 14,
-    "init_pos_emb_height": 64,
-    "init_pos_emb_width": 64,
-    "num_attention_heads": 16,
-    "num_hidden_layers": 27,
-    "hidden_size": 1152,
-    "intermediate_size": 4304,
-    "merge_kernel_size": (2, 2),
-}
-"""Defaults of vLLM's own class, for it is not one of Transformers'."""
+_MOONVIT = own_defaults("MoonViTConfig")
 _PARTS = blocks.Parts(norms="norm", qkv="wqkv", out="wo", mlp=("mlp.fc0", "mlp.fc1"))
 
 
