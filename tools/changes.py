@@ -14,6 +14,8 @@ from planner.engine.releases.change import Change
 ROOMS = ("engine", "models", "memory", "planning", "export", "confirming")
 """Rooms whose modules have rules that follow releases."""
 _PACKAGE = Path(__file__).parents[1] / "planner"
+_OF_OTHERS = ("beside_vllm", "inside_vllm", "beside_ray")
+"""Folders whose files run in vLLM's or Ray's Python."""
 _DEEPEST = 4
 """Of rows in tables in tables."""
 
@@ -24,7 +26,7 @@ def changes() -> tuple[tuple[str, Change], ...]:
     found: dict[Change, str] = {}
     for room in ROOMS:
         for path in sorted((_PACKAGE / room).rglob("*.py")):
-            if "alone" not in path.parts:
+            if path.parent.name not in _OF_OTHERS:
                 for change in _of_module(path):
                     found.setdefault(change, path.relative_to(_PACKAGE).as_posix())
     return tuple((module, change) for change, module in found.items())

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.confirming import installation
-from planner.confirming.alone.offline import MARK
+from planner.confirming.beside_vllm.offline import MARK
 from planner.confirming.dry import false_gpu
 from planner.confirming.dry.prepared import Prepared, estimate_of, launch
 from planner.confirming.figures import worker_from

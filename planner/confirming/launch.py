@@ -12,7 +12,7 @@ from planner.confirming import server
 from planner.confirming.devices import Devices
 from planner.confirming.installation import Installation
 from planner.confirming.options import RunOptions
-from planner.confirming.process import ALONE
+from planner.confirming.process import BESIDE_VLLM
 from planner.engine import environment
 from planner.engine.flags import flags, python_values
 from planner.engine.releases import Release, number_of
@@ -68,7 +68,7 @@ def prepare(  # noqa: PLR0913 - what a start depends on
         vllm_version=plan.vllm_version,
         token=given_arguments(plan.settings).get("hf_token"),
         own=devices.environment,
-        folders=[ALONE],
+        folders=[BESIDE_VLLM],
         scratch=scratch,
     )
     model, has_tokenizer = _model(plan, options, scratch)
@@ -82,7 +82,11 @@ def prepare(  # noqa: PLR0913 - what a start depends on
         }
         file = scratch / "task.json"
         file.write_text(json.dumps(task), encoding="utf-8")
-        words: tuple[str, ...] = (found.python, str(ALONE / "offline.py"), str(file))
+        words: tuple[str, ...] = (
+            found.python,
+            str(BESIDE_VLLM / "offline.py"),
+            str(file),
+        )
         return Launch(
             command=words,
             environment=variables,
@@ -99,7 +103,7 @@ def prepare(  # noqa: PLR0913 - what a start depends on
         "disable_uvicorn_access_log": True,
     }
     words = (
-        *(found.python, str(ALONE / "serve.py"), "serve", model),
+        *(found.python, str(BESIDE_VLLM / "serve.py"), "serve", model),
         *flags(arguments | ours, Release(number_of(plan.vllm_version))),
     )
     return Launch(

@@ -15,7 +15,7 @@ from typing import IO
 from planner.errors import PlannerError
 from planner.surroundings import is_published
 
-ALONE = Path(__file__).parent / "alone"
+BESIDE_VLLM = Path(__file__).parent / "beside_vllm"
 """Folder of the programs that run in vLLM's Python."""
 
 STOP_SECONDS = 25.0
@@ -28,9 +28,9 @@ _CHUNK_BYTES = 1 << 16
 class Process:
     """One command in a process group of its own.
 
-    None of its processes outlives this one: the supervisor (`alone/supervisor.py`) ends
-    the group when `stop` is called, when the time limit is reached, or when this
-    process is gone.
+    None of its processes outlives this one: the supervisor
+    (`beside_vllm/supervisor.py`) ends the group when `stop` is called, when the time
+    limit is reached, or when this process is gone.
     """
 
     def __init__(
@@ -49,7 +49,11 @@ class Process:
         """
         if is_published():
             raise PlannerError("This is a public page, which starts nothing.")
-        supervisor = [str(ALONE / "supervisor.py"), str(limit_seconds), str(scratch)]
+        supervisor = [
+            str(BESIDE_VLLM / "supervisor.py"),
+            str(limit_seconds),
+            str(scratch),
+        ]
         self._supervisor = subprocess.Popen(
             [sys.executable, "-S", "-E", *supervisor, *command],
             stdin=subprocess.PIPE,

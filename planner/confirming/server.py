@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from planner.confirming.alone.offline import METRICS
+from planner.confirming.beside_vllm.offline import METRICS
 from planner.confirming.figures import load_from
 from planner.confirming.measurement import LoadFigures
 from planner.errors import PlannerError

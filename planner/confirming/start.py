@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from planner.confirming.alone.offline import MARK
-from planner.confirming.alone.supervisor import TIME_IS_OVER
+from planner.confirming.beside_vllm.offline import MARK
+from planner.confirming.beside_vllm.supervisor import TIME_IS_OVER
 from planner.confirming.figures import engine_from, worker_from
 from planner.confirming.from_log import measurement_of
 from planner.confirming.measurement import Measurement

@@ -19,7 +19,7 @@ from typing import Any
 from planner.errors import PlannerError
 from planner.surroundings import is_published
 
-AGENT = Path(__file__).parent / "alone" / "agent.py"
+AGENT = Path(__file__).parent / "beside_ray" / "agent.py"
 
 _END_SECONDS = 20.0
 INSTALL = "pip install 'ray[data]'"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from planner.ray.alone import agent
+from planner.ray.beside_ray import agent
 
 BOTH = {"CPU": 1.0, "GPU": 2.0}
 REQUEST = {

@@ -12,18 +12,18 @@ import pytest
 
 import planner.confirming.dry
 
-ALONE = Path(planner.confirming.dry.__file__).parent / "alone"
+INSIDE_VLLM = Path(planner.confirming.dry.__file__).parent / "inside_vllm"
 
 
 @pytest.fixture
 def families() -> Iterator[ModuleType]:
     """Import what runs in vLLM's Python; its tables need the standard library alone."""
     before = set(sys.modules)
-    sys.path.insert(0, str(ALONE))
+    sys.path.insert(0, str(INSIDE_VLLM))
     try:
         yield import_module("dry_families")
     finally:
-        sys.path.remove(str(ALONE))
+        sys.path.remove(str(INSIDE_VLLM))
         for name in set(sys.modules) - before:
             if name.startswith("dry_"):
                 del sys.modules[name]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.confirming.alone.supervisor import TIME_IS_OVER
+from planner.confirming.beside_vllm.supervisor import TIME_IS_OVER
 from planner.confirming.process import Process
 from tests.starts import PATIENCE, is_alive, wait_until
 

@@ -12,7 +12,7 @@ import pytest
 from planner import GPU, PlannerError
 from planner import ray as planner_ray
 from planner.app.cli import main
-from planner.ray.alone.cluster_state import groups_of_file
+from planner.ray.beside_ray.cluster_state import groups_of_file
 from planner.ray.bundles import Node, NodeType, ray_names, types_in
 from planner.ray.live import Cluster, cluster, read
 from planner.ray.remote import sentence

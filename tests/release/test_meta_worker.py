@@ -13,7 +13,7 @@ import pytest
 import planner.confirming.dry
 
 CONFIRMING = Path(planner.confirming.dry.__file__).parents[1]
-FOLDERS = (CONFIRMING / "dry" / "alone", CONFIRMING / "alone")
+FOLDERS = (CONFIRMING / "dry" / "inside_vllm", CONFIRMING / "beside_vllm")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any
 
 import planner
 from planner.confirming import installation
-from planner.confirming.alone.offline import MARK
+from planner.confirming.beside_vllm.offline import MARK
 from planner.confirming.from_log import measurement_of
 from planner.memory.estimate import RankMemory
 from planner.units import GIB

@@ -16,7 +16,7 @@ from planner.confirming.dry import false_gpu
 from planner.confirming.dry.result import DriverMemory
 from planner.confirming.installation import Installation
 from planner.confirming.launch import local_folder, variables_of, write_model
-from planner.confirming.process import ALONE
+from planner.confirming.process import BESIDE_VLLM
 from planner.engine.flags import python_values
 from planner.engine.gpu import GPU
 from planner.engine.releases import Release, number_of
@@ -31,7 +31,7 @@ from planner.surroundings import cache_folder
 from planner.values import frozen
 
 _PROBE = "planner_memory_probe.MemoryProbe"
-_HERE = Path(__file__).parent / "alone"
+_HERE = Path(__file__).parent / "inside_vllm"
 _PROGRAM = _HERE / "dry_start.py"
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".msgpack", ".h5")
 _SET_BY_US = (
@@ -123,7 +123,7 @@ def launch(
         vllm_version=prepared.found.version,
         token=given_arguments(layout).get("hf_token"),
         own=_own_variables(prepared, caches, devices=world),
-        folders=[_HERE, ALONE],
+        folders=[_HERE, BESIDE_VLLM],
         scratch=scratch,
     )
     return (prepared.found.python, str(_PROGRAM), str(file)), variables, notes
