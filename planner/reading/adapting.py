@@ -42,7 +42,9 @@ from planner.units import whole_number
 
 _HF = re.compile(r"hf://\"?|huggingface://")
 _INTERPOLATED = re.compile(r"\$\{[^}]*\}|\?\?\?")
-_PROFILE = re.compile(r"(?i)^(?:nvidia-gpu-|nvidia-|gpu-)")
+_PROFILE = re.compile(
+    r"(?i)^(?:nvidia-gpu-|nvidia-|gpu-|(?:ampere|ada|hopper|turing|blackwell)_)"
+)
 _FALSE = ("", "none", "null", "auto")
 """What leaves a setting to the framework."""
 _MOST_GPUS = 4096
@@ -73,7 +75,9 @@ def start_of_variables(
     row = framework_of(settings, f"{text} {named}", is_variables=True)
     if row is None or refusal(row, settings):
         return None
-    return _found(row, settings, text, partial(_add_nowhere, row))
+    found = _found(row, settings, text, partial(_add_nowhere, row))
+    version = None if image is None else version_of(image)
+    return replace(found, start=replace(found.start, version=version))
 
 
 def starts_by_frameworks(

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from planner.reading.adapting import device_named, start_of_variables
 from planner.reading.container import FoundStart, starts_in, starts_in_words
 from planner.reading.passage import Passage
 from planner.reading.pods import (
@@ -25,13 +26,14 @@ from planner.reading.shell import Word, commands_of
 from planner.reading.variables import Over
 from planner.reading.yaml_edits import passage_of
 from planner.reading.yaml_nodes import Node
-from planner.reading.yaml_words import as_it_is, list_of
+from planner.reading.yaml_words import as_it_is, list_of, word_of
+from planner.units import whole_number
 
 _PROSE = frozenset(
-    "name description title summary help msg message prompt comment note notes label "
-    "when assert until test text echo debug fail cmdstop livenessprobe readinessprobe "
-    "startupprobe healthcheck annotations labels default changed_when on if macros env "
-    "environment vars variables".split()
+    "name desc description title summary help msg message prompt comment note notes "
+    "label labels annotations when if on assert until test text echo debug fail "
+    "default changed_when cmdstop livenessprobe readinessprobe startupprobe healthcheck macros "
+    "env environment vars variables".split()
 )
 """Entries that tell about a start and run none."""
 _RUNS = re.compile(r"vllm|docker|podman", re.IGNORECASE)
@@ -40,6 +42,23 @@ _DOCUMENT = re.compile(r"^[ ]*(?:[\w.-]+:(?:\s|$)|- |\{|\[)", re.MULTILINE)
 _BREAK = re.compile(r"^[ \t]*#[^\n]*|\\?\r?\n", re.MULTILINE)
 """What llama-swap takes for a blank in the lines of a command."""
 _DEEPEST = 24
+
+_DEVICES = [
+    tuple(path.split("."))
+    for path in (
+        "accelerator accelerators resources.accelerator instance_type instanceType "
+        "machine_type vm_size gpu_type gpuType compute hardware.compute "
+        "resources.gpu_type node_config.machine_type"
+    ).split()
+]
+_COUNTS = [
+    tuple(path.split("."))
+    for path in (
+        "gpu_count gpuCount num_gpus hardware.gpu_count resources.limits.gpu "
+        "resources.requests.gpu resources.device.nvidia/gpu.count resources.gpu"
+    ).split()
+]
+"""Where platforms name the GPU, and how many, for what stands below."""
 
 Read = Callable[[Passage, str], Iterator[FoundStart]]
 """Reads a document that stands in a scalar."""
@@ -91,12 +110,21 @@ class _Walk:
             env = {**env, **own}
             known = {name: word.value for name, word in own.items()}
             around = replace(around, known={**around.known, **known})
+        around = _beside(node, around)
         found = list(self._of_container(node, key, around))
         if found:
             yield from found
             return
         for name, value in node.pairs:
-            yield from self.of(value, name.text, around, env, depth + 1)
+            found += self.of(value, name.text, around, env, depth + 1)
+        image = node.get("environment", "image") or node.get("base_image", "image")
+        named = None if image is None else word_of(image, as_it_is)
+        by_variables = None
+        if own and not found:
+            by_variables = start_of_variables(own, "", named)
+        if by_variables is not None:
+            found = [_granted(by_variables, around)]
+        yield from found
 
     def _of_container(
         self, node: Node, key: str, around: Surroundings
@@ -121,7 +149,9 @@ class _Walk:
             _SHELL.match(texts[0]) or not any(" " in one.strip() for one in texts[:3])
         )
         if is_vector:
-            yield from starts_in_words(list_of(node, as_it_is), around.text, env)
+            words = list_of(node, as_it_is)
+            for found in starts_in_words(words, around.text, env):
+                yield _granted(found, around)
             return
         for item in node.items:
             yield from self.of(item, key, around, env, depth + 1)
@@ -142,6 +172,31 @@ class _Walk:
                 return
         commands = [
             replace(command, assigned=Over(command.assigned, env))
-            for command in commands_of(page, around.known)
+            for command in commands_of(page, {**around.known, **env})
         ]
-        yield from starts_in(commands, around.text)
+        for one in starts_in(commands, around.text):
+            yield _granted(one, around)
+
+
+def _beside(table: Node, around: Surroundings) -> Surroundings:
+    """Return the surroundings with the GPUs that a table grants what is below it."""
+    named = next((word for path in _DEVICES if (word := table.word(*path))), "")
+    gpu, count = device_named(named)
+    counts = [whole_number(table.word(*path)) for path in _COUNTS]
+    counts += [
+        whole_number(item.word("value"))
+        for item in table.items_of("resourceRequirements")
+        if item.word("type") == "GPU"
+    ]
+    granted = next((one for one in counts if one), count)
+    return replace(around, gpu=gpu or around.gpu, granted=granted or around.granted)
+
+
+def _granted(found: FoundStart, around: Surroundings) -> FoundStart:
+    start = found.start
+    return replace(
+        found,
+        start=replace(
+            start, gpu=start.gpu or around.gpu, gpus=start.gpus or around.granted
+        ),
+    )

@@ -24,6 +24,7 @@ _HCL = re.compile(
     re.MULTILINE,
 )
 _TOML = re.compile(r"^\[\[?[\w.\"' -]+\]\]?[ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
+_TOML_VALUE = re.compile(r"(?:\s|#[^\n]*\n)*[\w.\"-]+[ \t]*=[ \t]*[\"'\d\[{tf]")
 _UNIT = re.compile(r"^\[Container\][ \t]*\r?$", re.MULTILINE)
 _UNIT_LINE = re.compile(
     r"(?:\[(?P<part>\w+)\][^\n]*|(?P<name>\w+)[ \t]*=[ \t]*"
@@ -78,6 +79,12 @@ def blocks_of(page: Passage) -> Node | None:
 def is_hcl(text: str) -> bool:
     """Return whether a text has a block of Terraform or Nomad."""
     return _HCL.search(text) is not None
+
+
+def is_toml(text: str) -> bool:
+    """Return whether a text has a table of TOML, with a dot in its name or a value."""
+    header = _TOML.search(text)
+    return header is not None and _TOML_VALUE.match(text, header.end()) is not None
 
 
 def _scalar(page: Passage, start: int, end: int, style: str, text: str) -> Node:

@@ -68,7 +68,8 @@ _VERSION_TAG = re.compile(
 _MOST_NAMED = 12
 """Variables that are named in notes: a script has a few of them."""
 _NOT_VLLMS_RELEASE = re.compile(
-    r"llm-d|lmcache|rhaiis|(?:^|/)ray|worker-\w*-?vllm|djl-inference|vllm-dlc",
+    r"llm-d|lmcache|rhaiis|(?:^|/)ray|worker-\w*-?vllm|djl-inference|vllm-dlc"
+    r"|vllm-runtime",
     re.IGNORECASE,
 )
 """Images with vLLM inside whose tags count releases of something else."""

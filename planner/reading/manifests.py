@@ -53,7 +53,7 @@ from planner.reading.yaml_edits import passage_of
 from planner.reading.yaml_nodes import Node, documents
 
 _LIKE = re.compile(
-    r"(?:\s|#[^\n]*\n)*(?:---|%YAML|[{\[]|- |[\"']?[\w./-]+[\"']?[ \t]*:(?:\s|\Z))"
+    r"(?:\s|#[^\n]*\n)*(?:---|%YAML|[{\[]|- |[\"']?\$?[\w./-]+[\"']?[ \t]*:(?:\s|\Z))"
 )
 _NAMED = re.compile(r"vllm|model|engine|max[-_]|parallel", re.IGNORECASE)
 _CLEAR = re.compile(

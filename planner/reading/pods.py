@@ -119,6 +119,8 @@ class Surroundings:
     """GPUs of further pods that serve together with it."""
     known: Mapping[str, str] = field(default_factory=dict)
     """Variables that are set around it."""
+    granted: int | None = None
+    """GPUs that are granted to all of it."""
 
 
 def variables_of(
@@ -240,7 +242,7 @@ def _placed(
         start,
         devices=_device_ids(container),
         gpu=start.gpu or around.gpu,
-        gpus=_together(start.gpus if granted is None else granted, around),
+        gpus=_together(granted or start.gpus or around.granted, around),
         shown=around.shown or container.word("name"),
         notes=tuple(notes),
         open=(*start.open, *around.open, *unknown),

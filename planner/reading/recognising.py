@@ -13,6 +13,7 @@ from planner.errors import PlannerError
 from planner.given import named_in_errors
 from planner.reading.around import job_variables, told_around, why_not_planned
 from planner.reading.asking import questions_in
+from planner.reading.blocks import is_toml
 from planner.reading.code import starts_in_code
 from planner.reading.container import FoundStart, starts_in
 from planner.reading.dialects import filled_in
@@ -219,7 +220,8 @@ def _starts_in(document: Document, text: str) -> Sequence[FoundStart]:
     """Return the starts in the first of the languages that has any, its own before."""
     if document.language is Language.OUTPUT:
         return ()
-    own = _READERS.get(document.language, ())
+    is_table = is_toml(document.page.text)  # whose headers Python reads, too
+    own = _READERS.get(Language.DATA if is_table else document.language, ())
     for reader in (*own, *(one for one in _ALL_READERS if one not in own)):
         found = list(reader(document.page, text))
         if found:

@@ -20,7 +20,13 @@ _PRIVATE = 0xE000
 """Templates are read as characters of Unicode's private use, each in its place."""
 HIDDEN = re.compile(f"[{chr(_PRIVATE)}-{chr(_PRIVATE + 0x7F)}]+")
 _TEMPLATE = re.compile(r"\$?\{\{[^\n{}]*\}\}")
-_TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{[^\n{}]*\}\}[ \t]*)+(?=\r?$)", re.MULTILINE)
+_TEMPLATE_LINE = re.compile(
+    r"^[ \t]*(?:(?:\{\{[^\n{}]*\}\}[ \t]*)+"
+    r"|-[ \t]+[\"']?\{\{-?[ \t]*(?:\.|\$\w+|include|toYaml)[ \t|][^\n{}]*\}\}[\"']?[ \t]*)"
+    r"(?=\r?$)",
+    re.MULTILINE,
+)
+"""A line of the template alone, or an item that a loop or a helper writes."""
 _CONTROL_LINE = re.compile(r"^[ \t]*\{%[^\n]*%\}[ \t]*(?=\r?$)", re.MULTILINE)
 _OF_HCL = re.compile(r"\$\{[^{}\n]*\}|(?<![\w.\"$/-])(?:var|local)\.\w+")
 _PIECE = re.compile(
@@ -28,8 +34,10 @@ _PIECE = re.compile(
     r"|(?<![\w$}])\{(?P<name>[A-Za-z_]\w*)\}"
     r"|(?<![\w.\"$/-])(?P<bare>(?:var|local)\.\w+)"
 )
-_FILTERS = re.compile(r"\s*\|\s*")
-_DEFAULT = re.compile(r"default[ (]\s*(?P<value>[^()\"']+|\"[^\"]*\"|'[^']*')\s*\)?\Z")
+_FILTERS = re.compile(r"\s*(?<!\|)\|(?!\|)\s*|\s*\|\|(?=\s)")
+_DEFAULT = re.compile(
+    r"(?:default[ (]|(?=[ ]))\s*(?P<value>[^()\"']+|\"[^\"]*\"|'[^']*')\s*\)?\Z"
+)
 _IDLE = ("quote", "squote", "int", "string", "toString", "trim", "int64")
 """Filters that leave a value as it is read."""
 _TABLES: Mapping[str, str] = {
@@ -73,7 +81,7 @@ class Scope:
         if name.startswith(".Values."):
             path = name.split(".")[2:]
             found = [root.word(*path) for root in self.values]
-            return next((one for one in found if one), None)
+            return next((readable(one) for one in found if one), None)
         own = name.removeprefix(".").rpartition(".")[2]
         return self.names.get(name, self.names.get(own))
 
@@ -87,17 +95,36 @@ def scope_of(roots: Sequence[Node]) -> Scope:
         *(pair for root in plain for pair in _scalars(root).items()),
     ):
         found.setdefault(name, set()).add(text)
-    macros: dict[str, str] = {}
+    macros: dict[str, set[str]] = {}
     for root in roots:
-        macros |= _scalars(root.get("macros"))
-        macros |= dict(_parameters(root))
+        tables = [root.get("macros")]
+        models = root.get("models")
+        for _, model in () if models is None else models.pairs:
+            tables.append(model.get("macros"))
+        for pairs in (*map(_entries, tables), _parameters(root)):
+            for name, text in pairs:
+                macros.setdefault(name, set()).add(text)
     defaults = [root.get("defaults") for root in roots]
     return Scope(
-        names={name: texts.pop() for name, texts in found.items() if len(texts) == 1},
+        names=_unlike(found),
         values=[root for root in roots if root.get("apiVersion") is None],
         braced={k: v for table in defaults for k, v in _scalars(table).items()},
-        macros=macros,
+        macros=_unlike(macros),
     )
+
+
+def _unlike(found: Mapping[str, set[str]]) -> dict[str, str]:
+    """Return the names with one value, by their defaults where they name themselves."""
+    names = {
+        name: readable(next(iter(texts)))
+        for name, texts in found.items()
+        if len(texts) == 1
+    }
+    for name, text in names.items():
+        match = _TEMPLATE.fullmatch(text.strip())
+        if match is not None and re.search(rf"\b{re.escape(name)}\b", text):
+            names[name] = Scope().words(text.strip().strip("${}")) or text
+    return names
 
 
 def _is_values(root: Node) -> bool:
@@ -127,9 +154,9 @@ def _variables(node: Node, depth: int) -> Iterator[tuple[str, str]]:
         yield from _variables(item, depth + 1)
 
 
-def _entries(table: Node, prefix: str) -> Iterator[tuple[str, str]]:
+def _entries(table: Node | None, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield the variables of a table: their values, or the defaults of them."""
-    for name, node in table.pairs:
+    for name, node in () if table is None else table.pairs:
         text = node.word("default") or node.word("value")
         if node.kind == "scalar" and not node.is_nothing:
             text = node.text
