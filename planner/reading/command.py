@@ -162,6 +162,7 @@ class _Words:
         self.words = list(found.words)
         self.at = program.first
         self.takes_model = program.takes_model
+        self.is_named = any(re.match(r"--model(?:=|$)", w.value) for w in self.words)
         self.notes: list[str] = []
         self.open: list[str] = []
         self.strays: list[str] = []
@@ -185,7 +186,7 @@ class _Words:
         self.at += 1
         if not word.value:  # a variable that is empty is no word
             return
-        if self.takes_model:
+        if self.takes_model and not (word.variables and self.is_named):
             self.takes_model = False
             place, written = (at, at + 1), "the model"
             yield self._site(
@@ -237,9 +238,9 @@ class _Words:
         for at in range(self.at, len(self.words)):
             word = self.words[at]
             is_value = not _FLAG.match(word.value) and len(taken) < most
-            if not is_value or (
-                is_switch(known) and word.value.lower() not in SWITCHES
-            ):
+            is_rest = bool(taken) and word.value in word.variables
+            is_switched = is_switch(known) and word.value.lower() not in SWITCHES
+            if not is_value or is_rest or is_switched:
                 break
             taken.append(word)
         return tuple(taken)

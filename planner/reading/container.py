@@ -8,7 +8,7 @@ vllm.entrypoints.openai.api_server`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -54,12 +54,19 @@ _LOOKS = frozenset(
 )
 """Programs that have a command among their words, and start none."""
 _PROGRAM = re.compile(
-    r"(?:\S*/)?(?:python[\d.]*|uv|bash|sh|zsh|tini|env|exec|nvidia-smi|sleep|serve)\Z"
+    r"(?:\S*/)?(?:python[\d.]*|uv|bash|sh|zsh|tini|env|exec|nvidia-smi|sleep)\Z"
     r"|\S+\.(?:sh|py)\Z|/(?:usr|bin|sbin|opt/\w+/bin)/"
 )
 """A program of another image, or a script: never a model."""
+_FLAGS = {
+    "--model",
+    "--max-model-len",
+    "--gpu-memory-utilization",
+    "--served-model-name",
+}
+"""What no other server takes: an image that the text does not tell is one of vLLM."""
 _FIRST_WORDS = 3
-ReadsDocument = Callable[[Passage], Iterable["FoundStart"]]
+ReadsDocument = Callable[[Passage], Sequence["FoundStart"]]
 _OTHER_BUILD = re.compile(r"rocm|\b(?:tpu|xpu|hpu|gaudi|ascend|neuron)\b")
 """In the names of images for other accelerators."""
 _VERSION_TAG = re.compile(
@@ -98,7 +105,7 @@ def starts_in(
     Args:
         commands: what a script runs.
         text: the whole text.
-        read: reads a here-document, such as a manifest; None: as a shell does.
+        read: reads a here-document that is none for a shell, such as a manifest.
     """
     for command in commands:
         names = [word.value.rsplit("/", 1)[-1] for word in command.words[:_FIRST_WORDS]]
@@ -108,8 +115,9 @@ def starts_in(
             found = shell_list(command.words, text)
             yield from starts_in_words(found, text, command.assigned)
         for document in () if is_said else command.documents:
+            others = read(document) if read else ()
             inner = commands_of(document, command.assigned)
-            yield from read(document) if read else starts_in(inner, text)
+            yield from others or starts_in(inner, text)
 
 
 def starts_in_words(
@@ -291,8 +299,12 @@ def _of_entrypoint(
     image: Word | None,
 ) -> list[Start]:
     """Return the start by the image's own entry point, if it is vLLM's."""
-    is_vllm = image is not None and bool(IMAGE_OF_VLLM.search(image.value))
     named = entrypoint.split()
+    flags = {word.value.partition("=")[0] for word in found.words[first:]}
+    is_vllm = image is not None and (
+        bool(IMAGE_OF_VLLM.search(image.value))
+        or (image.value in image.variables and bool(_FLAGS & flags))
+    )
     if entrypoint and "vllm" not in entrypoint:
         return []
     if not is_vllm and not entrypoint:

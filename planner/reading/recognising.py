@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -38,6 +39,7 @@ from planner.reading.splitting import (
     spans_of_code,
     without_apostrophes,
 )
+from planner.reading.unit_file import starts_in_quadlet
 from planner.surroundings import is_published
 from planner.user_files import read_text, user_path
 
@@ -232,7 +234,15 @@ def _starts_in(document: Document, text: str) -> Sequence[FoundStart]:
 def _starts_in_shell(page: Passage, text: str) -> Iterator[FoundStart]:
     plain = filled_in(without_apostrophes(page))
     commands = commands_of(plain, job_variables(page.text))
-    yield from list(starts_in(commands, text)) or starts_by_programs(commands, text)
+    found = list(
+        starts_in(commands, text, partial(_starts_in_here_document, text=text))
+    )
+    yield from found or starts_by_programs(commands, text)
+
+
+def _starts_in_here_document(page: Passage, text: str) -> Sequence[FoundStart]:
+    found = (list(reader(page, text)) for reader in _ALL_READERS[:-1])
+    return next((one for one in found if one), [])
 
 
 _READERS: Mapping[str, Sequence[Reader]] = {
@@ -245,6 +255,7 @@ _ALL_READERS: Sequence[Reader] = (
     starts_in_code,
     starts_in_manifest,
     starts_in_image_file,
+    starts_in_quadlet,
     _starts_in_shell,
 )
 """Of a document that does not say its language, the first that finds a start."""

@@ -44,6 +44,10 @@ class Variables:
         found = self.all.get(name)
         return None if found is None else [self._word(found)]
 
+    def size(self, name: str) -> int:
+        """Return how many items an array has."""
+        return len(self.arrays.get(name, ()))
+
     def _argument(self, number: int) -> Sequence[Word] | None:
         if number < 0 or self.arguments is None:
             return None

@@ -10,41 +10,35 @@ Source: POSIX.1-2017 `XCU 2 Shell Command Language`; Bash 5.2 "Arrays", `declare
 from __future__ import annotations
 
 import re
-import shlex
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from itertools import pairwise
 
+from planner.reading.conditions import Branches, holds
+from planner.reading.lexing import Lexer
 from planner.reading.passage import Passage
 from planner.reading.scopes import Variables
 from planner.reading.shell_blocks import (
     DO,
     FOR,
     FUNCTION,
+    PATTERN,
     ends_of_blocks,
-    lines_of,
     numbers_of,
 )
 from planner.reading.variables import Over, Until
-from planner.reading.words import Word, escaped, read_document, read_word
+from planner.reading.words import Word
 from planner.values import frozen
 
 __all__ = ["Command", "Word", "commands_of"]
 
-_PLAIN_WORD = re.compile(r"[^\s\\'\"$`|&;<>()#{}]+(?=\s|\Z)")
-_BLANK = re.compile(r"(?:[ \t\r\f\v]|[\\^`][ \t]*\r?\n)+")
-"""Blanks and continued lines, those of Windows' two shells included."""
 _FRAME = re.compile(
     r"^[ \t]*(?:```[^\n`]*|~~~[^\n]*|ExecStart=[-@:+!]*|Environment=)", re.MULTILINE
 )
 """What frames a command in Markdown, or begins one in a unit of systemd."""
-_COMMENT = re.compile(r"#[^\n]*")
-_OPERATOR = re.compile(r"\d?(?:&>>?|>>|>&|<<<|<<-?|<&|[<>])|&&|\|\||;;|[|&;()]|\n")
-_TO_FILE = re.compile(r"1?>>?\Z|&>>?\Z")
 _REDIRECTION = re.compile(r"\d?(?:&>>?|>>|>&|<<<|<<-?|<&|[<>])\Z")
-_NEXT = re.compile(r"\s*(?:sudo\s+)?(?P<name>[^\s|&;]+)")
+_NEXT = re.compile(r"\s*(?:sudo\s+)?(?P<name>[^\n|&;]+)")
 _ASSIGNS = (
     *("export", "declare", "typeset", "local", "readonly", "set", ":"),
     *("ENV", "ARG"),
@@ -53,14 +47,10 @@ _ASSIGNS = (
 _OPENS = ("if", "for", "while", "until", "case", "select", "{")
 _CLOSES = ("fi", "done", "esac", "}")
 """Words around commands that may not run, or run again."""
+_LEADS = ("then", "else", "do", "{", "!", "time")
+"""Words before a command that may set variables."""
 _CONDITION = re.compile(r"\|\||(?:\[|\[\[|test|\(\() &&")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=")
-_ARRAY = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<more>\+?)=\(")
-_ALL = re.compile(
-    r'(?P<quote>"?)\$(?:(?P<plain>[@*])|\{(?P<name>[A-Za-z_]\w*(?=\[)|[@*])(?:\[[@*]\])?'
-    r"(?::?[-+](?:\"?\$\{(?P=name)(?:\[[@*]\])?\}\"?)?)?\})(?P=quote)(?=[\s;&|)<>]|\Z)"
-)
-"""All items of an array, or all arguments, as words of their own."""
 _FORGOTTEN = re.compile(r"(?:\s|#[^\n]*\n)*--?[A-Za-z]")
 """A line that goes on with flags although the one before has no backslash."""
 _MOST_TURNS, _MOST_CALLS = 64, 6
@@ -81,8 +71,8 @@ class Command:
     """Here-documents that it reads."""
 
 
-class _Reader:
-    """Reads the words of one text from its start to its end."""
+class _Reader(Lexer):
+    """Reads the commands of one text from its start to its end."""
 
     def __init__(
         self,
@@ -90,29 +80,21 @@ class _Reader:
         known: Mapping[str, str | Word],
         arguments: Sequence[Word] | None,
     ) -> None:
-        self.passage = passage
-        self.text = passage.text
-        self.at = 0
-        self.scope = Variables(passage, known, arguments)
+        super().__init__(passage, Variables(passage, known, arguments))
         self.depth = 0
+        self.branches = Branches()
+        self.held: bool | None = None
+        """Whether the command before is known to have succeeded."""
         self.after = ""
         """What begins the command before, with the operator behind it."""
         self.functions: dict[str, tuple[int, int]] = {}
         self.called: set[str] = set()
         self.num_calls = 0
-        self.run: list[Passage] = []
-        self.awaited: list[tuple[str, bool]] = []
-        """Here-documents that begin with the next line: their ends, and if quoted."""
 
     @cached_property
     def ends(self) -> Mapping[int, int]:
         """Where the block ends whose body begins at a place."""
         return ends_of_blocks(self.text)
-
-    @cached_property
-    def lines(self) -> Mapping[str, Sequence[int]]:
-        """Where lines begin, by their words."""
-        return lines_of(self.text)
 
     def commands(self) -> Iterator[Command]:
         """Yield the commands in order; of functions where they are called."""
@@ -129,57 +111,66 @@ class _Reader:
         words: list[Word] = []
         into = ""
         while self.at < end:
-            self._skip_blank()
+            self.skip_blank()
             block = None if words else self._block()
             if block is not None:
                 yield from block
                 continue
-            operator = self._operator()
-            if operator is None and self.at < end:
-                words += self._words()
-                continue
-            if operator is not None and _REDIRECTION.match(operator):
-                into = self._redirected(operator) or into
-                continue
-            is_line = operator == "\n"
-            is_open = is_line and words and not self.awaited
-            if is_open and _FORGOTTEN.match(self.text, self.at):
-                continue
-            if operator == "|" and (then := _NEXT.match(self.text, self.at)):
-                into = then["name"]
-            yield from self._ended(words, into, self._documents() if is_line else ())
-            first = words[0].value if words else ""
-            self.after = f"{first} &&" if operator == "&&" else operator or ""
-            words, into = [], ""
-        yield from self._ended(words, into, ())
+            operator = self.operator()
+            if operator is None:
+                words += self.words() if self.at < end else []
+                words = [] if self._is_case(words) else words
+            elif _REDIRECTION.match(operator):
+                into = self.redirected(operator) or into
+            elif operator != "\n" or not words or not self._goes_on():
+                yield from self._ended(words, operator, into)
+                words, into = [], ""
+        yield from self._ended(words, "", into)
 
-    def _redirected(self, operator: str) -> str:
-        """Read what stands behind a redirection; return the file written to."""
-        self._skip_blank()
-        if self.at >= len(self.text) or self._operator() is not None:
-            return ""
-        start = self.at
-        word = self._words()
-        if operator.startswith("<<") and operator != "<<<":
-            written = self.text[start : self.at]
-            end = re.sub(r"[\\'\"]", "", written)
-            self.awaited.append((end, end != written))
-        return word[0].value if word and _TO_FILE.match(operator) else ""
+    def _goes_on(self) -> bool:
+        """Return whether the next line has flags of the same command."""
+        return not self.awaited and bool(_FORGOTTEN.match(self.text, self.at))
 
-    def _documents(self) -> tuple[Passage, ...]:
-        """Return the here-documents that begin here."""
-        found: list[Passage] = []
-        for end, is_quoted in self.awaited:
-            starts = self.lines.get(end, ())
-            number = bisect_left(starts, self.at)
-            if number == len(starts):
-                break
-            last = starts[number]
-            body = self.passage.part(self.at, last)
-            found.append(body if is_quoted else read_document(body, self.scope))
-            self.at = self.text.index(end, last) + len(end)
-        self.awaited = []
-        return tuple(found)
+    @property
+    def is_skipped(self) -> bool:
+        """Whether a command here does not run, by what the text tells."""
+        behind = self.after[-2:]
+        is_left = (behind == "&&" and self.held is False) or (
+            behind == "||" and self.held is True
+        )
+        return is_left or not self.branches.is_run
+
+    def _is_case(self, words: list[Word]) -> bool:
+        """Begin `case WORD in`, once these are its words."""
+        names = [word.value for word in words[:1] + words[2:]]
+        if names != ["case", "in"]:
+            return False
+        self.depth += 1
+        self.branches.begin_case(words[1])
+        self._pattern()
+        return True
+
+    def _pattern(self) -> None:
+        match = PATTERN.match(self.text, self.at)
+        if match is not None and self.branches.is_in_case:
+            self.at = match.end()
+            self.branches.turn_to(match["patterns"])
+
+    def _branch(self, words: Sequence[Word], operator: str) -> None:
+        """Read what begins, parts and ends branches."""
+        begins = words[0].value if words else ""
+        self.depth += (begins in _OPENS) - (begins in _CLOSES)
+        if begins in ("if", "elif"):
+            condition = holds(words[1:])
+            if operator in ("&&", "||") and condition is not (operator == "||"):
+                condition = None
+            (self.branches.begin if begins == "if" else self.branches.turn)(condition)
+        elif begins == "else":
+            self.branches.otherwise()
+        elif begins == "fi":
+            self.branches.end()
+        elif begins == "esac":
+            self.branches.end_case()
 
     def _block(self) -> Iterator[Command] | None:
         """Return the commands of a function or a loop that begins here."""
@@ -209,11 +200,11 @@ class _Reader:
     def _items(self) -> Iterator[Word]:
         """Yield what a loop goes through."""
         while self.at < len(self.text):
-            self._skip_blank()
-            if self._operator() is not None:
+            self.skip_blank()
+            if self.operator() is not None:
                 return
-            for word in self._words():
-                yield from numbers_of(word)
+            for word in self.words():
+                yield from numbers_of(word, self.scope.size)
 
     def _turns(
         self, name: str, items: Sequence[Word], start: int, end: int
@@ -228,7 +219,7 @@ class _Reader:
 
     def _body(self, start: int, end: int) -> Iterator[Command]:
         """Yield the commands of a stretch of the text, which is read again."""
-        self.passage.expansion.add((end - start) // 16)
+        self.passage.expansion.add(end - start)
         before, self.at = self.at, start
         yield from self._until(end)
         self.at = before
@@ -244,10 +235,26 @@ class _Reader:
         self.scope.arguments = before
 
     def _ended(
+        self, words: Sequence[Word], operator: str, into: str
+    ) -> Iterator[Command]:
+        """Yield the commands that words make up to an operator."""
+        if operator == "|" and (then := _NEXT.match(self.text, self.at)):
+            into = then["name"]
+        documents = self.documents() if operator == "\n" else ()
+        self._branch(words, operator)
+        first = words[0].value if words else ""
+        yield from self._commands(words, into, documents)
+        self.held = holds(words)
+        self.after = f"{first} &&" if operator == "&&" else operator
+        if operator == ";;":
+            self._pattern()
+
+    def _commands(
         self, words: Sequence[Word], into: str, documents: tuple[Passage, ...]
     ) -> Iterator[Command]:
+        while words and words[0].value in _LEADS:
+            words = words[1:]
         begins = words[0].value if words else ""
-        self.depth += (begins in _OPENS) - (begins in _CLOSES)
         is_kept = begins in _ASSIGNS
         own, first = self._set_by(words, 1 if is_kept else 0)
         if begins in ("set", "shift"):
@@ -300,6 +307,8 @@ class _Reader:
 
     def _keep(self, own: Mapping[str, Word]) -> None:
         """Set variables for all that follows."""
+        if self.is_skipped:
+            return
         is_optional = self.depth > 0 or bool(_CONDITION.match(self.after))
         given = [
             name
@@ -310,71 +319,6 @@ class _Reader:
             n: w for n, w in own.items() if n not in given or not self.scope.words(n)
         }
         self.scope.keep(told, is_optional=is_optional)
-
-    def _skip_blank(self) -> None:
-        while match := (
-            _BLANK.match(self.text, self.at) or _COMMENT.match(self.text, self.at)
-        ):
-            self.at = match.end()
-
-    def _operator(self) -> str | None:
-        match = _OPERATOR.match(self.text, self.at)
-        if match is None:
-            return None
-        self.at = match.end()
-        return match[0]
-
-    def _words(self) -> list[Word]:
-        """Return a word; or those of a variable without quotes, or of an array."""
-        plain = _PLAIN_WORD.match(self.text, self.at)
-        if plain is not None:
-            start, self.at = plain.span()
-            return [self._plain(start)]
-        if array := _ARRAY.match(self.text, self.at):
-            self._array(array)
-            return []
-        built = read_word(self.passage, self.at, self.scope)
-        every = _ALL.fullmatch(self.text, self.at, built.end)
-        items = every and self.scope.words(every["plain"] or every["name"])
-        self.at = built.end
-        self.run += built.run
-        is_one = every is None or (every["quote"] and "*" in every[0])
-        if items is None or is_one:
-            return built.split()
-        self.passage.expansion.add(sum(len(one.value) for one in items))
-        return [replace(one, via=built.word) for one in items]
-
-    def _array(self, array: re.Match[str]) -> None:
-        """Read `NAME=(...)`."""
-        self.at = array.end()
-        found: list[Word] = []
-        while self.at < len(self.text):
-            self._skip_blank()
-            if (operator := self._operator()) is None:
-                found += self._words()
-            elif operator == ")":
-                break
-        before = self.scope.words(array["name"]) if array["more"] else None
-        self.scope.arrays[array["name"]] = [*(before or ()), *found]
-
-    def _plain(self, start: int) -> Word:
-        """Return a word without quotes, escapes and variables: most of them."""
-        outer = self.passage
-        inner = outer.part(start, self.at)
-        word = Word(
-            passage=inner,
-            start=outer.places[start],
-            end=outer.places[self.at],
-            write=lambda value: outer.encode(shlex.quote(value)),
-            variables=inner.unknown,
-        )
-        if len(inner.through) > len(outer.through):  # a name that is filled in
-            place = inner.places[0], inner.places[-1]
-            return replace(
-                word, start=place[0], end=place[1], write=inner.encode, via=word
-            )
-        escapes = replace(inner, encode=lambda new: outer.encode(escaped(new)))
-        return replace(word, passage=escapes)
 
 
 def commands_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from planner.reading.words import Word
@@ -17,8 +17,12 @@ FUNCTION = re.compile(
 )
 FOR = re.compile(r"for\s+(?P<name>[A-Za-z_]\w*)\s+in(?=\s)")
 DO = re.compile(r"\s*do(?=\s)")
+PATTERN = re.compile(
+    r"(?:\s|#[^\n]*\n)*+\(?[ \t]*(?P<patterns>(?!esac\b)[^()\n;]{1,200})\)"
+)
 """How a function and a loop over a list begin."""
 _RANGE = re.compile(r"\{(\d{1,3})\.\.(\d{1,3})\}\Z|\$\(seq\s+(\d{1,3})\s+(\d{1,3})\)\Z")
+_KEYS = re.compile(r"\$\{!(\w+)\[[@*]\]\}\Z")
 _OPENS = {"do": "done", "{": "}"}
 
 
@@ -50,14 +54,21 @@ def lines_of(text: str) -> Mapping[str, Sequence[int]]:
     return starts
 
 
-def numbers_of(word: Word) -> Iterator[Word]:
-    """Yield the numbers of `{0..3}` and `$(seq 0 3)`, or the word itself."""
-    match = _RANGE.match(word.value)
-    if match is None:
+def numbers_of(word: Word, size: Callable[[str], int]) -> Iterator[Word]:
+    """Yield the numbers of `{0..3}` and `${!ARRAY[@]}`, or the word itself.
+
+    Args:
+        word: one of those that a loop goes through.
+        size: returns how many items an array has.
+    """
+    keys, match = _KEYS.match(word.value), _RANGE.match(word.value)
+    numbers = range(size(keys[1])) if keys else range(0)
+    if match is not None:
+        first, last = (int(one) for one in match.groups() if one is not None)
+        numbers = range(first, last + 1)
+    if not numbers:
         yield word
-        return
-    first, last = (int(one) for one in match.groups() if one is not None)
-    for number in range(first, last + 1):
+    for number in numbers:
         text = str(number)
         passage = word.passage.inside(text, [0] * (len(text) + 1), str)
         yield replace(word, passage=passage, variables=())

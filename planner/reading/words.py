@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from planner.reading.passage import Edit, Passage, Piece, Span
+from planner.reading.quoting import escaped, in_document, in_double, in_single
 from planner.reading.sums import whole_result
 from planner.values import frozen
 
@@ -21,7 +22,7 @@ _BRACES = r"[^{}]*+(?:\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}[^{}]*+)*+"
 _PARENS = r"[^()]*+(?:\([^()]*+(?:\([^()]*+\)[^()]*+)*+\)[^()]*+)*+"
 _PARAMETER = re.compile(
     r"\$(?:(?P<plain>[A-Za-z_]\w*|[0-9@*])"
-    r"|\{(?P<braced>[A-Za-z_]\w*|\d+|[@*])(?P<item>\[[^\]{}$]*\])?"
+    r"|\{(?P<braced>[A-Za-z_]\w*|\d+|[@*])(?P<item>\[[^\]{}]*\])?"
     rf"(?:(?P<then>:?[-=?+])(?P<rest>{_BRACES}))?\}})"
 )
 _SUM = re.compile(rf"\$\(\((?P<sum>{_PARENS})\)\)")
@@ -31,6 +32,8 @@ _ESCAPED, _ESCAPED_IN_TEXT = frozenset('"\\$`\n'), frozenset("\\$`\n")
 """Between double quotes, and in a here-document."""
 _MAY_START = ("vllm", "docker", "podman")
 """In `$(...)` whose commands are read."""
+_MOST_NAMES = 40
+_MOST_NAMES = 40
 _NO_QUOTE = "\0"
 _SPLIT = re.compile(r"[^\\'\"`$|&;<>()*?]*")
 """A value whose blanks part words: it has no quotes, operators and patterns."""
@@ -115,11 +118,14 @@ class Built:
     def split(self) -> list[Word]:
         """Return the words that a shell makes of it."""
         value = self.word.value
+        plain = value
+        for name in self.word.variables[:_MOST_NAMES]:
+            plain = plain.replace(name, "_" * len(name))
         blanks = [
             (first + gap.start(), first + gap.end())
             for first, last in self.breaks
-            if _SPLIT.fullmatch(value, first, last)
-            for gap in re.finditer(r"\s+", value[first:last])
+            if _SPLIT.fullmatch(plain, first, last)
+            for gap in re.finditer(r"\s+", plain[first:last])
         ]
         if not value and self.breaks and not self.is_quoted:
             return []
@@ -158,6 +164,7 @@ def read_word(passage: Passage, at: int, scope: Scope) -> Built:
 def read_document(passage: Passage, scope: Scope) -> Passage:
     """Return a here-document with what its variables stand for put in."""
     reader = _Builder(passage, scope, len(passage.text))
+    reader.escape = in_document
     reader.quoted(0, "")
     return reader.passage(len(passage.text))
 
@@ -243,7 +250,7 @@ class _Builder:
         is_first = "".join(self.values[-2:])[-1:] in ("", "=")  # the quote of a value
         end = self.quoted(at + 1, quote)
         if is_first:
-            self.escape = _in_single if quote == "'" else _in_double
+            self.escape = in_single if quote == "'" else in_double
             self.end = end
         return min(end + 1, self.stop)
 
@@ -340,14 +347,19 @@ class _Builder:
         number = (item or "[0]")[1:-1]
         if name in "@*" or number in ("@", "*"):
             return found
-        return found[int(number) :][:1] if number.isdecimal() else ()
+        if number.startswith("$"):
+            number = self._number(number.strip("$")) or ""
+        if number.isdecimal():
+            return found[int(number) :][:1]
+        key = f"[{number}]="  # an item of `declare -A`
+        return [one.part(len(key)) for one in found if one.value.startswith(key)]
 
     def _rest(self, match: re.Match[str], *, is_quoted: bool) -> Word:
         """Put in what stands behind `:-` or `:+`, and return it."""
         start, end = match.span("rest")
         inner = _Builder(self.outer, self.scope, end)
         if is_quoted and self.text[start : start + 1] not in ("'", '"'):
-            inner.escape = _in_double
+            inner.escape = in_double
             inner.quoted(start, _NO_QUOTE)
         else:
             while start < end:
@@ -375,16 +387,3 @@ def _stretch(text: str, at: int, quote: str, end: int) -> int:
     while at < end and text[at] not in special:
         at += 1
     return at
-
-
-def escaped(value: str) -> str:
-    """Write a value so that a shell reads it without quotes."""
-    return re.sub(r"([^\w@%+=:,./-])", r"\\\1", value)
-
-
-def _in_single(value: str) -> str:
-    return value.replace("'", "'\\''")
-
-
-def _in_double(value: str) -> str:
-    return re.sub(r'(["\\$`])', r"\\\1", value)
