@@ -58,17 +58,13 @@ def entry(  # noqa: PLR0913 - an entry and what it stands for
 ) -> Site:
     """Return an argument that is an entry of a table."""
     own = next((pair for pair in table.pairs if pair[0] is key), None)
-    places = node.page.places
     return Site(
         name=name,
         value=value,
         replace=partial(replaced, key, node, is_text=is_text),
         remove=list if own is None else partial(removed, table, key, node),
         written=key.text,
-        at=(
-            (places[key.start], places[key.end]),
-            (places[node.start], places[node.end]),
-        ),
+        at=(key.span, node.span),
     )
 
 

@@ -22,7 +22,8 @@ HIDDEN = re.compile(f"[{chr(_PRIVATE)}-{chr(_PRIVATE + 0x7F)}]+")
 _TEMPLATE = re.compile(r"\$?\{\{[^\n{}]*\}\}")
 _TEMPLATE_LINE = re.compile(
     r"^[ \t]*(?:(?:\{\{[^\n{}]*\}\}[ \t]*)+"
-    r"|-[ \t]+[\"']?\{\{-?[ \t]*(?:\.|\$\w+|include|toYaml)[ \t|][^\n{}]*\}\}[\"']?[ \t]*)"
+    r"|-[ \t]+[\"']?\{\{-?[ \t]*(?:\.|\$\w+|include|toYaml)[ \t|][^\n{}]*\}\}"
+    r"[\"']?[ \t]*)"
     r"(?=\r?$)",
     re.MULTILINE,
 )

@@ -58,6 +58,11 @@ class Node:
     """Its characters and nodes, with what aliases put in."""
 
     @property
+    def span(self) -> tuple[int, int]:
+        """Its place in the whole text."""
+        return self.page.places[self.start], self.page.places[self.end]
+
+    @property
     def is_alias(self) -> bool:
         """Whether an anchor elsewhere holds its content."""
         return self.at[0] != self.start and self.page.text.startswith("*", self.at[0])
