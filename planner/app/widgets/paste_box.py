@@ -216,16 +216,18 @@ def set_by(reading: Reading) -> set[str]:
 def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> Html:
     """Write what was done with each part of a text; `inside` comes before."""
     unknown = [note for note in reading.notes if _is_unknown(reading, note)]
+    others = not_understood(
+        [one for one in reading.account if one.text not in reading.unknown]
+    )
     rows = [
         ("Set", _names(controls, "marked “pasted” in the controls")),
         ("Kept", _names(_flags(reading.kept), "server flags: no effect on memory")),
-        ("Unknown", _list(unknown)),
         (
             reading.noted_as,
             _list(note for note in reading.notes if note not in unknown),
         ),
         ("Open", _list(_open(reading))),
-        ("Not understood", _list(not_understood(reading.account))),
+        ("Not understood", _list([*unknown, *others])),
     ]
     lines = [(tag("dt", name), tag("dd", what)) for name, what in rows if what]
     return fragment(

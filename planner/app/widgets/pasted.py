@@ -74,6 +74,12 @@ def _labels(text: str, reading: Reading) -> tuple[str, ...]:
     )
 
 
+def arguments_left_open(reading: Reading) -> tuple[str, ...]:
+    """Return the arguments that the text gives by variables which it does not set."""
+    sites = () if reading.start is None else reading.start.sites
+    return tuple(dict.fromkeys(site.name for site in sites if site.variables))
+
+
 def still_open(reading: Reading) -> dict[str, str]:
     """Return a question for each control that the text leaves open.
 

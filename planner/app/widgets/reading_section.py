@@ -36,6 +36,7 @@ from planner.app.widgets.paste_box import (
 from planner.app.widgets.pasted import (
     WHICH,
     ReadText,
+    arguments_left_open,
     found_in,
     still_open,
     tells_of_a_start,
@@ -323,10 +324,12 @@ class ReadingSection(w.VBox):
 
     def _ask(self) -> None:
         """Show the controls of what the text leaves open, here too."""
-        names = frozenset(self._open)
+        fields = self._host.form.fields
+        told = () if self.reading is None else arguments_left_open(self.reading)
+        names = frozenset([*self._open, *(name for name in told if name in fields)])
         if names not in self._controls_of:
-            fields = [self._host.form.fields[name] for name in sorted(names)]
-            made = Controls([Group("Still to be said", fields)])
+            asked = [fields[name] for name in sorted(names)]
+            made = Controls([Group("Still to be said", asked)])
             made.add_class("planner-open")
             self._controls_of[names] = made
         shown = [self._controls_of[names]] if names else []
