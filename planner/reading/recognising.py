@@ -15,7 +15,7 @@ from planner.given import named_in_errors
 from planner.reading.around import job_variables, told_around, why_not_planned
 from planner.reading.asking import questions_in
 from planner.reading.blocks import is_toml
-from planner.reading.code import starts_in_code
+from planner.reading.code import starts_in_code, starts_in_lines
 from planner.reading.container import FoundStart, starts_in
 from planner.reading.dialects import filled_in
 from planner.reading.frameworks import NoStartError
@@ -36,6 +36,7 @@ from planner.reading.splitting import (
     Language,
     document_of,
     documents_of,
+    is_code,
     spans_of_code,
     without_apostrophes,
 )
@@ -226,7 +227,7 @@ def _starts_in(document: Document, text: str) -> Sequence[FoundStart]:
     own = _READERS.get(Language.DATA if is_table else document.language, ())
     for reader in (*own, *(one for one in _ALL_READERS if one not in own)):
         found = list(reader(document.page, text))
-        if found:
+        if found or (reader is starts_in_code and is_code(document.page.text)):
             return found
     return ()
 
@@ -256,6 +257,7 @@ _ALL_READERS: Sequence[Reader] = (
     starts_in_manifest,
     starts_in_image_file,
     starts_in_quadlet,
+    starts_in_lines,
     _starts_in_shell,
 )
 """Of a document that does not say its language, the first that finds a start."""

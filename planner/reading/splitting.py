@@ -56,6 +56,7 @@ _CONTINUED = re.compile(r"[ \t]*> ?")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])")
 _NOT_MARKDOWN = re.compile(r"\s*(?:#!|\{|\[\s*[\[\]{\"\d]|apiVersion:|services:|FROM )")
 _NO_LANGUAGE = re.compile(r".*lang(?:uage)?[-=]|[\"'>]", re.DOTALL)
+_OF_PYTHON = re.compile(r"^[ \t]*(?:from \S+ import|import|def|class|@) ?\w", re.M)
 _WITHIN = re.compile(
     r"(?<!`)`(?P<code>[^`\n]*(?:\bvllm serve|vllm\.entrypoints|\w run) [^`\n]+)`(?!`)"
 )
@@ -129,7 +130,7 @@ def blocks_in(text: str) -> Iterator[Document]:
     """Yield the blocks of code in a text that is written for people."""
     if _NOT_MARKDOWN.match(text) or not (_FENCE.search(text) or _MARKED.search(text)):
         return
-    if _is_python(text):
+    if is_code(text):
         return
     whole, at = Passage.whole(text), 0
     while True:
@@ -153,8 +154,10 @@ def spans_of_code(text: str) -> Iterator[Document]:
         yield document_of(whole.part(*match.span("code")), "sh")
 
 
-def _is_python(text: str) -> bool:
-    """Return whether a text is code as a whole: what it quotes is no document."""
+def is_code(text: str) -> bool:
+    """Return whether a text is Python as a whole: what it quotes is no document."""
+    if not _OF_PYTHON.search(text):
+        return False
     try:
         return bool(ast.parse(text).body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import planner
+from tests.rows import each_row
 
 
 def test_constants_of_the_code_are_put_in() -> None:
@@ -17,16 +18,6 @@ def test_constants_of_the_code_are_put_in() -> None:
     assert found.model == "org/m"
     assert found.entrypoint == "llm"
     assert found.engine_args == {"tensor_parallel_size": 2, "dtype": "half", "seed": 1}
-
-
-def test_a_name_assigned_twice_is_left_open() -> None:
-    """Nothing is run to find its value."""
-    found = planner.read(
-        "from vllm import LLM\nN = 1\nN = 2\nLLM('org/m', max_model_len=N)"
-    )
-
-    assert found.engine_args == {}
-    assert "max_model_len is N, which the text does not set." in found.open
 
 
 def test_variables_set_in_the_code() -> None:
@@ -85,4 +76,123 @@ def test_places_in_a_line_with_other_letters_are_those_of_characters() -> None:
     found = [planner.read(text, start=start) for start in (1, 2)]
 
     assert ["a/b", "c/d"] == [one.model for one in found]
-    assert text.replace('"half"', "'float16'") == found[1].text(dtype="float16")
+    assert text.replace('"half"', '"float16"') == found[1].text(dtype="float16")
+
+
+_LLM = "from vllm import LLM\n"
+_RUN = "import os, shlex, subprocess, json\n"
+VALUES = {
+    "a later assignment": f"N = 1\nN = 9000\n{_LLM}LLM('a/b', max_model_len=N)\n",
+    "several at once": f"M, N = 'a/b', 9000\n{_LLM}LLM(M, max_model_len=N)\n",
+    "a default of the environment": (
+        f"import os\n{_LLM}LLM('a/b', max_model_len=int(os.getenv('N', '9000')))\n"
+    ),
+    "an option's default": (
+        f"import argparse\n{_LLM}p = argparse.ArgumentParser()\n"
+        "p.add_argument('--max-len', type=int, default=9000)\na = p.parse_args()\n"
+        "LLM('a/b', max_model_len=a.max_len)\n"
+    ),
+    "a decorator's default": (
+        f"import click\n{_LLM}@click.command()\n@click.option('--n', default=9000)\n"
+        "def main(n):\n    LLM('a/b', max_model_len=n)\n"
+    ),
+    "a function's argument": (
+        f"{_LLM}def run(m, n=1):\n    LLM(m, max_model_len=n)\nrun('a/b', n=9000)\n"
+    ),
+    "a field of a class": (
+        f"from dataclasses import dataclass\n{_LLM}@dataclass\nclass C:\n"
+        "    n: int = 9000\nclass E:\n    def __init__(self, c):\n        self.c = c\n"
+        "    def go(self):\n        LLM('a/b', max_model_len=self.c.n)\nE(C()).go()\n"
+    ),
+    "a table that grows": (
+        f"{_LLM}k = dict(model='a/b')\nk.update(seed=1)\nk['max_model_len'] = 9000\n"
+        "LLM(**k)\n"
+    ),
+    "a table in a table": (
+        f"{_LLM}base = {{'model': 'a/b'}}\nLLM(**{{**base, 'max_model_len': 9000}})\n"
+    ),
+    "a list that grows": (
+        f"{_RUN}c = ['vllm', 'serve', 'a/b']\nc += ['--max-model-len', '9000']\n"
+        "subprocess.run(c)\n"
+    ),
+    "a list from a table": (
+        f"{_RUN}o = {{'max-model-len': 9000}}\nc = ['vllm', 'serve', 'a/b']\n"
+        "for k, v in o.items():\n    c.extend([f'--{k}', str(v)])\nsubprocess.run(c)\n"
+    ),
+    "a list that is joined": (
+        f"{_RUN}N = 9000\nos.system(' '.join(['vllm', 'serve', 'a/b', "
+        "'--max-model-len', str(N)]))\n"
+    ),
+    "braces": f"{_RUN}N = 9000\nos.system(f'vllm serve a/b --max-model-len {{N}} &')\n",
+    "a sum": f"{_RUN}N = 9000\nos.system('vllm serve a/b --max-model-len ' + str(N))\n",
+    "percent": f"{_RUN}os.system('vllm serve %s --max-model-len %d' % ('a/b', 9000))\n",
+    "format": f"{_RUN}os.system('vllm serve a/b --max-model-len {{}}'.format(9000))\n",
+    "words of a text": (
+        f"{_RUN}C = '''\nvllm serve a/b\n  --max-model-len 9000\n'''\n"
+        "subprocess.Popen(shlex.split(C))\n"
+    ),
+    "escapes": f"{_RUN}os.system('vllm serve a/b \\\\\\n --max-model-len 9000')\n",
+    "a line of a notebook": "M = 'a/b'\n!vllm serve {M} --max-model-len 9000\n",
+    "words around it": f"So:\n{_LLM}LLM('a/b', max_model_len=9000)\nAnd so on.\n",
+    "a branch that is taken": (
+        f"FAST = False\n{_LLM}n = 1 if FAST else 9000\nif FAST:\n    n = 2\n"
+        "LLM('a/b', max_model_len=n)\n"
+    ),
+}
+
+
+@each_row("row", VALUES.items(), ids=lambda row: row[0])
+def test_a_value_is_followed_to_where_it_stands(row: tuple[str, str]) -> None:
+    """What is run is one start, and a change is written into the constant."""
+    text = row[1]
+    found = planner.read(text)
+
+    assert (found.model, found.num_starts) == ("a/b", 1)
+    assert found.engine_args["max_model_len"] == 9000
+    assert found.text(max_model_len=12345) == text.replace("9000", "12345")
+
+
+OPEN = {
+    "LLM('a/b', max_model_len=f())": "max_model_len is f()",
+    "import sys\nn = sys.argv[1]\nLLM('a/b', max_model_len=n)": "n = sys.argv[1]",
+    "n = 1\nif f():\n    n = 2\nLLM('a/b', max_model_len=n)": "n = 1 or 2",
+    "k = {}\nif f():\n    k['max_model_len'] = 9\nLLM('a/b', **k)": "9 if f()",
+    "LLM('a/b', max_model_len=9 if f() else 8)": "9 if f() else 8",
+    "import os\nc = ['vllm', 'serve', 'a/b']\nif f():\n    c += ['--max-model-len', "
+    "'9']\nos.execvp('vllm', c)": "--max-model-len is '9' if f()",
+    "import os\nos.system('vllm serve a/b ' + more)": "",
+}
+
+
+@each_row("row", OPEN.items(), ids=lambda row: row[0])
+def test_what_run_time_decides_is_open(row: tuple[str, str]) -> None:
+    """Its code is named, and no value is taken."""
+    found = planner.read(f"from vllm import LLM\n{row[0]}\n")
+
+    assert found.model == "a/b"
+    assert found.engine_args == {}
+    assert row[1] in " ".join(found.open)
+
+
+def test_the_gpu_of_a_function_is_the_starts() -> None:
+    """Modal's decorators, with the constants that they name."""
+    found = planner.read(
+        "import modal, subprocess\nCARD, N = 'A100', 2\napp = modal.App()\n"
+        "@app.function(gpu=f'{CARD}:{N}')\ndef serve():\n"
+        "    subprocess.Popen(['vllm', 'serve', 'a/b', '-tp', str(N)])\n"
+    )
+
+    assert (found.model, found.gpus) == ("a/b", 2)
+    assert found.to_dict()["inputs"]["gpu"] == "A100-40GB"
+    assert found.engine_args == {"tensor_parallel_size": 2}
+
+
+def test_each_round_and_each_call_is_a_start() -> None:
+    """Of a loop over a list, of a function with other arguments."""
+    loop = "for m in ['a/a', 'b/b']:\n    LLM(m, max_model_len=9)\n"
+    calls = "def run(m):\n    LLM(m)\nrun('a/a')\nrun('b/b')\nrun('b/b')\n"
+    for text in (loop, calls):
+        starts = [planner.read(_LLM + text, start=one) for one in (1, 2)]
+
+        assert [one.model for one in starts] == ["a/a", "b/b"]
+        assert starts[0].num_starts == 2

@@ -49,12 +49,13 @@ NEW = {"max_model_len": 12345}
         (CMD + "srun $CMD\n", "8192", "12345"),
         (CMD.replace('"', "'") + 'bash -c "$CMD"\n', "8192", "12345"),
         ("vllm serve org/m --max-model-len $((32*1024))\n", "$((32*1024))", "12345"),
-        (PYTHON.format(WORDS.format("str(N)")), "str(N)", "'12345'"),
+        (PYTHON.format(WORDS.format("str(N)")), "8192", "12345"),
+        ('c = ["vllm", "serve", "m/m"]\nc += ["--max-model-len", "9"]\n', "9", "12345"),
         ("A='--max-model-len 1 --seed 2'\nvllm serve org/m $A\n", "1", "12345"),
         ("vllm serve org/m --max-model-len='8192'\n", "8192", "12345"),
         (
             PYTHON.format('"vllm serve org/m --max-model-len " + str(N) + " -tp 2"'),
-            '" + str(N) + "',
+            "8192",
             "12345",
         ),
         (
@@ -74,8 +75,11 @@ def test_a_value_is_changed_where_it_comes_from(text: str, was: str, now: str) -
     [
         (CMD + 'bash -c "cd /x && $CMD"\n', {"model": "a/b"}, 2),
         (CMD + "eval $CMD\n", {"served_model_name": "a b"}, None),
-        (PYTHON.format('"vllm serve %s --max-model-len 1" % M'), NEW, 3),
-        ('c = ["vllm", "serve", "m/m"]\nc += ["--max-model-len", "9"]\n', NEW, 2),
+        (
+            'c = ["vllm", "serve", "m/m"]\nc.append("--enforce-eager")\n',
+            {"enforce_eager": None},
+            2,
+        ),
         ((TEXTS["helm-stack-two.yaml"]), {"enable_prefix_caching": None}, None),
     ],
 )

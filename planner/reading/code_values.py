@@ -1,0 +1,117 @@
+"""What an expression of Python stands for, with the code that it comes from."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from planner.reading.passage import Expansion, Passage
+from planner.values import frozen
+
+Place: TypeAlias = "tuple[int, int]"
+"""Characters of the page."""
+_LONGEST_SOURCE = 80
+
+
+@frozen(eq=False)
+class Piece:
+    """Characters of a text, and where they are written."""
+
+    text: str
+    passage: Passage
+    """As many characters, each where it is written."""
+    is_whole: bool = False
+    """Whether only all of it can be written anew: the result of a calculation."""
+    use: Place | None = None
+    """The code that it is put in by, as in `f"{LIMIT}"`."""
+    token: int = -1
+    """Where the string begins that it is written in, or put into."""
+    is_open: bool = False
+    """Whether it is code whose value is not known."""
+
+
+@frozen(eq=False)
+class Value:
+    """What an expression stands for: one of the following."""
+
+    node: ast.expr | None = None
+    """The code that a new value is written in the place of."""
+    constant: Any = None
+    """A number, a switch, a text or None."""
+    pieces: tuple[Piece, ...] = ()
+    """What a text or a number is made of."""
+    items: list[Slot] | None = None
+    """Of a list, which may grow."""
+    fields: dict[str, Slot] | None = None
+    """Of a table, of an object, of a class: what it has by name."""
+    open: str = ""
+    """The code of what is decided at run time."""
+    body: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | None = None
+    """Of a function or a class."""
+    scopes: tuple[dict[str, Slot], ...] = ()
+    """What its code sees."""
+    bound: Value | None = None
+    """The object of a method."""
+    around: tuple[Mapping[str, Slot], ...] = ()
+    """What decorators say of a function: its GPU."""
+    joined: Value | None = None
+    """The list whose words a text is, with blanks between."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a text, all of it known or not."""
+        is_part = bool(self.open) and not all(one.is_open for one in self.pieces)
+        return is_part or isinstance(self.constant, str)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is a plain value that is known."""
+        known = (self.items, self.fields, self.body)
+        return not self.open and all(one is None for one in known)
+
+
+@frozen(eq=False)
+class Slot:
+    """A value where it is put: an item, an entry, an argument, a variable."""
+
+    value: Value
+    use: ast.expr | None = None
+    """The expression that gives the value."""
+    place: Place | None = None
+    """The characters of the whole entry; None: it is taken out by hand."""
+    owner: ast.expr | None = None
+    """The list that is written with it."""
+    condition: str = ""
+    """When it is there: `if args.eager`; empty: always."""
+
+
+Scope: TypeAlias = "dict[str, Slot]"
+
+
+def plain_of(slot: Slot, expansion: Expansion) -> tuple[Any, tuple[str, ...]]:
+    """Return a plain value, and the code of what is not known in it."""
+    value = slot.value
+    expansion.add(1)  # a table can hold another one several times
+    if slot.condition:
+        shown, opened = plain_of(Slot(value=value), expansion)
+        return None, opened or (f"{shown!r} {slot.condition}"[:_LONGEST_SOURCE],)
+    if value.items is not None:
+        several = [plain_of(one, expansion) for one in value.items]
+        return [one for one, _ in several], _all(several)
+    if value.fields is not None:
+        pairs = value.fields.items()
+        named = {name: plain_of(one, expansion) for name, one in pairs}
+        return {name: one for name, (one, _) in named.items()}, _all([*named.values()])
+    if value.open or value.body is not None:
+        return None, (value.open or "a function",)
+    try:
+        json.dumps(value.constant)  # no argument is a set, bytes or complex
+    except TypeError:
+        return None, (repr(value.constant)[:_LONGEST_SOURCE],)
+    return value.constant, ()
+
+
+def _all(found: Sequence[tuple[Any, tuple[str, ...]]]) -> tuple[str, ...]:
+    return tuple(name for _, names in found for name in names)

@@ -1,0 +1,62 @@
+"""Functions and classes of Python that start vLLM."""
+
+from __future__ import annotations
+
+import planner
+from tests.rows import each_row
+
+ROWS = {
+    "from vllm import LLM as Engine\nEngine('a/b', max_model_len=9)": "llm",
+    "from vllm import EngineArgs as E\nE(model='a/b', max_model_len=9)": "engine",
+    "from ray.serve.llm import LLMConfig\nLLMConfig(model_loading_config=dict("
+    "model_id='x', model_source='a/b'), engine_kwargs={'max_model_len': 9})": "serve",
+    "from unsloth import FastLanguageModel as F\nF.from_pretrained('a/b', "
+    "max_seq_length=9, fast_inference=True, load_in_4bit=False)": "llm",
+    "from trl import GRPOConfig, GRPOTrainer\nc = GRPOConfig(use_vllm=True, "
+    "vllm_max_model_length=9, vllm_mode='colocate')\nGRPOTrainer('a/b', args=c)": "llm",
+    "from langchain_community.llms import VLLM\nVLLM(model='a/b', top_k=3, "
+    "vllm_kwargs={'max_model_len': 9})": "llm",
+    "from llama_index.llms.vllm import Vllm\nVllm(model='a/b', max_new_tokens=3, "
+    "vllm_kwargs={'max_model_len': 9})": "llm",
+    "from outlines import models\nmodels.vllm('a/b', max_model_len=9)": "llm",
+    "from lighteval.models.vllm.vllm_model import VLLMModelConfig\nVLLMModelConfig("
+    "model_name='a/b', max_model_length=9, use_chat_template=True)": "llm",
+    "from swift.llm import VllmEngine\nVllmEngine('a/b', max_model_len=9)": "llm",
+    "import docker\ndocker.from_env().containers.run('vllm/vllm-openai:v0.11.0', "
+    "['--model', 'a/b', '--max-model-len', '9'])": "serve",
+}
+NONE = (
+    "from crewai import LLM\nllm = LLM(model='openai/gpt-4o')",
+    "from unsloth import FastLanguageModel\nFastLanguageModel.from_pretrained('a/b')",
+    "from trl import GRPOConfig\nGRPOConfig(use_vllm=True, vllm_mode='server')",
+    "from langchain_community.llms import VLLMOpenAI\nVLLMOpenAI(model_name='a/b')",
+    "import docker\ndocker.from_env().containers.run('ollama/ollama', ['serve'])",
+    "import logging\nlogging.info('start it: vllm serve a/b')\nprint('vllm serve a/b')",
+)
+
+
+@each_row("row", ROWS.items(), ids=lambda row: row[0])
+def test_each_is_a_start_with_the_arguments_of_vllm(
+    row: tuple[str, str],
+) -> None:
+    """By vLLM's names, changed where they stand."""
+    text, entrypoint = row
+    found = planner.read(text)
+
+    assert (found.model, found.num_starts) == ("a/b", 1)
+    assert found.entrypoint == entrypoint
+    assert found.engine_args == {"max_model_len": 9}
+    assert planner.read(found.text(max_model_len=12)).engine_args["max_model_len"] == 12
+    added = planner.read(found.text(gpu_memory_utilization=0.5)).engine_args
+    assert added == {"max_model_len": 9, "gpu_memory_utilization": 0.5}
+
+
+@each_row("text", NONE)
+def test_what_only_looks_so_is_none(text: str) -> None:
+    """Another package's class, a client, words that are printed."""
+    try:
+        found = planner.read(text)
+    except planner.PlannerError:
+        return
+
+    assert found.start is None
