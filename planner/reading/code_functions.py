@@ -109,7 +109,7 @@ class Functions(Running):
         )
         if body is None or self.depth >= _DEEPEST or lines > self.left:
             return None
-        self.left -= lines if body in self.done else 0
+        self.left -= lines + 1 if body in self.done else 0
         self.done.add(body)
         outer = self.scopes, self.around, self.returned
         bound = function.bound

@@ -23,7 +23,7 @@ _TOKEN = re.compile(
 _LOST_COMMA = re.compile(
     r"^([^#\n]*[\])}\"'\w])\n(?=[ \t]*[A-Za-z_]\w*[ \t]*=(?!=))", re.MULTILINE
 )
-_MOST_LINES = 120
+_MOST_LINES = 60
 _WIDEST = 200
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
@@ -45,7 +45,7 @@ def _statements(page: Passage) -> Iterator[Passage]:
         stop = text.find("\n", at) + 1 or len(text)
         if _BEGINS.match(text, at, stop):
             end, missing = _end_of(text, at)
-            found = _parsed(_with_end(page, at, end, missing))
+            found = _parsed(_with_end(page, at, end, missing)) if end > at else None
             if found is not None:
                 yield found
                 stop = end
@@ -70,9 +70,12 @@ def _end_of(text: str, at: int) -> tuple[int, str]:
             opened.pop()
         if token == "\n":
             lines += 1
+            if lines > _MOST_LINES:
+                return at, ""
+            if opened or quote:
+                continue
             following = text[match.end() : match.end() + _WIDEST]
-            is_deeper = re.match(rf"(?:[ \t]*\n)*[ \t]{{{indent + 1},}}\S", following)
-            if (not opened and not quote and not is_deeper) or lines > _MOST_LINES:
+            if not re.match(rf"(?:[ \t]*\n)*[ \t]{{{indent + 1},}}\S", following):
                 return match.end(), ""
     return len(text), "".join(reversed(opened))
 

@@ -15,7 +15,7 @@ from planner.reading.code_expressions import Expressions
 from planner.reading.code_values import Scope, Slot, Value
 from planner.reading.passage import Passage
 
-_MOST_LINES = 6_000
+_MOST_LINES = 2_500
 """Lines that are followed again: of functions that are called, of loops."""
 _MOST_ROUNDS = 24
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)

@@ -14,6 +14,8 @@ from planner.reading.passage import Passage, columns, line_starts
 _LONGEST_SOURCE = 80
 _LOOKED_AT = 400
 _LONGEST_TEXT = 20_000
+_COST = 8
+"""Of a piece, in characters."""
 
 
 class Texts:
@@ -84,7 +86,7 @@ class Texts:
         pieces = value.pieces
         if value.constant is None and not value.open:
             pieces = self.unknown(value.node).pieces if value.node else ()
-        self.page.expansion.add(sum(len(piece.text) for piece in pieces))
+        self.page.expansion.add(sum(len(piece.text) + _COST for piece in pieces))
         for piece in pieces:
             yield replace(piece, use=use, token=token)
 

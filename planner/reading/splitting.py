@@ -133,18 +133,20 @@ def blocks_in(text: str) -> Iterator[Document]:
     if is_code(text):
         return
     whole, at = Passage.whole(text), 0
-    while True:
-        fence, marked = _FENCE.search(text, at), _MARKED.search(text, at)
-        if fence is None and marked is None:
-            return
+    fence, marked = _FENCE.search(text), _MARKED.search(text)
+    while fence is not None or marked is not None:
         if marked is None or (fence is not None and fence.start() <= marked.start()):
-            assert fence is not None
+            assert fence is not None  # noqa: S101 - one of them is there
             at, document = _fenced(whole, fence)
             yield document
-            continue
-        at, inner = _marked(whole, marked)
-        if inner is not None:
-            yield inner
+        else:
+            at, inner = _marked(whole, marked)
+            if inner is not None:
+                yield inner
+        if fence is not None and fence.start() < at:
+            fence = _FENCE.search(text, at)
+        if marked is not None and marked.start() < at:
+            marked = _MARKED.search(text, at)
 
 
 def spans_of_code(text: str) -> Iterator[Document]:
