@@ -71,7 +71,8 @@ def reading_of_log(text: str, start: int = 1) -> Reading:
     log = _complete(read_start(own, len(starts)), excerpt)
     command = command_in(text)
     noted = noted_arguments(_own_words(excerpt)) if is_note(excerpt) else {}
-    given = _Given(log, command, noted, excerpt)
+    whole = text if is_note(text) else ""
+    given = _Given(log, command, noted, excerpt, whole)
     engine, kept = given.arguments()
     model, model_notes = given.model()
     version, version_notes = given.version()
@@ -133,7 +134,7 @@ def log_places(text: str, start: int = 1) -> tuple[tuple[int, int], ...]:
     Each is (start, end) in the whole text.
     """
     own = starts_in_log(text)[start - 1]
-    read = read_start(own)
+    read = _complete(read_start(own), excerpt_of_start(own))
     return tuple(
         line.span()
         for begin, end in own.spans
@@ -203,11 +204,12 @@ class _Given:
         command: Reading | None,
         noted: Mapping[str, Any],
         excerpt: str,
+        whole: str,
     ) -> None:
         self.log = log
         self.command = command
         self.noted = noted
-        self.excerpt = excerpt
+        self.excerpt, self.whole = excerpt, whole
         self.notes: list[str] = []
 
     def arguments(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -242,7 +244,7 @@ class _Given:
         if written is not None and not re.search(r"\w", written):
             written = None
         if written is None and is_note(self.excerpt):
-            written = noted_model(self.excerpt)
+            written = noted_model(self.excerpt) or noted_model(self.whole)
         return (None, ()) if written is None else planned_model(written)
 
     def version(self) -> tuple[str | None, tuple[str, ...]]:
@@ -340,5 +342,7 @@ def _open(
         yield "On which GPU: gpu='H100'."
     if version is None:
         yield f"Which release of vLLM: vllm_version='{NEWEST}'."
+    if log.started is None and log.num_starts:
+        yield "Whether it started: the text ends before that."
     if not log.setting.arguments and not engine:
         yield "Which arguments were given: none are in the text."

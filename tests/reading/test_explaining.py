@@ -20,6 +20,7 @@ from planner.reading.reading import Kind, Reading
 from planner.reading.recognising import read
 from planner.show.verdict import verdict
 from planner.solve.advice.situation import Burden
+from tests.rows import each_row
 
 TEXTS = Path(__file__).parents[1] / "data/texts"
 GIB = 1 << 30
@@ -296,6 +297,88 @@ def test_a_safe_cache_is_computed_where_vllm_does_not_say_it() -> None:
 
     expected = round(4.92 * GIB) - round(0.56 * GIB) - 150 * (1 << 20)
     assert found.kv_cache_memory_bytes == expected // (1 << 20) * (1 << 20)
+
+
+def test_a_hint_that_takes_the_graphs_off_twice_is_corrected() -> None:
+    """vLLM's issue 57936: the peak contains the estimate, here 0.56 - 0.005 GiB."""
+    text = (TEXTS / "log-started-4090.txt").read_text(encoding="utf-8")
+    known = text.replace(
+        "[gpu_worker.py:511]", "[x.py:1] Estimated CUDA graph memory: 0.56 GiB total\n"
+    )
+
+    found = reading_of_log(known).explain()
+
+    assert found.kv_cache_memory_bytes == 4525652992 + round(0.555 * GIB)
+    assert any("takes the graphs off twice" in said for said in found.findings)
+
+
+CHECKS = (
+    (
+        "Model loading took 15.3 GiB\nAvailable KV cache memory: 8.56 GiB\n"
+        "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (856). "
+        "Each decode sequence requires one Mamba cache block",
+        Check.MAMBA,
+        # 8.56 x (1024 / 856 - 1) = 1.68.
+        "Sequences at once: 1,024. Blocks: 856, 168 too few. That many more take 1.68",
+    ),
+    (
+        "File gpu_model_runner.py, line 1, in capture_model\ntorch.OutOfMemoryError: "
+        "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity "
+        "of 23.52 GiB of which 4.44 MiB is free.",
+        Check.GRAPHS,
+        "It tried to allocate 20.0 MiB; 4.4 MiB of 23.52 GiB were free",
+    ),
+    (
+        "File gpu_model_runner.py, line 1, in _dummy_sampler_run\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 148.00 MiB. ",
+        Check.WARM_UP,
+        "It tried to allocate 148.0 MiB.",
+    ),
+    (
+        "AssertionError: Error in memory profiling. Initial free memory 10.2 GiB, "
+        "current free memory 18.73 GiB. This happens when other processes",
+        Check.NEIGHBOUR,
+        "Free with it: 18.73 GiB, 8.53 GiB more",
+    ),
+)
+
+
+@each_row("row", CHECKS)
+def test_refusals_of_newer_releases(row: tuple[str, Check, str]) -> None:
+    """The Mamba cache, graphs and sampler after the sizing, a neighbour."""
+    text, check, arithmetic = row
+    log = reading_of_log(text).log
+    assert log is not None
+    failure = failure_of(log, text)
+    assert failure is not None
+    assert (failure.check, arithmetic in failure.arithmetic[0]) == (check, True)
+
+
+def test_fewer_sequences_answer_a_full_mamba_cache() -> None:
+    """One for each block, or a larger share for more blocks."""
+    text = f"vllm serve Qwen/Qwen3-8B\n{CHECKS[0][0]}"
+    found = read(text).explain("H100")
+
+    assert found.fixes[0].changes == {"max_num_seqs": 856}
+    assert found.fixes[0].text == "vllm serve Qwen/Qwen3-8B --max-num-seqs 856"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("31.20 GiB for non-torch memory", "Non-torch memory of 31.20 GiB is more"),
+        ("-2.10 GiB for non-torch memory", "another program freed memory"),
+    ],
+)
+def test_the_figure_that_shows_a_neighbour_is_named(line: str, said: str) -> None:
+    """Memory of the whole GPU is measured: others' changes are counted as vLLM's."""
+    text = f"Actual usage is 5.0 GiB for weight, {line}\nNo KV cache room"
+    log = reading_of_log(text).log
+    failure = None if log is None else failure_of(log, text)
+
+    assert failure is not None
+    assert said in failure.others[0]
+    assert "--kv-cache-memory-bytes" in failure.others[0]
 
 
 def test_a_command_that_was_never_started() -> None:

@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+import planner
+from planner import PlannerError
 from planner.engine.gpu import GPU
-from planner.reading.logs import command_in, reading_of_log
+from planner.reading.logs import command_in, log_places, reading_of_log
 from planner.reading.reading import Kind, Reading
+from planner.reading.recognising import all_in
 from planner.reading.signs import is_log
 
 TEXTS = Path(__file__).parents[1] / "data/texts"
@@ -260,6 +263,64 @@ def test_the_last_start_counts() -> None:
 
     assert found.model == "Qwen/Qwen3-8B"
     assert found.vllm_version == "0.27.1"
+
+
+def test_each_start_of_a_log_can_be_read() -> None:
+    """The last with an outcome is read first, and the number of them is said."""
+    text = text_of("log-two-gpus-no-cache.txt") + text_of("log-started-4090.txt")
+    found = [planner.read(text, start=start) for start in (1, 2)]
+
+    assert [one.model for one in found] == ["Qwen/Qwen3-8B", "Qwen/Qwen3-32B"]
+    assert [(one.number, one.num_starts) for one in found] == [(1, 2), (2, 2)]
+    assert "2 starts" in found[0].notes[0]
+    assert "did not start" in found[1].explain("RTX4090").headline
+    assert len(all_in(text)) == 2
+    with pytest.raises(PlannerError, match="count from 1"):
+        planner.read(text, start=3)
+
+
+def test_the_head_of_a_log_is_a_start_that_has_not_ended() -> None:
+    """Neither is it a failure, nor did it come up."""
+    lines = text_of("log-started-4090.txt").splitlines(keepends=True)
+    found = reading_of_log("".join(lines[:3]))
+
+    assert found.log is not None
+    assert (found.log.started, found.log.error) == (None, None)
+    assert "Whether it started: the text ends before that." in found.open
+
+
+def test_the_total_and_the_share_are_taken_from_the_budget() -> None:
+    """20.27 GiB / 0.92 = 22.03 GiB; and the share from vLLM's advice on graphs."""
+    budget = "INFO 11-20 10:00:00 [g.py:1] Desired GPU memory utilization is (0.92, %s)"
+    advice = "--gpu-memory-utilization=0.8200 is equivalent to --gpu-memory-utilization"
+    found = reading_of_log(budget % "20.27 GiB")
+
+    assert isinstance(found.gpu, GPU)
+    assert found.gpu.total_memory_bytes == round(22.03 * 2**30)
+    assert found.engine_args == {"gpu_memory_utilization": 0.92}
+    assert reading_of_log(advice).engine_args == {"gpu_memory_utilization": 0.82}
+
+
+def test_a_named_gpu_that_cannot_have_written_the_log_is_not_planned() -> None:
+    """The log's own total counts, and the contradiction is said."""
+    found = reading_of_log(
+        "On my H100:\nFree memory on device (23.1/23.52 GiB) on startup is less than "
+        "desired GPU memory utilization (0.99, 23.28 GiB)."
+    )
+
+    assert isinstance(found.gpu, GPU)
+    assert found.gpu.name == "RTX4090"
+    assert "The text names H100, but the log's GPU has 23.52 GiB." in found.notes
+
+
+def test_the_places_of_a_log_are_the_lines_that_told_something() -> None:
+    """Figures, arguments and the outcome; not the routes of the server."""
+    text = text_of("log-started-4090.txt")
+    told = [text[start:end] for start, end in log_places(text)]
+
+    assert len(told) == len(text.splitlines()) - 1
+    assert not any("Available routes" in line for line in told)
+    assert log_places("x\nvllm-1 exited with code 137\n") == ((2, 29),)
 
 
 RECORDS: list[dict[str, Any]] = [

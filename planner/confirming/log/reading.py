@@ -249,12 +249,13 @@ def read_start(start: StartText, num_starts: int = 1) -> LogReading:
 
 def is_telling(line: str, read: LogReading) -> bool:
     """Return whether a line gave a log's reading a figure, a setting or its outcome."""
-    for one in lines_of(line) if may_tell(line) else ():
+    for one in lines_of(line):
         words = one.text.strip()
-        is_outcome = READY.search(words) or (
-            len(words) > _SHORTEST and words in (read.error or "")
-        )
-        if is_outcome or figures_of(words) or setting_of(words) != Setting():
+        if len(words) > _SHORTEST and words in (read.error or ""):
+            return True
+        if may_tell(line) and (
+            READY.search(words) or figures_of(words) or setting_of(words) != Setting()
+        ):
             return True
     return False
 

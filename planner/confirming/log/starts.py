@@ -36,6 +36,13 @@ _FAILED = re.compile(
     r"|No KV cache room|(?:^|[\s:])(?:[a-z_]\w*\.)*(?:[A-Z]\w*)?(?:Error|Exception): "
 )
 _QUIET = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b")
+_ATTEMPT = re.compile(
+    r"(?P<failed>No available memory for the cache blocks|max seq len \(\d+\)"
+    r"|is less than desired GPU memory)"
+    r"|KV cache size: [\d,]+ tokens|Application startup complete"
+)
+_RECORD = re.compile(r"\b(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d ")
+_LONGEST_QUOTE = 60_000
 _HEAD_CHARACTERS = 4_000
 _LOOKED_AT = 400_000
 """Characters of a start that have its first figure or error."""
@@ -66,6 +73,9 @@ def starts_in(text: str) -> tuple[StartText, ...]:
     The others follow from the last to the first. What stands before the first, such as
     a command or the machine's GPUs, belongs to each.
     """
+    attempts = _attempts(text)
+    if len(attempts) > 1:
+        return attempts
     head = _head(text)
     found = [
         start if start.spans[:1] and start.spans[0][0] == 0 else _below(head, start)
@@ -75,6 +85,25 @@ def starts_in(text: str) -> tuple[StartText, ...]:
     found.reverse()
     found.sort(key=lambda start: not start.has_content)
     return tuple(found)
+
+
+def _attempts(text: str) -> tuple[StartText, ...]:
+    """Return the attempts that people quote of their logs, the last first.
+
+    A start without room for its cache cannot say its size: that is the next attempt's.
+    """
+    if len(text) > _LONGEST_QUOTE or _RECORD.search(text):
+        return ()
+    found: list[StartText] = []
+    begin, failed = 0, None
+    for sign in _ATTEMPT.finditer(text):
+        if sign["failed"]:
+            failed = text.find("\n", sign.end()) + 1 or len(text)
+        elif failed is not None and sign.start() >= failed:
+            found.append(_start("", [(begin, failed)], text, has_content=True))
+            begin, failed = failed, None
+    found.append(_start("", [(begin, len(text))], text, has_content=True))
+    return tuple(reversed(found))
 
 
 def _head(text: str) -> str:
@@ -137,18 +166,16 @@ def _restarts(
     own: list[tuple[int, int]] = []
     has_content = False
     for begin, end in spans:
-        at = begin
+        looked = begin
         for place in _begins(text, begin, end):
             line = max(text.rfind("\n", begin, place) + 1, begin)
-            has_content = has_content or _has_content(text, at, line)
+            has_content = has_content or _has_content(text, looked, line)
+            looked = line
             if has_content:
-                yield _start(replica, [*own, (at, line)], text, has_content=True)
-                own, has_content = [], False
-            elif line > at:
-                own.append((at, line))
-            at = line
-        has_content = has_content or _has_content(text, at, end)
-        own.append((at, end))
+                yield _start(replica, [*own, (begin, line)], text, has_content=True)
+                own, begin, has_content = [], line, False
+        has_content = has_content or _has_content(text, looked, end)
+        own.append((begin, end))
     yield _start(replica, own, text, has_content=has_content)
 
 
