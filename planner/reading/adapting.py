@@ -45,6 +45,7 @@ _INTERPOLATED = re.compile(r"\$\{[^}]*\}|\?\?\?")
 _PROFILE = re.compile(
     r"(?i)^(?:nvidia-gpu-|nvidia-|gpu-|(?:ampere|ada|hopper|turing|blackwell)_)"
 )
+_TYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 _FALSE = ("", "none", "null", "auto")
 """What leaves a setting to the framework."""
 _MOST_GPUS = 4096
@@ -151,7 +152,8 @@ def _start(
             sites += _of_words(settings[path], text)
     names = {site.name for site in sites}
     for name in row.sums.keys() - names:
-        sites += _sum(name, row.sums[name], settings)
+        can_add = name in row.args.values()
+        sites += _sum(name, row.sums[name], settings, add if can_add else _by_hand)
     unknown += [
         f"{name} is not given: {row.name} takes {value}."
         for name, value in row.defaults.items()
@@ -260,6 +262,8 @@ def _value(name: str, setting: Setting) -> object:
     text = setting.word.value
     if name == "model":
         return text
+    if name == "dtype":
+        return _TYPES.get(text, text)
     known = flag_named("--" + name)
     return typed(None if known is None else known[1], [text] if text else [])
 
@@ -275,29 +279,33 @@ def _of_words(setting: Setting, text: str) -> Sequence[Site]:
     return [site for one in found for site in start_of(one, program, {}).sites]
 
 
-def _sum(name: str, parts: Sequence[str], settings: Settings) -> Iterator[Site]:
+def _sum(
+    name: str,
+    parts: Sequence[str],
+    settings: Settings,
+    add: Callable[[str, object], list[Edit]],
+) -> Iterator[Site]:
     """Yield the argument that a framework adds up from its own settings."""
     counts = [whole_number(text_at(settings, part)) for part in parts]
-
-    def by_hand(_value: object = None) -> list[Edit]:
-        raise PlannerError(f"{name} is {' + '.join(parts)}: change these by hand.")
-
     if all(counts):
         yield Site(
             name=name,
             value=sum(count for count in counts if count),
-            replace=by_hand,
-            remove=by_hand,
+            replace=partial(add, name),
+            remove=partial(_by_hand, name),
             written=" + ".join(parts),
             at=tuple(span for part in parts for span in settings[part].at),
         )
+
+
+def _by_hand(name: str, _value: object = None) -> list[Edit]:
+    raise PlannerError(f"{name} is a sum of the framework's settings: change these.")
 
 
 def _add_to_tables(row: Framework, root: Node, name: str, value: object) -> list[Edit]:
     """Return the edits that add an argument to a document of a framework."""
     paths = [path for path, own in row.args.items() if own == name and "." in path]
     paths += [f"{table}.{name}" for table in row.tables]
-    paths += [f"{prefix}{name}" for prefix in row.prefixes if prefix]
     paths += [path for path, own in row.args.items() if own == name and "." not in path]
     for path in paths:
         above, _, leaf = path.rpartition(".")
@@ -323,12 +331,10 @@ def _add_to_words(
     after = len(found.words) - 1
     if paths and "." in paths[0]:
         return found.insert(after, [f"{paths[0]}={plainly(value)}"])
-    for prefix in row.prefixes:
-        flag, *values = flag_words(name, value)
-        own = flag.lstrip("-").replace("-", "_")
-        return found.insert(after, [f"--{prefix}{own}", *values])
     if paths:
         return found.insert(after, [f"--{paths[0]}", plainly(value)])
+    if "" in row.prefixes:  # it has vLLM's own flags
+        return found.insert(after, flag_words(name, value))
     raise PlannerError(f"{row.name} has no place for {name} in this command.")
 
 

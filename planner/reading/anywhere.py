@@ -33,8 +33,7 @@ _PROSE = frozenset(
     "name desc description title summary help msg message prompt comment note notes "
     "label labels annotations when if on assert until test text echo debug fail "
     "default changed_when cmdstop livenessprobe readinessprobe startupprobe "
-    "healthcheck macros "
-    "env environment vars variables".split()
+    "healthcheck macros env environment vars variables".split()
 )
 """Entries that tell about a start and run none."""
 _RUNS = re.compile(r"vllm|docker|podman", re.IGNORECASE)

@@ -154,7 +154,7 @@ def _leaves(
 
 def _setting(table: Node, key: Node, node: Node) -> Setting:
     word = word_of(node, as_it_is) if node.kind == "scalar" else _listed(node)
-    places = node.page.places
+    places = key.page.places
     return Setting(
         word=word,
         replace=partial(replaced, key, node),
@@ -220,7 +220,7 @@ def _is_told(settings: Settings, condition: str) -> bool:
     optional = condition.startswith("?")
     path, equals, pattern = condition.removeprefix("?").partition("=")
     if not equals:
-        dotted = (f"{path}.", f"{path}_", f"{path}[")
+        dotted = (path,) if path.endswith("_") else (f"{path}.", f"{path}[")
         return path in settings or any(name.startswith(dotted) for name in settings)
     if path not in settings:
         return optional

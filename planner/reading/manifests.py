@@ -61,6 +61,16 @@ _CLEAR = re.compile(
     re.MULTILINE,
 )
 _CLEAR_BUT_FOR_YAML = re.compile(r"^[\w-]*(?:model|engine)[\w-]*[ \t]*:", re.MULTILINE)
+_FOREIGN = re.compile(
+    r"^apiVersion:[ \t]*(?P<group>(?!\S*k8s\.io/)[\w-]+(?:\.[\w-]+)+/\w+)", re.MULTILINE
+)
+_KIND = re.compile(r"^kind:[ \t]*([A-Z]\w+)", re.MULTILINE)
+_ENGINE = re.compile(r":[ \t]*[\"']?vllm[\"']?[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_NAMES_MODEL = re.compile(
+    r"\b(?:model\w*|uri|url|repo\w*)[ \t]*:[ \t]*[\"']?(?:hf://)?"
+    r"(?P<model>[\w.-]+/[\w.-]+)[\"']?[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
 _MOUNTED = "/mnt/models"
 
 
@@ -85,6 +95,22 @@ def starts_in_manifest(page: Passage, text: str) -> Iterator[FoundStart]:
             yield replace(found, start=shown(found.start, page.text))
     if refused and not is_found:
         raise NoStartError(refused[0])
+    if not is_found:
+        _check_form(page)
+
+
+def _check_form(page: Passage) -> None:
+    """Refuse an object of a platform that is not known, naming what it holds."""
+    version = _FOREIGN.search(page.text)
+    if version is None or not _ENGINE.search(page.text):
+        return
+    kind = _KIND.search(page.text, version.end())
+    models = sorted({match["model"] for match in _NAMES_MODEL.finditer(page.text)})
+    said = f" It names {', '.join(models[:3])}." if models else ""
+    raise NoStartError(
+        f"{kind[1] if kind else 'An object'} of {version['group']} is no form that the "
+        f"planner knows, and what it gives vLLM is not told here.{said} Give the command that it runs."
+    )
 
 
 def _starts_in_page(page: Passage, text: str) -> Iterator[FoundStart]:

@@ -278,7 +278,8 @@ def gpus_of(container: Node) -> int | None:
                 return count
     for device in _devices(container):
         if device.items_of("device_ids"):
-            return len(device.items_of("device_ids"))
+            ids = [item.text for item in device.items_of("device_ids")]
+            return len(",".join(ids).split(","))
         count = whole_number(device.word("count"))
         if count is not None and count > 0:
             return count

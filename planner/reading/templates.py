@@ -19,7 +19,7 @@ from planner.values import frozen
 _PRIVATE = 0xE000
 """Templates are read as characters of Unicode's private use, each in its place."""
 HIDDEN = re.compile(f"[{chr(_PRIVATE)}-{chr(_PRIVATE + 0x7F)}]+")
-_TEMPLATE = re.compile(r"\$?\{\{[^\n{}]*\}\}")
+_TEMPLATE = re.compile(r"\$?\{\{[^\n{}]*\}\}|(?<![\w$%{}])\{[A-Za-z_]\w*\}(?!\})")
 _TEMPLATE_LINE = re.compile(
     r"^[ \t]*(?:(?:\{\{[^\n{}]*\}\}[ \t]*)+"
     r"|-[ \t]+[\"']?\{\{-?[ \t]*(?:\.|\$\w+|include|toYaml)[ \t|][^\n{}]*\}\}"
