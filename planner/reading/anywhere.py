@@ -9,7 +9,7 @@ aws providers, Nomad 1.10.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from planner.reading.adapting import device_named, start_of_variables
@@ -106,12 +106,14 @@ class _Walk:
         depth: int,
     ) -> Iterator[FoundStart]:
         own = dict(variables_set_in(node, as_it_is))
+        outside = around
         if own:
             env = {**env, **own}
             known = {name: word.value for name, word in own.items()}
             around = replace(around, known={**around.known, **known})
         around = _beside(node, around)
-        found = list(self._of_container(node, key, around))
+        outside = replace(around, known=outside.known)
+        found = list(self._of_container(node, key, outside))
         if found:
             yield from found
             return
@@ -153,19 +155,26 @@ class _Walk:
             for found in starts_in_words(words, around.text, env):
                 yield _granted(found, around)
             return
+        if is_plain:  # the lines of one script
+            page = _lines_of([passage_of(item) for item in node.items])
+            yield from self._of_page(page, key, around, env)
+            return
         for item in node.items:
             yield from self.of(item, key, around, env, depth + 1)
 
     def _of_text(
         self, node: Node, key: str, around: Surroundings, env: dict[str, Word]
     ) -> Iterator[FoundStart]:
-        if not _RUNS.search(node.text):
-            return
-        page = passage_of(node)
+        if _RUNS.search(node.text):
+            yield from self._of_page(passage_of(node), key, around, env)
+
+    def _of_page(
+        self, page: Passage, key: str, around: Surroundings, env: dict[str, Word]
+    ) -> Iterator[FoundStart]:
         if key == "cmd" and self.is_swap:
             blank = _BREAK.sub(lambda match: " " * len(match[0]), page.text)
             page = replace(page, text=blank)
-        if "\n" in node.text.strip() and _DOCUMENT.match(node.text):
+        if "\n" in page.text.strip() and _DOCUMENT.match(page.text):
             found = list(self.read(page, around.text))
             if found:
                 yield from found
@@ -176,6 +185,14 @@ class _Walk:
         ]
         for one in starts_in(commands, around.text):
             yield _granted(one, around)
+
+
+def _lines_of(pages: Sequence[Passage]) -> Passage:
+    """Return the lines of a list as one text."""
+    ends = [replace(page, text=page.text + "\n") for page in pages]
+    places = [place for page in pages for place in page.places]
+    places.append(places[-1])
+    return replace(pages[0], text="".join(page.text for page in ends), places=places)
 
 
 def _beside(table: Node, around: Surroundings) -> Surroundings:

@@ -20,7 +20,7 @@ from planner.reading.yaml_nodes import Node
 
 _HCL = re.compile(
     r"^(?:resource|variable|locals|job|group|task|module|data|terraform|provider|output"
-    r"|container_definitions|template|config)\b[^=\n{]*\{",
+    r"|container_definitions|template|config)\b[^=:\n{]*\{",
     re.MULTILINE,
 )
 _TOML = re.compile(r"^\[\[?[\w.\"' -]+\]\]?[ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)

@@ -43,6 +43,7 @@ from planner.reading.shell import Command, Word, commands_of
 from planner.reading.sites import Site, Start
 from planner.reading.templates import (
     Scope,
+    beside,
     filled,
     hidden,
     scope_of,
@@ -55,11 +56,12 @@ from planner.reading.yaml_nodes import Node, documents
 _LIKE = re.compile(
     r"(?:\s|#[^\n]*\n)*(?:---|%YAML|[{\[]|- |[\"']?\$?[\w./-]+[\"']?[ \t]*:(?:\s|\Z))"
 )
-_NAMED = re.compile(r"vllm|model|engine|max[-_]|parallel", re.IGNORECASE)
+_NAMED = re.compile(r"vllm|model|engine|max[-_]|parallel|kaito", re.IGNORECASE)
 _CLEAR = re.compile(
     r"^(?:apiVersion|services|servingEngineSpec|modelArtifacts|applications)[ \t]*:",
     re.MULTILINE,
 )
+_DOCUMENT = re.compile(r"^(?:services|apiVersion|version)[ \t]*:", re.MULTILINE)
 _CLEAR_BUT_FOR_YAML = re.compile(r"^[\w-]*(?:model|engine)[\w-]*[ \t]*:", re.MULTILINE)
 _FOREIGN = re.compile(
     r"^apiVersion:[ \t]*(?P<group>(?!\S*k8s\.io/)[\w-]+(?:\.[\w-]+)+/\w+)", re.MULTILINE
@@ -122,7 +124,7 @@ def _starts_in_page(page: Passage, text: str) -> Iterator[FoundStart]:
 
 def _starts_or_refusals(page: Passage, text: str) -> Iterator[FoundStart | str]:
     roots, scope = _roots(page)
-    around = Surroundings(text=text, known=scope.names)
+    around = Surroundings(text=text, known=scope.env)
     runtimes = {
         root.word("metadata", "name")
         for root in roots
@@ -145,8 +147,11 @@ def _roots(page: Passage) -> tuple[list[Node], Scope]:
     if not _NAMED.search(page.text):
         return [], Scope()
     is_blocks = is_hcl(page.text)
+    env: dict[str, str] = {}
+    if _DOCUMENT.search(page.text):
+        page, env = beside(page)
     roots = _parsed(page, is_hcl=is_blocks)
-    scope = scope_of(roots)
+    scope = replace(scope_of(roots), env=env)
     full = filled(page, scope, is_hcl=is_blocks)
     if full is not page:
         with suppress(PlannerError):  # a value that would be a sign of the language
@@ -210,7 +215,7 @@ def _of_form(root: Node, around: Surroundings) -> Iterator[FoundStart]:
         yield from _of_object(root, around)
     elif (services := root.get("services")) is not None and services.kind == "mapping":
         yield from starts_in_compose(root, around)
-    elif root.style == "hcl":
+    elif root.get("resource", "helm_release") is not None:
         yield from _of_helm_release(root, around)
     elif root.kind == "mapping":
         yield from _of_values(root, around.text)
@@ -363,6 +368,9 @@ def _of_helm_release(root: Node, around: Surroundings) -> Iterator[FoundStart]:
     """Yield the starts in the `set` blocks of Terraform's Helm provider."""
     releases = root.get("resource", "helm_release")
     for _, release in () if releases is None else releases.pairs:
+        for encoded in release.items_of("values"):
+            if encoded.kind == "mapping":
+                yield from _of_form(encoded, around)
         blocks = [value for key, value in release.pairs if key.text == "set"]
         tables = [one for block in blocks for one in (block.items or (block,))]
         pairs = [(one.get("name"), one.get("value")) for one in tables]

@@ -41,7 +41,7 @@ _IMAGES = ("image", "image_name", "Image")
 _OF_POD = (("command",), ("args",))
 _OF_DOCKER = (
     ("entrypoint", "entryPoint", "Entrypoint"),
-    ("command", "cmd", "args", "Exec"),
+    ("command", "cmd", "args", "extraArgs", "Exec"),
 )
 """Where a container has its program, and what it is given."""
 _LABELS = (
@@ -148,6 +148,18 @@ def image_of(container: Node) -> Node | None:
     return next(filter(None, map(container.get, _IMAGES)), None)
 
 
+def joined_image(table: Node) -> Word | None:
+    """Return the image that a repository and a tag name; the tag alone is written."""
+    node = table.get("tag")
+    if node is None or node.kind != "scalar" or not table.word("repository"):
+        return None
+    image = table.word("repository") + ":"
+    passage = passage_of(node)
+    places = [0] * len(image) + list(range(len(passage.text) + 1))
+    named = passage.inside(image + passage.text, places, str)
+    return Word(passage=named, start=node.start, end=node.end)
+
+
 def variables_set_in(container: Node, reads: Reads) -> Iterator[tuple[str, Word]]:
     """Yield its variables: of a table, of NAME=value, or of names and values."""
     tables = [*map(container.get, _VARIABLES)]
@@ -194,6 +206,7 @@ def starts_in_container(
     )
     image = image_of(container)
     named = None if image is None or not image.text else word_of(image, reads)
+    named = named or (None if image is None else joined_image(image))
     lists = [*program, *words]
     starts = []
     if lists:
@@ -276,6 +289,10 @@ def gpus_of(container: Node) -> int | None:
             count = whole_number(value.text)
             if _GPUS.match(name.text) and count is not None:
                 return count
+    reserved = ("deploy", "resources", "reservations", "generic_resources")
+    for item in container.items_of(*reserved):
+        if "gpu" in item.word("discrete_resource_spec", "kind").lower():
+            return whole_number(item.word("discrete_resource_spec", "value"))
     for device in _devices(container):
         if device.items_of("device_ids"):
             ids = [item.text for item in device.items_of("device_ids")]

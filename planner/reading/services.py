@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from planner.engine.server import flag_named
 from planner.errors import PlannerError
 from planner.reading.command import (
     Program,
@@ -22,17 +23,19 @@ from planner.reading.command import (
 )
 from planner.reading.container import FoundStart, version_of
 from planner.reading.engine_tables import entries, entry, model_site
+from planner.reading.flag_values import typed
 from planner.reading.passage import Edit
 from planner.reading.pods import (
     Surroundings,
     gpu_of,
     gpus_of,
+    joined_image,
     kubernetes_reads,
     starts_in_container,
     variables_of,
 )
 from planner.reading.reading import Kind
-from planner.reading.shell import Word, commands_of
+from planner.reading.shell import commands_of
 from planner.reading.sites import Site, Start, WordList, shell_list
 from planner.reading.yaml_edits import added, added_below, passage_of
 from planner.reading.yaml_nodes import Node
@@ -62,6 +65,10 @@ _PARALLEL: Mapping[str, str] = {
     "data": "data_parallel_size",
     "dataLocal": "data_parallel_size_local",
     "expert": "enable_expert_parallel",
+}
+_WORKERS = {
+    "tensorParallelSize": "tensor_parallel_size",
+    "pipelineParallelSize": "pipeline_parallel_size",
 }
 _STACK: Mapping[str, str] = {
     "enableChunkedPrefill": "enable_chunked_prefill",
@@ -158,6 +165,10 @@ def starts_in_predictor(root: Node) -> Iterator[FoundStart]:
         sites = [*mounted, *sites]
         if not mounted:
             unknown.append(_elsewhere(model.word("storageUri") or "a storage"))
+    workers = predictor.get("workerSpec")
+    sites += [] if workers is None else _named(workers, _WORKERS)
+    nodes = whole_number(predictor.word("workerSpec", "pipelineParallelSize")) or 1
+    granted = given.start.gpus
     own = [
         f"{site.written} is read by KServe itself."
         for site in given.start.sites
@@ -168,6 +179,7 @@ def starts_in_predictor(root: Node) -> Iterator[FoundStart]:
         given.start,
         sites=tuple(sites),
         gpu=gpu,
+        gpus=None if granted is None else granted * nodes,
         shown=root.word("metadata", "name"),
         notes=(*given.start.notes, *own, "The serving runtime chooses vLLM's release."),
         open=(*unknown, *several),
@@ -341,10 +353,17 @@ def _of_stack(spec: Node) -> Start:
 
 def _named(table: Node, names: Mapping[str, str]) -> list[Site]:
     return [
-        entry(table, names[key.text], key, node, node.value)
+        entry(table, name, key, node, _typed(name, node))
         for key, node in entries(table)
-        if key.text in names and not node.is_nothing
+        if (name := names.get(key.text)) and not node.is_nothing
     ]
+
+
+def _typed(name: str, node: Node) -> object:
+    """Return a value as the chart's flag gives it, whether it is quoted or not."""
+    known = flag_named(f"--{name}")
+    is_quoted = known is not None and isinstance(node.value, str)
+    return typed(known[1], [node.text]) if known and is_quoted else node.value
 
 
 def _prefix_caching(config: Node) -> Site:
@@ -377,14 +396,8 @@ def _add_to_stack(
 
 def _release(spec: Node) -> Site | None:
     """Return the release that repository and tag tell."""
-    node = spec.get("tag")
-    if node is None or "vllm" not in spec.word("repository"):
-        return None
-    image = spec.word("repository") + ":"
-    passage = passage_of(node)
-    places = [0] * len(image) + list(range(len(passage.text) + 1))
-    named = passage.inside(image + passage.text, places, str)
-    return version_of(Word(passage=named, start=node.start, end=node.end))
+    image = joined_image(spec)
+    return None if image is None or "vllm" not in image.value else version_of(image)
 
 
 def _stack_notes(spec: Node, config: Node | None) -> Iterator[str]:

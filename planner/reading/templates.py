@@ -35,6 +35,9 @@ _PIECE = re.compile(
     r"|(?<![\w$}])\{(?P<name>[A-Za-z_]\w*)\}"
     r"|(?<![\w.\"$/-])(?P<bare>(?:var|local)\.\w+)"
 )
+_ENV_LINE = re.compile(
+    r"^(?:export )?(?P<name>[A-Z_][A-Z0-9_]*)=(?P<value>[^\n]*)$", re.MULTILINE
+)
 _FILTERS = re.compile(r"\s*(?<!\|)\|(?!\|)\s*|\s*\|\|(?=\s)")
 _DEFAULT = re.compile(
     r"(?:default[ (]|(?=[ ]))\s*(?P<value>[^()\"']+|\"[^\"]*\"|'[^']*')\s*\)?\Z"
@@ -62,6 +65,8 @@ class Scope:
     """What {name} stands for."""
     macros: Mapping[str, str] = field(default_factory=dict)
     """What ${name} stands for."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Lines of NAME=value beside the documents, such as of an .env file."""
 
     def words(self, text: str) -> str | None:
         """Return what {{ text }} stands for; None where the text does not tell."""
@@ -161,6 +166,8 @@ def _entries(table: Node | None, prefix: str = "") -> Iterator[tuple[str, str]]:
         text = node.word("default") or node.word("value")
         if node.kind == "scalar" and not node.is_nothing:
             text = node.text
+        elif node.kind == "sequence" and prefix == "local.":
+            text = node.page.text[node.start : node.end]
         if text:
             yield prefix + name.text, text
 
@@ -206,7 +213,7 @@ def _value(match: re.Match[str], scope: Scope, *, is_hcl: bool) -> str | None:
     if is_hcl:
         name = match["macro"] or match["bare"]
         value = scope.names.get(name or "")
-        is_text = match["bare"] is not None and value is not None
+        is_text = match["bare"] is not None and value is not None and value[:1] != "["
         return f'"{value}"' if is_text else value
     if match["words"] is not None:
         return scope.words(match["words"])
@@ -221,6 +228,16 @@ def hidden(page: Passage, *, is_hcl: bool = False) -> Passage:
         return replace(page, text=_OF_HCL.sub(_hide, page.text))
     text = _TEMPLATE_LINE.sub(_blanked, page.text)
     return replace(page, text=_TEMPLATE.sub(_hide, text))
+
+
+def beside(page: Passage) -> tuple[Passage, dict[str, str]]:
+    """Return a page without lines of NAME=value, and what these set."""
+    found = {
+        m["name"]: m["value"].strip("\"' \r") for m in _ENV_LINE.finditer(page.text)
+    }
+    if not found or len(page.text.splitlines()) <= len(found):
+        return page, {}
+    return replace(page, text=_ENV_LINE.sub(_blanked, page.text)), found
 
 
 def without_control(page: Passage) -> Passage:
