@@ -73,7 +73,10 @@ class Composed:
         """Yield where characters are written, and where they are put in."""
         for piece, first, last in self._within(start, end):
             places = piece.passage.places
-            yield places[first], places[last]
+            if len(places) == len(piece.text) + 1:
+                yield places[first], places[last]
+            else:  # written otherwise than it is put in
+                yield places[0], places[-1]
             if piece.use is not None:
                 yield self.page.places[piece.use[0]], self.page.places[piece.use[1]]
 

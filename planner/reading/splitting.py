@@ -136,7 +136,7 @@ def blocks_in(text: str) -> Iterator[Document]:
     fence, marked = _FENCE.search(text), _MARKED.search(text)
     while fence is not None or marked is not None:
         if marked is None or (fence is not None and fence.start() <= marked.start()):
-            assert fence is not None  # noqa: S101 - one of them is there
+            assert fence is not None
             at, document = _fenced(whole, fence)
             yield document
         else:
