@@ -27,6 +27,10 @@ _NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
     "-le": operator.le,
 }
 _LONGEST = 200
+_SAID = dict.fromkeys(("", "0", "false", "no", "off", "none"), False) | dict.fromkeys(
+    ("1", "true", "yes", "on"), True
+)
+"""What the one argument of a function says that tests it: `is_on "$FP8"`."""
 
 
 def told(word: Word) -> str | None:
@@ -46,9 +50,11 @@ def holds(words: Sequence[Word]) -> bool | None:
         return None if inner is None else not inner
     if names[:1] in (["true"], ["false"]):
         return names[0] == "true"
-    if not names or names[0] not in ("[", "[[", "test"):
-        return None
-    return _test([told(word) for word in words[1:] if word.value not in ("]", "]]")])
+    values = [told(word) for word in words[1:] if word.value not in ("]", "]]")]
+    if names and names[0] in ("[", "[[", "test"):
+        return _test(values)
+    said = [_SAID.get((value or "").lower()) for value in values if value is not None]
+    return said[0] if len(said) == len(values) == 1 else None
 
 
 def _test(values: Sequence[str | None]) -> bool | None:
@@ -56,6 +62,8 @@ def _test(values: Sequence[str | None]) -> bool | None:
         case ["!", *rest]:
             inner = _test(rest)
             return None if inner is None else not inner
+        case [("-n" | "-z") as name]:  # of a variable without quotes that is empty
+            return name == "-z"
         case [("-n" | "-z") as name, str(value)]:
             return _TEXTS[name](value)
         case [str(left), ("=" | "==" | "!=") as name, str(right)]:

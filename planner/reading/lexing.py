@@ -27,6 +27,8 @@ _ALL = re.compile(
     r"(?::?[-+](?:\"?\$\{(?P=name)(?:\[[@*]\])?\}\"?)?)?\})(?P=quote)(?=[\s;&|)<>]|\Z)"
 )
 """All items of an array, or all arguments, as words of their own."""
+_OF_A_WORD = 16
+"""Characters that a word counts for beside its own."""
 
 
 class Lexer:
@@ -38,6 +40,7 @@ class Lexer:
         self.text = passage.text
         self.at = 0
         self.scope = scope
+        self.is_in_array = False
         self.run: list[Passage] = []
         """Commands of `$(...)` in the words that were read."""
         self.awaited: list[tuple[str, bool]] = []
@@ -102,7 +105,8 @@ class Lexer:
         if plain is not None:
             start, self.at = plain.span()
             return [self._plain(start)]
-        if array := _ARRAY.match(self.text, self.at):
+        array = None if self.is_in_array else _ARRAY.match(self.text, self.at)
+        if array is not None:
             self._array(array)
             return []
         built = read_word(self.passage, self.at, self.scope)
@@ -113,12 +117,14 @@ class Lexer:
         is_one = every is None or (every["quote"] and "*" in every[0])
         if items is None or is_one:
             return built.split()
-        self.passage.expansion.add(sum(len(one.value) for one in items))
+        size = sum(len(one.value) + _OF_A_WORD for one in items)
+        self.passage.expansion.add(size)
         return [replace(one, via=built.word) for one in items]
 
     def _array(self, array: re.Match[str]) -> None:
         """Read `NAME=(...)`."""
         self.at = array.end()
+        self.is_in_array = True
         found: list[Word] = []
         while self.at < len(self.text):
             self.skip_blank()
@@ -126,10 +132,10 @@ class Lexer:
                 found += self.words()
             elif operator == ")":
                 break
+        self.is_in_array = False
         if self.is_skipped:
             return
-        before = self.scope.words(array["name"]) if array["more"] else None
-        self.scope.arrays[array["name"]] = [*(before or ()), *found]
+        self.scope.set_array(array["name"], found, is_more=bool(array["more"]))
 
     def _plain(self, start: int) -> Word:
         """Return a word without quotes, escapes and variables: most of them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from planner.reading.passage import Passage, Piece
 from planner.reading.variables import Over
 from planner.reading.words import Word
 
+_KEY = re.compile(r"\[([^\[\]]+)\]=")
 _REST = ("@", "*")
 
 
@@ -26,7 +28,7 @@ class Variables:
         self._own: dict[str, Word] = {}
         self.arguments = arguments
         """`$1`, `$2` ...; None where the text does not tell them."""
-        self.arrays: dict[str, Sequence[Word]] = {}
+        self.arrays: dict[str, list[Word]] = {}
         self.optional: set[str] = set()
         """Variables that were last set on a condition."""
         self.history: dict[str, list[tuple[int, Word]]] = {}
@@ -44,9 +46,19 @@ class Variables:
         found = self.all.get(name)
         return None if found is None else [self._word(found)]
 
-    def size(self, name: str) -> int:
-        """Return how many items an array has."""
-        return len(self.arrays.get(name, ()))
+    def set_array(self, name: str, items: list[Word], *, is_more: bool) -> None:
+        """Set an array, or add items to it."""
+        if is_more and name in self.arrays:
+            self.arrays[name].extend(items)
+        else:
+            before = self.words(name) if is_more else None
+            self.arrays[name] = [*(before or ()), *items]
+
+    def keys(self, name: str) -> Sequence[str]:
+        """Return the numbers of an array's items, or the names that they have."""
+        items = enumerate(self.arrays.get(name, ()))
+        named = [(at, _KEY.match(item.value)) for at, item in items]
+        return [str(at) if key is None else key[1] for at, key in named]
 
     def _argument(self, number: int) -> Sequence[Word] | None:
         if number < 0 or self.arguments is None:

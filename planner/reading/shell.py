@@ -25,7 +25,7 @@ from planner.reading.shell_blocks import (
     FUNCTION,
     PATTERN,
     ends_of_blocks,
-    numbers_of,
+    turns_of,
 )
 from planner.reading.variables import Over, Until
 from planner.reading.words import Word
@@ -49,6 +49,7 @@ _CLOSES = ("fi", "done", "esac", "}")
 """Words around commands that may not run, or run again."""
 _LEADS = ("then", "else", "do", "{", "!", "time")
 """Words before a command that may set variables."""
+_CASE = ["case", "WORD", "in"]
 _CONDITION = re.compile(r"\|\||(?:\[|\[\[|test|\(\() &&")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _FORGOTTEN = re.compile(r"(?:\s|#[^\n]*\n)*--?[A-Za-z]")
@@ -142,8 +143,7 @@ class _Reader(Lexer):
 
     def _is_case(self, words: list[Word]) -> bool:
         """Begin `case WORD in`, once these are its words."""
-        names = [word.value for word in words[:1] + words[2:]]
-        if names != ["case", "in"]:
+        if len(words) != len(_CASE) or [words[0].value, words[2].value] != _CASE[::2]:
             return False
         self.depth += 1
         self.branches.begin_case(words[1])
@@ -204,7 +204,7 @@ class _Reader(Lexer):
             if self.operator() is not None:
                 return
             for word in self.words():
-                yield from numbers_of(word, self.scope.size)
+                yield from turns_of(word, self.scope.keys)
 
     def _turns(
         self, name: str, items: Sequence[Word], start: int, end: int

@@ -54,21 +54,20 @@ def lines_of(text: str) -> Mapping[str, Sequence[int]]:
     return starts
 
 
-def numbers_of(word: Word, size: Callable[[str], int]) -> Iterator[Word]:
-    """Yield the numbers of `{0..3}` and `${!ARRAY[@]}`, or the word itself.
+def turns_of(word: Word, keys: Callable[[str], Sequence[str]]) -> Iterator[Word]:
+    """Yield the numbers of `{0..3}`, the keys of `${!ARRAY[@]}`, or the word itself.
 
     Args:
         word: one of those that a loop goes through.
-        size: returns how many items an array has.
+        keys: returns those of an array.
     """
-    keys, match = _KEYS.match(word.value), _RANGE.match(word.value)
-    numbers = range(size(keys[1])) if keys else range(0)
+    name, match = _KEYS.match(word.value), _RANGE.match(word.value)
+    texts = keys(name[1]) if name else ()
     if match is not None:
         first, last = (int(one) for one in match.groups() if one is not None)
-        numbers = range(first, last + 1)
-    if not numbers:
+        texts = [str(number) for number in range(first, last + 1)]
+    if not texts:
         yield word
-    for number in numbers:
-        text = str(number)
+    for text in texts:
         passage = word.passage.inside(text, [0] * (len(text) + 1), str)
         yield replace(word, passage=passage, variables=())

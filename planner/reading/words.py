@@ -26,15 +26,14 @@ _PARAMETER = re.compile(
     rf"(?:(?P<then>:?[-=?+])(?P<rest>{_BRACES}))?\}})"
 )
 _SUM = re.compile(rf"\$\(\((?P<sum>{_PARENS})\)\)")
+_SIZE = re.compile(r"\$\{#([A-Za-z_]\w*)\[[@*]\]\}")
 _OTHER = re.compile(rf"\$\((?P<run>{_PARENS})\)|\$\{{{_BRACES}\}}|`[^`]*`|\$\S?")
 """What is decided when the script runs."""
 _ESCAPED, _ESCAPED_IN_TEXT = frozenset('"\\$`\n'), frozenset("\\$`\n")
 """Between double quotes, and in a here-document."""
-_MAY_START = ("vllm", "docker", "podman")
-"""In `$(...)` whose commands are read."""
+_MAY_START = ("vllm", "docker", "podman")  # in `$(...)` whose commands are read
 _MOST_NAMES = 40
-_MOST_NAMES = 40
-_NO_QUOTE = "\0"
+_MOST_NAMES, _NO_QUOTE = 40, "\0"
 _SPLIT = re.compile(r"[^\\'\"`$|&;<>()*?]*")
 """A value whose blanks part words: it has no quotes, operators and patterns."""
 
@@ -97,6 +96,9 @@ class Scope(Protocol):
 
     def is_certain(self, name: str) -> bool:
         """Return whether a variable was last set in any case."""
+
+    def keys(self, name: str) -> Sequence[str]:
+        """Return the keys of an array."""
 
     def set(self, name: str, value: Word) -> None:
         """Set a variable: `${NAME:=value}`."""
@@ -294,17 +296,25 @@ class _Builder:
         found = _SUM.match(self.text, at, self.stop)
         result = None if found is None else whole_result(found["sum"], self._number)
         if found is not None and result is not None:
-            made = self.outer.inside(str(result), [at] * (len(str(result)) + 1), str)
-            self.put_in(made, at, is_certain=False)
+            self._put_number(result, at)
             return found.end()
         if not is_quoted and self.text.startswith(("$'", '$"'), at):
             return at + 1
+        size = _SIZE.match(self.text, at, self.stop)
+        if size is not None and self.scope.words(size[1]) is not None:
+            self._put_number(len(self.scope.keys(size[1])), at)
+            return size.end()
         other = _OTHER.match(self.text, at, self.stop)
         end = at + 1 if other is None else other.end()
         is_run = other is not None and other["run"] is not None
         if is_run and any(name in self.text[at:end] for name in _MAY_START):
             self.run.append(self.outer.part(at + 2, end - 1))
         return self._leave_open(at, end)
+
+    def _put_number(self, number: int, at: int) -> None:
+        text = str(number)
+        made = self.outer.inside(text, [at] * (len(text) + 1), str)
+        self.put_in(made, at, is_certain=False)
 
     def _number(self, name: str) -> str | None:
         found = self.scope.words(name)
