@@ -47,7 +47,7 @@ _CODE = re.compile(
 """Signs of code, of a configuration or of markup: no question."""
 _RELEASE = re.compile(
     r"(?P<lead>\bv?llm(?:==|[ -]?v?)|\bversion |\brelease |[\s(]v|\bv)?"
-    r"(?<![\w.,])(?P<release>0\.\d{1,2}(?P<patch>\.\d{1,2})?(?:\.?(?:post|rc)\d{1,2})?)"
+    r"(?<![A-Za-z0-9.,])(?P<release>0\.\d{1,2}(?P<patch>\.\d{1,2})?(?:\.?(?:post|rc)\d{1,2})?)"
     r"(?!\.?\d|[A-Za-z])",
     re.IGNORECASE,
 )
@@ -62,13 +62,13 @@ _FORMATS = (
     ("model", "NVFP4", r"\bnvfp4\b"),
     ("model", "AWQ", r"\bawq\b"),
     ("model", "GPTQ-Int4", r"\bgptq\b|\bint4\b|\bw4a16\b|\bq4(?:_k(?:_[sml])?)?\b"),
-    ("model", "FP8", r"(?<![A-Za-z0-9])fp8(?![A-Za-z0-9])"),
+    ("model", "FP8", r"\bfp8\b"),
     ("model", "GPTQ-Int8", r"\bint8\b|\bw8a8\b|\bq8(?:_0)?\b"),
-    ("dtype", "bfloat16", r"(?<![A-Za-z0-9])bf(?:loat)?16(?![A-Za-z0-9])"),
+    ("dtype", "bfloat16", r"\bbf(?:loat)?16\b"),
     (
         "dtype",
         "float16",
-        r"(?<![A-Za-z0-9])(?:fp|float)16(?![A-Za-z0-9])|\bhalf precision\b",
+        r"\b(?:fp|float)16\b|\bhalf precision\b",
     ),
 )
 """Words for a format, and the argument that has it."""
@@ -147,7 +147,7 @@ class _Question:
     @cached_property
     def intents(self) -> dict[str, bool]:
         """What it may ask, and whether a sentence asks it."""
-        return intents_in(self.plain)
+        return intents_in(self.rest)
 
     @property
     def intent(self) -> str:
@@ -237,7 +237,7 @@ def _releases(text: str) -> Iterator[_Release]:
 
 def _formats(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
     for name, value, sign in _FORMATS:
-        match = re.search(sign, text, re.IGNORECASE)
+        match = re.search(sign, text, re.IGNORECASE | re.ASCII)
         if match is not None:
             text = blanked(text, [match.span()])
             yield name, value, match.span()
@@ -245,9 +245,11 @@ def _formats(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
 
 def _reading(asked: _Question, model: NamedModel, place: Place) -> Reading:
     load = loaded(asked.quantities, place.terms)
-    arguments = {name: value for name, value, _ in asked.formats if name != "model"} | {
-        name: value for name, value, _ in reversed(asked.flags)
+    arguments: dict[str, Any] = {
+        name: value for name, value, _ in asked.formats if name != "model"
     }
+    for flag, value, _ in asked.flags:
+        arguments.setdefault(flag, value)
     arguments = _layout(place, arguments) | arguments
     if load.max_model_len is not None:
         arguments.setdefault("max_model_len", load.max_model_len)
@@ -255,7 +257,7 @@ def _reading(asked: _Question, model: NamedModel, place: Place) -> Reading:
     items, item_note = items_of(asked.quantities, name)
     if items:
         arguments.setdefault("limit_mm_per_prompt", items)
-    left = list(_left(asked, load, place, is_item_used=bool(items)))
+    left = list(_left(asked, load))
     versions = tuple(dict.fromkeys(one.version for one in asked.releases))
     whole = bool(_layout(place, {}))
     notes = (
@@ -269,7 +271,9 @@ def _reading(asked: _Question, model: NamedModel, place: Place) -> Reading:
         *(f'"{one.written.strip()}" is left aside: {why}.' for one, why in left),
         *_other_devices(asked),
     )
-    has_more = bool(place.gpu or arguments or load.load or versions or format_note)
+    has_more = bool(
+        place.gpu or asked.refused or arguments or load.load or versions or format_note
+    )
     return Reading(
         kind=Kind.QUESTION if has_more or asked.intents else Kind.MODEL,
         intent=asked.intent if has_more or asked.intents else "",
@@ -322,14 +326,12 @@ def _checkpoint(asked: _Question, model: NamedModel) -> tuple[str, str]:
     return model.name, f"{form} is left out: name a checkpoint that has it."
 
 
-def _left(
-    asked: _Question, load: Loaded, place: Place, *, is_item_used: bool
-) -> Iterator[tuple[Term, str]]:
+def _left(asked: _Question, load: Loaded) -> Iterator[tuple[Term, str]]:
     """Yield the numbers that were not used, with why."""
     places = [term for one in asked.places for term in one.terms]
-    used = (*load.terms, *place.terms, *places)
+    used = (*load.terms, *places)
     for one in asked.quantities:
-        is_item = one.role in ("image", "video", "audio") and is_item_used
+        is_item = one.role in ("image", "video", "audio")  # `items_of` says it
         is_format = one.role == "bits" and one.term.value in _BITS
         if not one.term.is_digits or is_item or is_format or one.term in used:
             continue

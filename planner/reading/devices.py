@@ -22,7 +22,7 @@ _GPU = re.compile(
     r"(?:RTX[\s-]*(?:PRO[\s-]*)?A?\d{4}|GTX[\s-]*\d{4}|Titan RTX|A\d{4}"
     r"|[AHBLTVP]\d{1,3}[A-Z]?|GB\d{2,3}|GH200|DGX Spark|Thor|Orin"
     r"|(?P<bare>[1-5]0[5-9]0)(?!\s?(?:tok|user|ctx|cont|req|jet|Kont|Nutz|词|トー|上下)))"
-    r"(?:[\s-]*(?:Ti|SUPER|Ada|NVL|PCIe|SXM\d?|Blackwell|MIG-\dg\.\d+gb|\d+ ?GB)"
+    r"(?:[\s-]*(?:Ti|SUPER|Ada|NVL|PCIe|SXM\d?|Blackwell|MIG-\dg\.\d+gb|(?<=-)\d+GB)"
     r"(?![A-Za-z0-9]))*)s?(?![A-Za-z0-9_-]|\.\d)",
     re.IGNORECASE,
 )
@@ -229,5 +229,5 @@ def _of_memory(
 
 def _with_noun(terms: Sequence[Term], found: Quantity) -> str:
     behind = terms[found.at + 1 : found.at + 2]
-    words = (found.term.written, *(one.written for one in behind))
-    return " ".join(words)
+    nouns = (one.written for one in behind if one.kind in ("vram", "card"))
+    return " ".join((found.term.written, *nouns))

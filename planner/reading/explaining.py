@@ -6,15 +6,13 @@ that changed. What the text alone tells (`failing`) is said for unknown models t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from planner.confirming.confirmation import Confirmation, confirmation_dict
 from planner.confirming.differences import confirmation_of
 from planner.confirming.from_log import (
-    contradictions,
     hint_is_low,
     measurement_of,
     safe_kv_cache_bytes,
@@ -25,6 +23,8 @@ from planner.errors import PlannerError
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import serving
+from planner.reading.answering import answer, not_planned
+from planner.reading.beside_plan import differences
 from planner.reading.checks import Check, Failure, StartStage
 from planner.reading.failing import failure_of
 from planner.reading.fixing import (
@@ -63,6 +63,8 @@ class Explanation:
 
     reading: Reading = field(repr=False)
     headline: str
+    answer: tuple[str, ...] = ()
+    """To a question: the lines after the headline that answer it."""
     first: tuple[str, ...] = ()
     """Where text and plan differ in model, length or number of GPUs."""
     failure: Failure | None = None
@@ -84,6 +86,7 @@ class Explanation:
         """Return the explanation as plain values; sizes in whole bytes."""
         return {
             "headline": self.headline,
+            "answer": list(self.answer),
             "first": list(self.first),
             "failure": None if self.failure is None else asdict(self.failure),
             "plan": None if self.plan is None else self.plan.to_dict(),
@@ -121,6 +124,8 @@ def explain(
         PlannerError: for inputs that are not understood, where the text alone tells
             nothing.
     """
+    if reading.kind is Kind.QUESTION:
+        return _asked(reading, gpu, changes)
     failure = None
     if reading.log is not None and reading.kind is not Kind.SERVER:
         failure = failure_of(reading.log, log_text(reading))
@@ -136,6 +141,32 @@ def explain(
     if reading.kind is Kind.SERVER:
         return case.running()
     return case.never_started() if reading.log is None else case.came_up()
+
+
+def _asked(
+    reading: Reading, gpu: str | GPU | None, changes: Mapping[str, Any]
+) -> Explanation:
+    """Answer a question; without model or GPU with what is open, and no verdict."""
+    model = changes.get("model", reading.model)
+    known = replace(reading, model=model, gpu=gpu or reading.gpu)
+    try:
+        plan = reading.inputs(gpu, **changes).plan()
+    except PlannerError as error:
+        is_known = known.model is not None and known.gpu is not None
+        found = not_planned(known, str(error)) if is_known else answer(known, None, ())
+        if is_known and not found:
+            raise
+        headline, *lines = found or [str(error)]
+        return Explanation(
+            reading=reading,
+            headline=headline,
+            answer=tuple(lines),
+            not_planned=str(error),
+        )
+    case = _Case(reading=reading, plan=plan, gpu=gpu, changes=changes, failure=None)
+    explained = case.never_started()
+    headline, *lines = answer(known, plan, explained.fixes)
+    return replace(explained, headline=headline, answer=tuple(lines))
 
 
 def _of_text_alone(
@@ -173,40 +204,6 @@ def _headline(failure: Failure | None, reading: Reading) -> str:
     return f"vLLM {name}: {failure.check}, {failure.stage}"
 
 
-def differences(reading: Reading, plan: Plan) -> tuple[str, ...]:
-    """Return where a text and a plan are not of the same start, in sentences."""
-    return tuple(_differences(reading, plan))
-
-
-def _differences(reading: Reading, plan: Plan) -> Iterator[str]:
-    if reading.log is not None:
-        yield from contradictions(reading.log, plan)
-    if reading.model is not None and _bare(reading.model) != _bare(plan.name):
-        yield f"The text is of {reading.model}, the plan of {plan.name}."
-    length, planned = _length(reading), plan.resolved
-    if planned is not None and length not in (None, planned.max_model_len):
-        yield (
-            f"The text has max_model_len {length:,}, the plan "
-            f"{planned.max_model_len:,}."
-        )
-    if reading.gpus is not None and reading.gpus != plan.gpus_total:
-        yield (
-            f"The text has {counted(reading.gpus, 'GPU')}, the plan {plan.gpus_total}."
-        )
-
-
-def _bare(model: str) -> str:
-    return re.split(r"[/\\]", model.rstrip("/\\"))[-1].lower()
-
-
-def _length(reading: Reading) -> int | None:
-    log = reading.log
-    logged = None if log is None else log.figures.get("max_concurrency_len")
-    given = reading.engine_args.get("max_model_len")
-    length = logged or given
-    return length if isinstance(length, int) and length > 0 else None
-
-
 @frozen
 class _Case:
     """A text with its plan."""
@@ -230,6 +227,8 @@ class _Case:
         if self.plan.error is not None or is_sized or not fixes:
             fixes += self.advised(self.plan, only_starting=True)
         fixes.sort(key=lambda fix: fix.burden)
+        if failure is not None and failure.check is Check.MAX_MODEL_LEN:
+            fixes.sort(key=_is_no_length)
         return self._explained(
             headline=_headline(failure, self.reading),
             failure=failure,
@@ -241,10 +240,13 @@ class _Case:
         """Explain what vLLM would do with a command or a manifest."""
         said = verdict(self.plan)
         error = self.plan.error
+        fixes = self.advised(self.plan, only_starting=not self.plan.fits)
+        if error is not None and error.kind == "max_model_len":
+            fixes.sort(key=_is_no_length)
         return self._explained(
             headline=f"{said.symbol} {said.headline}",
             findings=() if error is None else (f"vLLM would say: {error.message}",),
-            fixes=_ranked(self.advised(self.plan, only_starting=not self.plan.fits)),
+            fixes=_ranked(fixes),
         )
 
     def came_up(self) -> Explanation:
@@ -328,8 +330,8 @@ class _Case:
 
     def own_fixes(self, failure: Failure) -> Iterator[Fix]:
         """Yield what answers a failed check directly, planned."""
-        for answer in answers(failure, self.log, self.plan):
-            fix = self._fix(answer)
+        for one in answers(failure, self.log, self.plan):
+            fix = self._fix(one)
             if fix is not None and fix.starts:
                 yield fix
 
@@ -369,6 +371,11 @@ class _Case:
 
 _SIZED = (Check.NO_KV, Check.MAX_MODEL_LEN)
 _OF_THE_ACCOUNT = (*_SIZED, Check.FREE_MEMORY)
+
+
+def _is_no_length(fix: Fix) -> bool:
+    """Return whether a change is another than the first that people make: a length."""
+    return set(fix.changes) != {"max_model_len"}
 
 
 def _ranked(fixes: Iterable[Fix]) -> tuple[Fix, ...]:

@@ -37,13 +37,16 @@ _PIECE = re.compile(r"\s\|\s|[;\n]|\.\s(?=[A-Z])")
 _GIVEN = re.compile(
     r"(?<![\w.-])(?P<dashes>--)?(?P<name>[a-z]+(?:[-_][a-z0-9]+)*)"
     r"(?:(?P<by>['\"]?\s*[=:]\s*| )"
-    r"(?!--)(?P<value>'[^']*'|\"[^\"]*\"|\{[^{}]*\}|[^\s,;|(){}']+))?"
+    r"(?!--)(?P<value>'[^']*'|\"[^\"]*\"|\{[^{}]*\}|[^\s,;|(){}']+))?",
+    re.ASCII,
 )
 _SIZE = r"[\s-]?(?:size |of )?[=:]?\s?(\d{1,3})(?!\d)"
 _IN_WORDS = (
     (
         "tensor_parallel_size",
-        re.compile(rf"(?:\bTP|tensor[ -]parallel(?:ism)?|张量并行度?){_SIZE}", re.I),
+        re.compile(
+            rf"(?:\bTP|tensor[ -]parallel(?:ism)?|张量并行度?){_SIZE}", re.I | re.A
+        ),
     ),
     (
         "pipeline_parallel_size",
@@ -53,7 +56,9 @@ _IN_WORDS = (
     ),
     (
         "data_parallel_size",
-        re.compile(rf"(?:\bDP|data[ -]parallel(?:ism)?|数据并行度?){_SIZE}", re.I),
+        re.compile(
+            rf"(?:\bDP|data[ -]parallel(?:ism)?|数据并行度?){_SIZE}", re.I | re.A
+        ),
     ),
     ("gpu_memory_utilization", re.compile(r"\butil(?:=| )(0?\.\d+)")),
 )

@@ -62,12 +62,12 @@ def quantities_in(terms: Sequence[Term]) -> list[Quantity]:
 def _quantity(terms: Sequence[Term], at: int, taken: set[int]) -> Quantity:
     term = terms[at]
     after, before = _after(terms, at), _before(terms, at)
-    if before in taken or not term.is_digits:
-        before = None
     if term.unit in _UNITS:
         return Quantity(term=term, role=_UNITS[term.unit], at=at)
     if term.unit in ("memory", "percent"):
         return _measured(terms, at, after, before)
+    if before in taken or not term.is_digits:
+        before = None
     if after is not None and before is not None and _has_own(terms, after, before):
         after = None
     role, noun = _role(terms, at, after, before)
@@ -118,7 +118,8 @@ def _of_tokens(
 ) -> tuple[str, int | None]:
     """Return whose tokens they are: "500 tokens of prompt", "prompts of 500 tokens"."""
     behind = _after(terms, token, also=("link",))
-    is_free = behind is not None and _number_behind(terms, behind) is None
+    number = None if behind is None else _number_behind(terms, behind)
+    is_free = number is None or _after(terms, number) is not None
     for noun in (before, behind if is_free else None):
         if noun is not None and terms[noun].kind in _LENGTHS:
             kind = terms[noun].kind

@@ -142,7 +142,7 @@ def _titled(title: str, sentences: tuple[str, ...]) -> Html:
 @legible
 def explanation_text(explanation: Explanation) -> str:
     """Write an explanation for a terminal."""
-    parts = [*explanation.first, explanation.headline]
+    parts = [*explanation.first, explanation.headline, *explanation.answer]
     if explanation.failure is not None:
         parts += _failure_lines(explanation.failure)
     parts += _plan_lines(explanation)
@@ -232,6 +232,7 @@ def _headline_html(explanation: Explanation) -> Html:
             symbol="✘" if is_bad else "i",
             headline=explanation.headline,
         ),
+        listed(explanation.answer, "pl-notes"),
     )
 
 

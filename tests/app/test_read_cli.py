@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from planner.app.cli import FITS, main
+from planner.app.cli.shared import DOES_NOT_FIT
 
 TEXTS = Path(__file__).parents[1] / "data/texts"
 DOCKER = TEXTS / "docker-tagged.sh"
@@ -197,14 +198,32 @@ def test_an_exported_command_keeps_variables_and_the_servers_flags(capsys) -> No
 
 
 def test_a_question(capsys) -> None:
-    """Planned for what it asks, with what its words were taken for."""
+    """The answer first; then what its words were taken for, and the plan."""
     status = main(["read", "Does Qwen3 8B fit on an L4, 4 users at 8k?"])
 
     told = capsys.readouterr().out
-    assert status == FITS
-    assert "Read as: question Qwen/Qwen3-8B on L4" in told
+    assert DOES_NOT_FIT == status
+    assert told.startswith("No: 4 requests of 8,192 tokens at once need 4.50 GiB")
+    assert "Read as: question Qwen/Qwen3-8B on 1 x L4" in told
     assert '"Qwen3 8B" is taken for Qwen/Qwen3-8B.' in told
     assert "vllm serve Qwen/Qwen3-8B --max-model-len 8192 --max-num-seqs 4" in told
+
+
+def test_the_status_is_that_of_a_plan(capsys) -> None:
+    """It fits, it does not, or it is no input; what is open is none of these."""
+    statuses = {
+        text: main(["read", text, "--json"])
+        for text in (
+            "Does Qwen3-8B fit on an H100?",
+            "Does Qwen3-32B fit on an L4?",
+            "Does Qwen3-8B fit on an MI300X?",
+            "Does Qwen3-8B fit?",
+            "Thanks, that was it.",
+        )
+    }
+
+    assert [FITS, DOES_NOT_FIT, 2, FITS, 2] == list(statuses.values())
+    assert '"error": "No start of vLLM' in capsys.readouterr().out
 
 
 def test_an_error_without_a_model_is_explained(capsys) -> None:

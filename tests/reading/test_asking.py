@@ -7,6 +7,7 @@ import pytest
 import planner
 from planner.errors import PlannerError
 from planner.planning.load import Load
+from planner.reading.asking import questions_in
 from planner.reading.reading import Kind
 
 
@@ -173,3 +174,113 @@ def test_what_is_no_question(text) -> None:
     """Another engine or command, code, a configuration, markup, a long text."""
     with pytest.raises(PlannerError):
         planner.read(text)
+
+
+def told(reading: planner.Reading) -> str:
+    """What a question asks, in one line: intent, model, GPUs, load, arguments."""
+    load = reading.load
+    gpu = getattr(reading.gpu, "name", reading.gpu)
+    parts = [reading.intent, (reading.model or "?").rpartition("/")[2]]
+    parts.append(f"{reading.gpus or ''}x{gpu}" if gpu else "?")
+    if load is not None:
+        parts.append(f"{load.requests}*({load.prompt_tokens}+{load.output_tokens})")
+    parts += [f"{name}={value}" for name, value in reading.engine_args.items()]
+    return " ".join(parts)
+
+
+TP2, LIMIT = "tensor_parallel_size=2", "max_model_len"
+ASKED = {
+    "Can Qwen3-32B-AWQ run on dual RTX 3090 at 8k?": "fits Qwen3-32B-AWQ 2xRTX3090 "
+    f"{TP2} {LIMIT}=8192",
+    "100k prompt tokens, 500 answer tokens: Qwen3-8B on H100?": "fits Qwen3-8B xH100 "
+    "1*(102400+500)",
+    "Qwen3-32B on A100 80GB: 500 in / 200 out, 200 concurrent": "fits Qwen3-32B "
+    "xA100-80GB 200*(500+200)",
+    "How many users fit on 2x L40S with Qwen3-32B-AWQ?": "users Qwen3-32B-AWQ 2xL40S "
+    f"{TP2}",
+    "Which LLMs can I run on a 48GB A6000?": "which_models ? 1xA6000",
+    "Qwen3-8B on H100 TP2 DP=2, util 0.85": "fits Qwen3-8B xH100 "
+    f"{TP2} data_parallel_size=2 gpu_memory_utilization=0.85",
+    "What is the max context of Qwen3-14B on a 4090?": "other Qwen3-14B 1xRTX4090",
+    "Zwei A100 mit 40 GB: reicht das für Qwen3-32B und 8 Nutzer mit je 4.000 Tokens?": (
+        f"fits Qwen3-32B 2xA100-40GB 8*(3000+1000) {TP2}"
+    ),
+    "Wie schnell ist Qwen3-8B auf einer L4?": "speed Qwen3-8B 1xL4",
+    "Welche Karte ist am günstigsten für Qwen3-14B, 20 Anfragen gleichzeitig?": (
+        "cheapest Qwen3-14B ? 20*(3072+1024)"
+    ),
+    "Deux A100 40 Go suffisent pour Qwen3-32B avec 32 768 tokens ?": "fits Qwen3-32B "
+    f"2xA100-40GB {TP2} {LIMIT}=32768",
+    "Combien d'utilisateurs à la fois pour Qwen3-14B sur une L40S ?": "users Qwen3-14B "
+    "1xL40S",
+    "¿Caben cuatro imágenes con Qwen2.5-VL-7B-Instruct en una L4?": (
+        "fits Qwen2.5-VL-7B-Instruct 1xL4 limit_mm_per_prompt={'image': 4}"
+    ),
+    "¿Qué tarjeta más barata para Qwen3-14B, 20 usuarios y 8 mil tokens?": (
+        "cheapest Qwen3-14B ? 20*(6000+2000)"
+    ),
+    "４张４０９０跑Qwen3-32B-AWQ，上下文３２ｋ，１０个并发，够吗？": (  # noqa: RUF001 - full width
+        "fits Qwen3-32B-AWQ 4xRTX4090 10*(24576+8192) tensor_parallel_size=4"
+    ),
+    "两台服务器，每台 8 张 H100，能部署 DeepSeek-V3 吗？": (  # noqa: RUF001 - full width
+        "fits DeepSeek-V3 16xH100 tensor_parallel_size=8 pipeline_parallel_size=2"
+    ),
+    "24G 显存能跑什么模型？": "which_models ? xL4",  # noqa: RUF001 - full width
+    "H100 2枚で Qwen3-32B を 50 ユーザー同時に使えますか？": (  # noqa: RUF001 - full width
+        f"fits Qwen3-32B 2xH100 50*(3072+1024) {TP2}"
+    ),
+    "なぜ RTX 4090 で Qwen3-14B がメモリ不足になるのですか？": (  # noqa: RUF001 - full width
+        "why Qwen3-14B xRTX4090"
+    ),
+}
+
+
+def test_six_languages() -> None:
+    """What is asked, of which model, on how many GPUs, for which load."""
+    assert {text: told(planner.read(text)) for text in ASKED} == ASKED
+
+
+NAMED = {
+    "Qwen3-4B on an 8GB RTX 3070?": "RTX 3070",
+    "Qwen3-8B on a MacBook with M3 Max?": "M3 Max",
+    "Qwen3-8B on L4 at 5 requests per second": '"5" is left aside: a rate',
+    "Qwen3-8B on L4, 90 % shared system prompt": '"90 %" is left aside',
+    "Qwen3-8B with 10 images on an L4": '"10 images" left aside',
+    "Qwen3-8B on L4, 16k or 32k context?": '"32k" is left aside: another number',
+    "Foo-13B on an L4?": '"Foo-13B" is not in the catalogue',
+    "Falcon 180B on 8 A100?": '"Falcon 180B" is not in the catalogue',
+    "Qwen3-8B on an L4 with 17 gizmos of floating wonder": '"17" is left aside',
+    "Qwen3-8B on L4, from 0.11.0 to 0.19": "From vLLM 0.11.0 to 0.19.",
+}
+
+
+def test_what_cannot_be_used_is_named() -> None:
+    """As it is written: nothing is dropped, and nothing stands for it."""
+    read = {text: planner.read(text) for text in NAMED}
+    said = {text: " ".join((*one.open, *one.notes)) for text, one in read.items()}
+    assert [] == [text for text, words in NAMED.items() if words not in said[text]]
+
+
+def test_an_account_of_a_question() -> None:
+    """Names and numbers are used, what is not used is not understood."""
+    text = "Qwen3-8B on two L4, 4 users, 64 GB RAM"
+    pieces = planner.read(text).account
+    assert {
+        "used": ["Qwen3-8B", "two L4", "4 users"],
+        "not understood": ["64 GB"],
+    } == {
+        use: [text[one.start : one.end] for one in pieces if one.use.value == use]
+        for use in ("used", "not understood")
+    }
+
+
+def test_what_asks_nothing_is_no_question() -> None:
+    """Thanks, minutes, small talk and praise."""
+    texts = (
+        "Thanks, that solved it! The driver was too old, nothing to do with vLLM.",
+        "I moved to vLLM last month and memory use went up. Do the fans spin for you?",
+        "Besprechung: vLLM läuft stabil, der Speicher der GPU reicht vorerst.",
+        "We bought two H100. They are loud.",
+        "Our blog compares Qwen3-8B and Qwen3-14B in writing poems.",
+    )
+    assert [] == [text for text in texts if questions_in(text)]

@@ -19,7 +19,7 @@ from planner.confirming.start import stage_lines
 from planner.engine.gpu import CPU
 from planner.errors import PlannerError
 from planner.planning.result import Plan
-from planner.reading.explaining import differences
+from planner.reading.beside_plan import differences
 from planner.reading.logs import reading_of_log
 from planner.user_files import read_input, read_text, user_path
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.engine_flags import add_engine_arguments
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
+from planner.app.cli.shared import BAD_INPUT, DOES_NOT_FIT, FITS, add_output
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.flags import flags
 from planner.engine.foreign import questions
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from planner.planning.result import Plan
+    from planner.reading.explaining import Explanation
+    from planner.show.terminal import Screen
 
 EXAMPLES = (
     "planner read vllm.log",
@@ -80,23 +82,66 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: dict[str, Any]) -> int:
+    if not options["json"]:
+        return _read(options)
+    try:
+        return _read(options)
+    except PlannerError as error:
+        sys.stdout.write(json.dumps({"error": str(error)}, indent=2) + "\n")
+        return BAD_INPUT
+
+
+def _read(options: dict[str, Any]) -> int:
     found = read(_text(options), start=options["start"])
     known = _known(options)
-    plan, open_ = _planned(found, known)
+    plan, why = _planned(found, known)
     if options["json"]:
-        whole = found.to_dict() | {"plan": None if plan is None else plan.to_dict()}
+        whole = found.to_dict() | {
+            "plan": None if plan is None else plan.to_dict(),
+            "not_planned": why,
+        }
+        if found.kind is Kind.QUESTION:
+            whole["answer"] = _answer(found, known)
         sys.stdout.write(json.dumps(whole, indent=2) + "\n")
     else:
-        screen = options["screen"]
-        sys.stdout.write(f"{found}\n{_starts(found, known.get('gpu'))}")
-        if plan is not None:
-            explained = screen.shown(str(found.explain(**known)))
-            sys.stdout.write(f"\n{plan_text(plan, screen)}\n\n{explained}\n")
-        elif found.log is not None:  # the text alone may tell what helps
-            sys.stdout.write(f"\n{screen.shown(str(found.explain(**known)))}\n")
-        elif open_:
-            sys.stdout.write(f"\nNot planned: {open_}\n")
-    return FITS if plan is None or plan.fits else DOES_NOT_FIT
+        _write(found, known, plan, why, options["screen"])
+    return _status(found, known, plan)
+
+
+def _write(
+    found: Reading, known: dict[str, Any], plan: Plan | None, why: str, screen: Screen
+) -> None:
+    """Write what was read and planned; of a question, its answer first."""
+    parts = [f"{found}\n{_starts(found, known.get('gpu'))}".rstrip()]
+    if plan is not None:
+        parts += [plan_text(plan, screen), screen.shown(str(found.explain(**known)))]
+    elif found.log is not None:  # the text alone may tell what helps
+        parts += [screen.shown(str(found.explain(**known)))]
+    elif why:
+        parts += [f"Not planned: {why}"]
+    if found.kind is Kind.QUESTION:
+        parts.insert(0, "\n".join(_answer(found, known) or [why]))
+    sys.stdout.write("\n\n".join(parts) + "\n")
+
+
+def _answer(found: Reading, known: dict[str, Any]) -> list[str]:
+    """Return the answer to a question; none where it cannot be planned."""
+    try:
+        explained: Explanation = found.explain(**known)
+    except PlannerError:
+        return []
+    return [explained.headline, *explained.answer]
+
+
+def _status(found: Reading, known: dict[str, Any], plan: Plan | None) -> int:
+    """Return the status of `planner plan`; what is still open is no error."""
+    if plan is not None:
+        served = plan.serving
+        is_enough = plan.fits and (served is None or served.is_served)
+        return FITS if is_enough else DOES_NOT_FIT
+    is_told = all(known.get(n) or getattr(found, n) for n in ("model", "gpu"))
+    is_refused = bool(found.refused_gpu) and "gpu" not in known
+    return BAD_INPUT if is_told or is_refused else FITS
 
 
 def _starts(found: Reading, gpu: str | GPU | None) -> str:

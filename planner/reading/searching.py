@@ -1,0 +1,81 @@
+"""Short answers that are a search: the cheapest GPUs, and the models of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.errors import PlannerError
+from planner.models.catalogue import popular
+from planner.planning.load import Load
+from planner.planning.planning import plan as plan_of
+from planner.reading.reading import Reading
+from planner.solve import SetUp, set_ups
+from planner.solve.price_list import list_prices
+from planner.units import counted, format_gib
+
+USUAL = Load(prompt_tokens=3072, output_tokens=1024)
+"""Where a question tells no length."""
+_MOST_MODELS, _MOST_TRIED = 4, 12
+
+
+def cheapest(reading: Reading) -> Iterator[str]:
+    """Answer which GPUs are cheapest, of those with a list price."""
+    load = reading.load or USUAL
+    layout = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+    start = reading.inputs("H100", **dict.fromkeys((*layout, "load")))
+    found = set_ups(start.plan(), load, list(list_prices().prices), order="cheapest")
+    best = found.ranked("cheapest")
+    words = f"{counted(load.requests, 'requests')} of {load.request_tokens:,} tokens"
+    assumed = "" if reading.load else " (assumed)"
+    if not best:
+        yield f"Nothing with a list price serves {words}{assumed} at once."
+    else:
+        first, *others = [_set_up(one, found.currency) for one in best[:3]]
+        yield f"{first}, for {words}{assumed} at once, by list prices."
+        if others:
+            yield f"Then: {'; '.join(others)}."
+    yield (
+        f"All of them: planner solve setups {reading.model} --prompt-tokens "
+        f"{load.prompt_tokens} --output-tokens {load.output_tokens} --requests "
+        f"{load.requests} --order cheapest"
+    )
+
+
+def _set_up(found: SetUp, currency: str) -> str:
+    price = found.price_per_hour
+    cost = "" if price is None else f" at {price:.2f} {currency} per hour"
+    return f"{found.gpus_total} x {found.gpu.name}{cost}"
+
+
+def which_models(reading: Reading) -> Iterator[str]:
+    """Answer which models a GPU serves: the most used of the catalogue that fit."""
+    length = reading.engine_args.get("max_model_len", USUAL.request_tokens)
+    given = {**reading.engine_args, "max_model_len": length}
+    tried, fits = 0, []
+    gpu = reading.gpu or "H100"
+    total = 0
+    for entry in popular()[:_MOST_TRIED]:
+        try:
+            found = plan_of(entry.name, gpu, **given)
+        except PlannerError:
+            continue
+        tried += 1
+        rank = found.limiting_rank
+        total = max(total, 0 if rank is None else rank.requested_memory_bytes)
+        if found.fits:
+            fits.append(entry.name)
+    name = gpu if isinstance(gpu, str) else gpu.name
+    where = f"{reading.gpus} x {name}" if reading.gpus else name
+    some = ", ".join(fits[:_MOST_MODELS]) or "none of them"
+    yield (
+        f"On {where} with {length:,} tokens, of the {tried} most used models: {some}."
+    )
+    budget = total * (reading.gpus or 1)
+    if budget:
+        billions = budget / 1e9
+        yield (
+            f"By size: vLLM takes {format_gib(budget)} there; weights have to leave "
+            f"room, so about {0.8 * billions / 2:.0f} billion parameters in BF16, "
+            f"{0.8 * billions:.0f} in FP8, {1.6 * billions:.0f} in 4 bits."
+        )
+    yield f"planner models lists the names, planner plan NAME --gpu {name} plans one."
