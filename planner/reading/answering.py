@@ -14,8 +14,8 @@ from planner.planning.defaults import gpu_memory_utilization
 from planner.planning.load import Load
 from planner.planning.result import Outcome, Plan
 from planner.planning.serving import NULL_BLOCKS, Serving, serving
-from planner.reading.asking import releases_asked
 from planner.reading.fixing import Fix
+from planner.reading.question import releases_asked
 from planner.reading.reading import Reading
 from planner.reading.searching import USUAL, cheapest, which_models
 from planner.show import speed as speed_words
@@ -71,12 +71,11 @@ def not_planned(reading: Reading, why: str) -> list[str]:
     """Return the lines for a question whose start cannot be planned as it is asked."""
     if reading.intent != "upgrade":
         return []
-    versions = releases_asked(reading.given)
-    last = versions[-1] if len(versions) > 1 else NEWEST
+    _, last = releases_asked(reading.given)
     return [
         why,
         f"From the oldest that is modelled: planner upgrade {reading.model} --from "
-        f"{OLDEST} --to {last}",
+        f"{OLDEST} --to {last or NEWEST}",
     ]
 
 
@@ -288,8 +287,15 @@ def _why(asked: Asked) -> Iterator[str]:
 
 def _upgrade(asked: Asked) -> Iterator[str]:
     reading, plan = asked.reading, asked.plan
-    versions = releases_asked(reading.given)
-    last = versions[-1] if len(versions) > 1 else NEWEST
+    first, last = releases_asked(reading.given)
+    last = last or NEWEST
+    if first is None:
+        yield (
+            "Open: from which release. Then: planner upgrade "
+            f"{plan.name} --gpu {plan.gpu.name} --from RELEASE --to {last}"
+        )
+        yield from _fits(asked)
+        return
     found = upgrade(plan, to=last)
     yield upgrade_words.headline(found)
     for release, cause in found.causes[:_MOST_CAUSES]:

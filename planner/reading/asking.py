@@ -10,31 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import product
 from typing import Any
 
-from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.models.catalogue import find
 from planner.reading.account import Piece, Use
-from planner.reading.around import why_not_planned
-from planner.reading.devices import Place, device_terms, places_in
+from planner.reading.devices import Place, is_of_size
 from planner.reading.loads import Loaded, items_of, loaded
-from planner.reading.named import NamedModel, mentions_in
-from planner.reading.noted import given_in, is_other
-from planner.reading.quantities import Quantity, quantities_in
+from planner.reading.named import NamedModel
+from planner.reading.noted import is_other
+from planner.reading.quantities import Quantity
+from planner.reading.question import Question
 from planner.reading.question_words import (
     Term,
-    asks_to_hold,
-    blanked,
-    half_width,
-    intents_in,
-    is_of_planning,
-    terms_of,
 )
 from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
-from planner.values import frozen
 
 _LONGEST = 2_000
 """Characters; a longer text is no question."""
@@ -45,33 +36,6 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 """Signs of code, of a configuration or of markup: no question."""
-_RELEASE = re.compile(
-    r"(?P<lead>\bv?llm(?:==|[ -]?v?)|\bversion |\brelease |[\s(]v|\bv)?"
-    r"(?<![A-Za-z0-9.,])(?P<release>0\.\d{1,2}(?P<patch>\.\d{1,2})?(?:\.?(?:post|rc)\d{1,2})?)"
-    r"(?!\.?\d|[A-Za-z])",
-    re.IGNORECASE,
-)
-_FORMATS = (
-    ("kv_cache_dtype", "fp8_e5m2", r"fp8_?e5m2[\s_-]*kv\w*|kv[\s_-]*cache\s*fp8_?e5m2"),
-    (
-        "kv_cache_dtype",
-        "fp8",
-        r"fp8[\s_-]*(?:e4m3\s*|的\s*)?(?:kv(?:[\s_-]*cache)?|cache kv)"
-        r"|(?:kv[\s_-]*(?:cache|缓存|キャッシュ)?|cache kv)[\w\s-]{0,12}?fp8",
-    ),
-    ("model", "NVFP4", r"\bnvfp4\b"),
-    ("model", "AWQ", r"\bawq\b"),
-    ("model", "GPTQ-Int4", r"\bgptq\b|\bint4\b|\bw4a16\b|\bq4(?:_k(?:_[sml])?)?\b"),
-    ("model", "FP8", r"\bfp8\b"),
-    ("model", "GPTQ-Int8", r"\bint8\b|\bw8a8\b|\bq8(?:_0)?\b"),
-    ("dtype", "bfloat16", r"\bbf(?:loat)?16\b"),
-    (
-        "dtype",
-        "float16",
-        r"\b(?:fp|float)16\b|\bhalf precision\b",
-    ),
-)
-"""Words for a format, and the argument that has it."""
 _BITS = {4: "GPTQ-Int4", 8: "GPTQ-Int8"}
 _LEFT = {
     "rate": "a rate: how many run at once follows from it and the speed. Give the "
@@ -82,117 +46,13 @@ _LEFT = {
     "time": "a time, and no plan is made for one",
     "money": "a price, and the search has prices of its own",
     "size": "the size of a model that is not named",
-    "memory": "memory that belongs to nothing named here",
+    "memory": "memory that is not that of one GPU named here",
+    "vram": "memory that is not that of one GPU named here",
     "percent": "a share that belongs to nothing named here",
 }
 _ALTERNATIVE = "another number for what one is planned for: ask for each"
 _UNKNOWN = "a number that belongs to nothing that is asked"
 _NO_MODEL = NamedModel(name="", written="")
-
-
-@frozen
-class _Release:
-    version: str
-    span: tuple[int, int]
-
-
-class _Question:
-    """A text taken apart: names first, then the words and numbers between them."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.plain = half_width(text)
-        self.mentions = mentions_in(self.plain)
-        rest = blanked(self.plain, ((one.start, one.end) for one in self.mentions))
-        self.devices = device_terms(rest)
-        self.refused = why_not_planned(rest)
-        rest = blanked(rest, ((one.start, one.end) for one in self.devices))
-        self.flags = list(given_in(rest))
-        rest = blanked(rest, (span for *_, span in self.flags))
-        self.releases = list(_releases(rest))
-        rest = blanked(rest, (one.span for one in self.releases))
-        self.formats = list(_formats(rest))
-        self.rest = blanked(rest, (span for *_, span in self.formats))
-
-    @cached_property
-    def models(self) -> tuple[NamedModel, ...]:
-        """The models, each once."""
-        first = {one.name or one.written: one for one in reversed(self.mentions)}
-        return tuple(sorted(first.values(), key=lambda one: one.start))
-
-    @cached_property
-    def terms(self) -> list[Term]:
-        """Everything in the text, with what is named in its place."""
-        names = [Term(kind="named", start=s, end=e, written="") for s, e in self._named]
-        return terms_of(self.rest, [*self.devices, *names])
-
-    @property
-    def _named(self) -> Iterator[tuple[int, int]]:
-        yield from ((one.start, one.end) for one in self.mentions)
-        yield from (span for *_, span in (*self.flags, *self.formats))
-        yield from (one.span for one in self.releases)
-
-    @cached_property
-    def quantities(self) -> list[Quantity]:
-        """Its numbers and what they count."""
-        return quantities_in(self.terms)
-
-    @cached_property
-    def places(self) -> tuple[Place, ...]:
-        """Its GPUs."""
-        found = places_in(self.terms, self.quantities)
-        is_described = any(one.kind in ("gpu", "machine") for one in self.devices)
-        return found if is_described or not self.refused else ()
-
-    @cached_property
-    def intents(self) -> dict[str, bool]:
-        """What it may ask, and whether a sentence asks it."""
-        return intents_in(self.rest)
-
-    @property
-    def intent(self) -> str:
-        """What it asks."""
-        if len({one.version for one in self.releases}) > 1:
-            return "upgrade"
-        has_users = any(one.role in ("user", "concurrency") for one in self.quantities)
-        for kind in self.intents:
-            if kind == "which_models" and any(one.name for one in self.models):
-                continue
-            if kind == "which_gpu":
-                return "cheapest"
-            if kind == "speed" and not self._is_speed:
-                continue
-            if kind == "fits" and has_users and asks_to_hold(self.plain):
-                return "users"
-            return kind
-        if has_users and asks_to_hold(self.plain):
-            return "users"
-        return "fits" if self.models else "other"
-
-    @property
-    def _is_speed(self) -> bool:
-        """Whether it asks for a speed, and does not name a rate that is wanted."""
-        return self.intents["speed"] or not any(
-            one.role == "rate" for one in self.quantities
-        )
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether the text asks something of the planner, and not something else."""
-        has_device = bool(self.places or self.refused)
-        asks = any(self.intents.values()) or "?" in self.plain
-        if self.models:
-            is_all = not self.rest.strip(" \n.:;,!")
-            return asks or is_all or has_device or bool(self._load_words)
-        if has_device:
-            return asks or self.plain.strip()[-1:] not in ".!"
-        is_clear = any(asks for kind, asks in self.intents.items() if kind != "fits")
-        return is_clear and is_of_planning(self.plain)
-
-    @property
-    def _load_words(self) -> list[Quantity]:
-        known = ("user", "concurrency", "prompt", "answer", "length")
-        return [one for one in self.quantities if one.role in known]
 
 
 def questions_in(text: str) -> tuple[Reading, ...]:
@@ -203,7 +63,7 @@ def questions_in(text: str) -> tuple[Reading, ...]:
     """
     if not _is_prose(text):
         return ()
-    asked = _Question(text)
+    asked = Question(text)
     if not asked.is_asked:
         return ()
     found = list(product(asked.models or (_NO_MODEL,), asked.places or (Place(),)))
@@ -216,34 +76,12 @@ def questions_in(text: str) -> tuple[Reading, ...]:
     )
 
 
-def releases_asked(text: str) -> tuple[str, ...]:
-    """Return the releases of vLLM that a question names, in its order."""
-    found = _Question(text).releases
-    return tuple(dict.fromkeys(one.version for one in found))
-
-
 def _is_prose(text: str) -> bool:
     is_short = len(text) <= _LONGEST and text.strip().count("\n") < _MOST_LINES
     return is_short and not is_other(text) and not _CODE.search(text)
 
 
-def _releases(text: str) -> Iterator[_Release]:
-    """Yield releases: 0.11.0 always, 0.11 beside vLLM's name or another release."""
-    found = list(_RELEASE.finditer(text))
-    is_sure = any(match["patch"] or match["lead"] for match in found)
-    for match in found if is_sure else ():
-        yield _Release(version=match["release"], span=match.span())
-
-
-def _formats(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
-    for name, value, sign in _FORMATS:
-        match = re.search(sign, text, re.IGNORECASE | re.ASCII)
-        if match is not None:
-            text = blanked(text, [match.span()])
-            yield name, value, match.span()
-
-
-def _reading(asked: _Question, model: NamedModel, place: Place) -> Reading:
+def _reading(asked: Question, model: NamedModel, place: Place) -> Reading:
     load = loaded(asked.quantities, place.terms)
     arguments: dict[str, Any] = {
         name: value for name, value, _ in asked.formats if name != "model"
@@ -258,7 +96,8 @@ def _reading(asked: _Question, model: NamedModel, place: Place) -> Reading:
     if items:
         arguments.setdefault("limit_mm_per_prompt", items)
     left = list(_left(asked, load))
-    versions = tuple(dict.fromkeys(one.version for one in asked.releases))
+    ordered = sorted(asked.releases, key=lambda one: one.is_target)
+    versions = tuple(dict.fromkeys(one.version for one in ordered))
     whole = bool(_layout(place, {}))
     notes = (
         model.note if model.name else "",
@@ -303,7 +142,7 @@ def _layout(place: Place, given: dict[str, Any]) -> dict[str, Any]:
     return {name: size for name, size in sizes.items() if size > 1}
 
 
-def _checkpoint(asked: _Question, model: NamedModel) -> tuple[str, str]:
+def _checkpoint(asked: Question, model: NamedModel) -> tuple[str, str]:
     """Return the checkpoint of a model in the format that a text asks for."""
     forms = [value for name, value, _ in asked.formats if name == "model"]
     forms += [
@@ -326,21 +165,28 @@ def _checkpoint(asked: _Question, model: NamedModel) -> tuple[str, str]:
     return model.name, f"{form} is left out: name a checkpoint that has it."
 
 
-def _left(asked: _Question, load: Loaded) -> Iterator[tuple[Term, str]]:
-    """Yield the numbers that were not used, with why."""
-    places = [term for one in asked.places for term in one.terms]
-    used = (*load.terms, *places)
+def _left(asked: Question, load: Loaded) -> Iterator[tuple[Term, str]]:
+    """Yield the numbers that were not used, with why; what is said twice once."""
+    used = (*load.terms, *(term for one in asked.places for term in one.terms))
+    said = {(one.role, one.term.value) for one in asked.quantities if one.term in used}
+    roles = {role for role, _ in said}
     for one in asked.quantities:
+        what = (one.role, one.term.value)
         is_item = one.role in ("image", "video", "audio")  # `items_of` says it
         is_format = one.role == "bits" and one.term.value in _BITS
-        if not one.term.is_digits or is_item or is_format or one.term in used:
+        is_size = one.term.unit == "memory" and any(
+            is_of_size(place.gpu, one.term.value) for place in asked.places
+        )
+        if not one.term.is_digits or is_item or is_format or is_size or what in said:
             continue
-        alike = {each.role for each in asked.quantities if each.term in load.terms}
-        why = _LEFT.get(one.role, _ALTERNATIVE if one.role in alike else _UNKNOWN)
+        said.add(what)
+        is_other = one.term.unit == "memory" and bool(asked.places)
+        role = "vram" if is_other and one.role == "memory" else one.role
+        why = _LEFT.get(role, _ALTERNATIVE if role in roles else _UNKNOWN)
         yield one.term, why
 
 
-def _other_devices(asked: _Question) -> Iterator[str]:
+def _other_devices(asked: Question) -> Iterator[str]:
     """Yield the devices that are not planned for, beside the first."""
     said = {asked.refused.partition(" ")[2]}
     for one in asked.devices:
@@ -351,7 +197,7 @@ def _other_devices(asked: _Question) -> Iterator[str]:
 
 
 def _account(
-    asked: _Question, model: NamedModel, place: Place, left: Sequence[Term]
+    asked: Question, model: NamedModel, place: Place, left: Sequence[Term]
 ) -> Iterator[Piece]:
     """Yield what became of the names and numbers of a question."""
     for one in asked.mentions:
@@ -389,8 +235,3 @@ def _numbers(
 
 def _piece(start: int, end: int, use: Use, what: str) -> Piece:
     return Piece(start=start, end=end, use=use, what=what)
-
-
-def gpu_name(gpu: str | GPU | None) -> str:
-    """Return a GPU's name."""
-    return gpu.name if isinstance(gpu, GPU) else gpu or ""

@@ -11,7 +11,7 @@ from planner.errors import PlannerError
 from planner.reading.around import machines_in, not_planned_in
 from planner.reading.container import gpu_named_in
 from planner.reading.gpu_sizes import gpus_of_gib
-from planner.reading.quantities import Quantity, numbers_before
+from planner.reading.quantities import REACH, Quantity, numbers_before
 from planner.reading.question_words import Term, blanked
 from planner.units import GIB
 from planner.values import frozen
@@ -27,7 +27,7 @@ _GPU = re.compile(
     re.IGNORECASE,
 )
 _BESIDE_MEMORY = ("link", "sign", "loose")
-_ALIKE = 0.08
+_ALIKE = 0.12
 """A size that is sold as so much is reported a little smaller."""
 
 
@@ -128,22 +128,24 @@ def _sized(terms: Sequence[Term], at: int) -> Place:
     named = gpu_named_in(f"{terms[at].written} {size.value}GB")
     if named is not None:
         return replace(place, gpu=named, terms=(*place.terms, size))
-    total = (
-        gpu.total_memory_bytes
-        if isinstance(gpu, GPU)
-        else GPU.named(gpu).total_memory_bytes
-    )
-    if abs(total / GIB / size.value - 1) <= 2 * _ALIKE:
+    if is_of_size(gpu, size.value):
         return replace(place, terms=(*place.terms, size))
     return place
+
+
+def is_of_size(gpu: str | GPU | None, size: float) -> bool:
+    """Return whether a GPU is sold with so many GB."""
+    named = gpu if isinstance(gpu, GPU) else GPU.named(str(gpu))
+    return abs(named.total_memory_bytes / GIB / size - 1) <= _ALIKE if size else False
 
 
 def _size_beside(terms: Sequence[Term], at: int) -> Term | None:
     for step in (1, -1):
         place = at + step
-        while 0 <= place < len(terms) and terms[place].kind in _BESIDE_MEMORY:
+        near = range(max(at - REACH, 0), min(at + REACH, len(terms)))
+        while place in near and terms[place].kind in _BESIDE_MEMORY:
             place += step
-        if 0 <= place < len(terms) and terms[place].unit == "memory":
+        if place in near and terms[place].unit == "memory":
             behind = terms[place + 1].kind if place + 1 < len(terms) else ""
             if behind != "ram":
                 return terms[place]
@@ -176,7 +178,7 @@ def _is_number(term: Term) -> bool:
 def _count_behind(terms: Sequence[Term], at: int, roles: dict[int, str]) -> int | None:
     """Return the number behind a GPU: "H100 x 4", "H100 を 2 枚", "4090 两张"."""
     is_times = False
-    for place in range(at + 1, len(terms)):
+    for place in range(at + 1, min(at + REACH, len(terms))):
         term = terms[place]
         if term.kind == "number" and not term.unit:
             is_count = is_times or roles.get(place) in ("card", "unit")
@@ -210,6 +212,8 @@ def _of_memory(
 ) -> tuple[Place, ...]:
     """Return the GPU that is planned for "24 GB of VRAM"."""
     found = next((one for one in quantities if one.role == "vram"), None)
+    if any(one.kind == "total" for one in terms):  # of several GPUs together
+        return ()
     alike = gpus_of_gib(int(found.term.value)) if found else []
     if found is None or not alike:
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 
 from planner.engine.not_covered import why_not_covered
 from planner.models.catalogue import Entry, entries, search
@@ -22,7 +22,7 @@ _BETWEEN = frozenset(
     "fits for gpu gpus have how i if in instead into is it length many memory model "
     "models much my need of on one or our run running serve server should some than "
     "that the this to token tokens two use user users using vllm vram vs we what which "
-    "will with work would you "
+    "when where while why will with work would you your "
     "auf avec con das de den der des die ein eine einem einen einer el en es est et il "
     "ist la las le les los ma mein meine meinem meiner mi mit mon oder ohne sans sin "
     "sobre sur un una und une y".split()
@@ -35,7 +35,7 @@ _REPUBLISHED = ("unsloth/", "NousResearch/")
 """Owners of copies, which have the models' own names."""
 _PART = re.compile(r"[^a-z0-9.]+")
 _OWN_NAME = re.compile(
-    r"(?<![\w./-])(?=[\w-]*[A-Za-z])[\w-]+/(?=[\w.-]*[A-Za-z])[\w.-]*\d[\w.-]*\w(?![\w/])",
+    r"(?<![\w./-])(?!\d+-?bit)(?=[\w-]*[A-Za-z])[\w-]+/(?=[\w.-]*[A-Za-z])[\w.-]*\d[\w.-]*\w(?![\w/])",
     re.ASCII,
 )
 """A model of the Hub, as people write it out."""
@@ -121,7 +121,7 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
             continue
         if any(gpu_named_in(word) for word in written[1:]):
             continue
-        found = [one for one in search(" ".join(written)) if _holds(one.name, written)]
+        found = _found(tuple(written))
         if found:
             text = span[0].string[span[0].start() : span[-1].end()]
             variant = _variant(text, words[number:])
@@ -129,6 +129,11 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
                 return variant, number + 1
             return replace(_named(found, written, text), start=span[0].start()), number
     return None, 0
+
+
+@lru_cache(maxsize=256)
+def _found(words: tuple[str, ...]) -> list[Entry]:
+    return [one for one in search(" ".join(words)) if _holds(one.name, words)]
 
 
 def _variant(written: str, following: Sequence[re.Match[str]]) -> NamedModel | None:

@@ -23,6 +23,8 @@ _COUNTS = ("user", "concurrency", *_ITEMS, *_MACHINE)
 _BESIDE = ("loose", "times", "memory")
 """What may stand between a number and its noun."""
 _UNITS = {"money": "money", "time": "time", "bits": "bits", "size": "size"}
+REACH = 8
+"""Terms as far as a noun can stand from its number."""
 _LEAST_TOKENS = 1024
 """With a letter behind it, such a number alone is a length: "at 32k"."""
 
@@ -99,17 +101,20 @@ def _role(
     if after is not None and before is not None:
         is_weak = kinds[after] in ("card", "unit")
         after = None if is_weak and kinds[before] in _ITEMS else after
-    if after is not None and kinds[after] == "token":
+    if after is not None and kinds[after] == "token" and term.is_digits:
         return _of_tokens(terms, after, before)
     for noun in (after, before):
         is_counted = noun is not None and kinds[noun] in _COUNTS
-        if noun is None or (is_counted and not _is_count(term, kinds[noun])):
+        is_article = term.value == 1 and not term.is_digits
+        if noun is None or (
+            (is_counted or is_article) and not _is_count(term, kinds[noun])
+        ):
             continue
         if noun == before and not _is_told(terms, noun, at):
             continue
         role = "length" if kinds[noun] in ("token", "context") else kinds[noun]
         return role, noun
-    is_long = bool(term.letter) and term.value >= _LEAST_TOKENS
+    is_long = term.letter == "k" and term.value >= _LEAST_TOKENS
     return ("length" if is_long else "unknown"), None
 
 
@@ -128,10 +133,10 @@ def _of_tokens(
 
 
 def _is_count(term: Term, kind: str) -> bool:
-    """Return whether a number counts things; an article counts no users."""
+    """Return whether a number counts things; an article counts machines alone."""
     is_article = term.value == 1 and not term.is_digits
     is_whole = isinstance(term.value, int) and not term.letter
-    return is_whole and not (is_article and kind in ("user", "concurrency"))
+    return is_whole and (not is_article or kind in _MACHINE)
 
 
 def _is_told(terms: Sequence[Term], noun: int, at: int) -> bool:
@@ -157,7 +162,7 @@ def _has_own(terms: Sequence[Term], after: int, before: int) -> bool:
 
 
 def _number_behind(terms: Sequence[Term], noun: int) -> int | None:
-    for at in range(noun + 1, len(terms)):
+    for at in range(noun + 1, min(noun + REACH, len(terms))):
         if terms[at].kind == "number":
             return at
         if terms[at].kind not in ("link", "sign", "token"):
@@ -168,7 +173,7 @@ def _number_behind(terms: Sequence[Term], noun: int) -> int | None:
 def _after(terms: Sequence[Term], at: int, also: tuple[str, ...] = ()) -> int | None:
     """Return the noun behind a number; one word that is not known may stand between."""
     words = 0
-    for place in range(at + 1, len(terms)):
+    for place in range(at + 1, min(at + REACH, len(terms))):
         term = terms[place]
         kind = term.unit or term.kind
         if term.kind in _NOUNS:
@@ -181,7 +186,7 @@ def _after(terms: Sequence[Term], at: int, also: tuple[str, ...] = ()) -> int | 
 
 
 def _before(terms: Sequence[Term], at: int) -> int | None:
-    for place in range(at - 1, -1, -1):
+    for place in range(at - 1, max(at - REACH, -1), -1):
         term = terms[place]
         if term.kind in _NOUNS:
             return place
@@ -193,7 +198,7 @@ def _before(terms: Sequence[Term], at: int) -> int | None:
 
 def numbers_before(terms: Sequence[Term], at: int) -> Iterator[int]:
     """Yield the places of the numbers right before a name, the nearest first."""
-    for place in range(at - 1, -1, -1):
+    for place in range(at - 1, max(at - REACH, -1), -1):
         term = terms[place]
         if term.kind == "number" and not term.unit:
             yield place

@@ -19,7 +19,7 @@ from planner.values import frozen
 _KINDS = (
     *("rate", "shared", "prompt", "answer", "context", "token", "user", "concurrency"),
     *("image", "video", "audio", "vram", "ram", "utilization", "card", "node", "unit"),
-    *("loose", "link"),
+    *("total", "loose", "link"),
 )
 """Kinds of words; of a word in two tables, the first kind counts."""
 _INTENTS = (
@@ -228,8 +228,8 @@ def _pattern() -> re.Pattern[str]:
     number = (
         r"(?P<currency>[$€£¥]\s?)?"
         r"(?:(?<![\w.,-])|(?<=[^\x00-\u024f])|(?<![\w.,-][xX*])(?<=[xX*]))"
-        r"(?:\d+\s?[kK]?\s?[-~至到]\s?(?=\d))?"
-        r"(?P<digits>\d{1,3}(?:[ .,']\d{3})+(?!\d)|\d+(?:[.,]\d+)?)"
+        r"(?:\d{1,12}\s?[kK]?\s?[-~至到]\s?(?=\d))?"
+        r"(?P<digits>\d{1,3}(?:[ .,']\d{3})+(?!\d)|\d{1,12}(?!\d)(?:[.,]\d{1,12})?)"
         rf"(?:\s?(?P<letter>[km](?![A-Za-z])|(?:{powers})(?![{_L}])))?"
         rf"(?:(?:{units})(?![{_L}0-9]))?(?![a-wyz0-9_\u00c0-\u024f])"
     )
