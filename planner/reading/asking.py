@@ -8,7 +8,7 @@ the planner cannot use: a question is no command.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -20,7 +20,6 @@ from planner.reading.devices import Place, is_of_size
 from planner.reading.loads import Loaded, items_of, loaded
 from planner.reading.named import NamedModel
 from planner.reading.noted import is_other
-from planner.reading.quantities import Quantity
 from planner.reading.question import Question
 from planner.reading.question_words import (
     Term,
@@ -52,6 +51,20 @@ _LEFT = {
 }
 _ALTERNATIVE = "another number for what one is planned for: ask for each"
 _UNKNOWN = "a number that belongs to nothing that is asked"
+_OTHER_START = "of another start in the text"
+_INPUTS = {
+    "user": "requests",
+    "concurrency": "requests",
+    "prompt": "prompt_tokens",
+    "answer": "output_tokens",
+    "length": "max_model_len",
+    "image": "limit_mm_per_prompt",
+    "utilization": "gpu_memory_utilization",
+    "bits": "model",
+    **dict.fromkeys(("card", "unit", "node", "gpu"), "gpus"),
+    **dict.fromkeys(("memory", "vram"), "gpu"),
+}
+"""What a number is used for."""
 _NO_MODEL = NamedModel(name="", written="")
 
 
@@ -129,7 +142,7 @@ def _reading(asked: Question, model: NamedModel, place: Place) -> Reading:
         notes=tuple(filter(None, notes)),
         gpus=place.total,
         shown=f"{name or 'a model'} on {place}" if place.gpu else name or "",
-        places=tuple(_account(asked, model, place, [one for one, _ in left])),
+        places=tuple(_account(asked, model, place, left)),
     )
 
 
@@ -197,41 +210,42 @@ def _other_devices(asked: Question) -> Iterator[str]:
 
 
 def _account(
-    asked: Question, model: NamedModel, place: Place, left: Sequence[Term]
+    asked: Question,
+    model: NamedModel,
+    place: Place,
+    left: Sequence[tuple[Term, str]],
 ) -> Iterator[Piece]:
     """Yield what became of the names and numbers of a question."""
     for one in asked.mentions:
         is_meant = (one.name or one.written) == (model.name or model.written)
         use = Use.USED if is_meant else Use.KEPT
         use = use if one.name else Use.OPEN
-        yield _piece(one.start, one.end, use, "model" if is_meant else _OTHER_START)
+        yield _piece((one.start, one.end), use, "model" if is_meant else _OTHER_START)
     for term in asked.devices:
         is_meant = term in place.terms
         use = Use.USED if is_meant else Use.KEPT
         use = Use.NOT_UNDERSTOOD if term.kind == "device" else use
-        yield _piece(term.start, term.end, use, "gpu" if is_meant else _OTHER_START)
+        what = "gpu" if is_meant else _OTHER_START
+        what = "no GPU that a plan is for" if term.kind == "device" else what
+        yield _piece((term.start, term.end), use, what)
     for name, _, span in (*asked.flags, *asked.formats):
-        yield _piece(*span, Use.USED, name)
+        yield _piece(span, Use.USED, name)
     for release in asked.releases:
-        yield _piece(*release.span, Use.USED, "vllm_version")
-    yield from _numbers(asked.quantities, asked.terms, left)
+        yield _piece(release.span, Use.USED, "vllm_version")
+    yield from _numbers(asked, left)
 
 
-_OTHER_START = "of another start in the text"
+def _numbers(asked: Question, left: Sequence[tuple[Term, str]]) -> Iterator[Piece]:
+    for one in asked.quantities:
+        start, end = one.term.start, one.term.end
+        noun = end if one.noun is None else asked.terms[one.noun].end
+        why = next((why for term, why in left if term is one.term), "")
+        if why:
+            yield _piece((start, end), Use.NOT_UNDERSTOOD, why)
+        else:
+            what = _INPUTS.get(one.role, one.role)
+            yield _piece((start, max(end, noun)), Use.USED, what)
 
 
-def _numbers(
-    quantities: Iterable[Quantity], terms: Sequence[Term], left: Sequence[Term]
-) -> Iterator[Piece]:
-    for one in quantities:
-        end = (
-            one.term.end if one.noun is None else max(terms[one.noun].end, one.term.end)
-        )
-        use = Use.NOT_UNDERSTOOD if one.term in left else Use.USED
-        if one.role == "unknown":
-            end = one.term.end
-        yield _piece(one.term.start, end, use, one.role)
-
-
-def _piece(start: int, end: int, use: Use, what: str) -> Piece:
-    return Piece(start=start, end=end, use=use, what=what)
+def _piece(span: tuple[int, int], use: Use, what: str) -> Piece:
+    return Piece(start=span[0], end=span[1], use=use, what=what)

@@ -165,7 +165,8 @@ def _failure_lines(failure: Failure) -> list[str]:
 def _plan_lines(explanation: Explanation) -> list[str]:
     plan = explanation.plan
     if plan is None:
-        return [f"Not planned: {explanation.not_planned}"]
+        is_said = bool(explanation.reading.intent)  # the answer says what is open
+        return [] if is_said else [f"Not planned: {explanation.not_planned}"]
     return ["", f"{subject(plan)}, vLLM {plan.vllm_version}", verdict_text(plan)]
 
 

@@ -100,8 +100,9 @@ def _read(options: dict[str, Any]) -> int:
             "plan": None if plan is None else plan.to_dict(),
             "not_planned": why,
         }
-        if found.kind is Kind.QUESTION:
-            whole["answer"] = _answer(found, known)
+        explained = _explained(found, known) if found.kind is Kind.QUESTION else None
+        if explained is not None:
+            whole["answer"] = [explained.headline, *explained.answer]
         sys.stdout.write(json.dumps(whole, indent=2) + "\n")
     else:
         _write(found, known, plan, why, options["screen"])
@@ -112,25 +113,30 @@ def _write(
     found: Reading, known: dict[str, Any], plan: Plan | None, why: str, screen: Screen
 ) -> None:
     """Write what was read and planned; of a question, its answer first."""
-    parts = [f"{found}\n{_starts(found, known.get('gpu'))}".rstrip()]
-    if plan is not None:
-        parts += [plan_text(plan, screen), screen.shown(str(found.explain(**known)))]
+    read = f"{found}\n{_starts(found, known.get('gpu'))}".rstrip()
+    if found.kind is Kind.QUESTION and (answer := _explained(found, known)) is not None:
+        planned = [] if plan is None else [plan_text(plan, screen)]
+        parts = [screen.shown(str(answer)), read, *planned]
+    elif plan is not None:
+        parts = [
+            read,
+            plan_text(plan, screen),
+            screen.shown(str(found.explain(**known))),
+        ]
     elif found.log is not None:  # the text alone may tell what helps
-        parts += [screen.shown(str(found.explain(**known)))]
-    elif why:
-        parts += [f"Not planned: {why}"]
-    if found.kind is Kind.QUESTION:
-        parts.insert(0, "\n".join(_answer(found, known) or [why]))
+        parts = [read, screen.shown(str(found.explain(**known)))]
+    else:
+        parts = [read, f"Not planned: {why}"]
     sys.stdout.write("\n\n".join(parts) + "\n")
 
 
-def _answer(found: Reading, known: dict[str, Any]) -> list[str]:
-    """Return the answer to a question; none where it cannot be planned."""
+def _explained(found: Reading, known: dict[str, Any]) -> Explanation | None:
+    """Return the answer to a question; None where it cannot be planned."""
     try:
         explained: Explanation = found.explain(**known)
     except PlannerError:
-        return []
-    return [explained.headline, *explained.answer]
+        return None
+    return explained
 
 
 def _status(found: Reading, known: dict[str, Any], plan: Plan | None) -> int:
