@@ -20,7 +20,7 @@ from planner.engine.releases.change import Change
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.models.files import ModelFiles
-from planner.models.sources.load import load
+from planner.models.sources.finding import model_files
 from planner.planning.result import Plan
 from planner.user_files import user_path
 from planner.values import frozen
@@ -234,7 +234,7 @@ def _model(plan: Plan, options: RunOptions, scratch: Path) -> tuple[str, bool]:
 
 def _files(plan: Plan) -> ModelFiles:
     try:
-        return load(plan.name)
+        return model_files(plan.name)
     except PlannerError as error:
         raise PlannerError(f"vLLM cannot be started for this plan: {error}") from error
 

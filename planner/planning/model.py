@@ -26,8 +26,8 @@ from planner.models.families.refused import check_model_type_then
 from planner.models.files import ModelFiles, overridden
 from planner.models.lengths import without_windows
 from planner.models.quantization import requantised
+from planner.models.sources.finding import model_files
 from planner.models.sources.gguf_config import checked, with_config
-from planner.models.sources.load import load
 
 _POOLING_CONVERTS = ("embed", "classify")
 """Values of convert that make a generating model a pooling one; the head of classes
@@ -44,7 +44,7 @@ def draft_files(
         return None  # raised again later, in vLLM's order
     if requested is None or requested.model is None or model.is_pooling:
         return None
-    files = load(requested.model)
+    files = model_files(requested.model)
     return None if files is model.files else files
 
 
@@ -115,7 +115,7 @@ def _model_or_files(
     """Return a model that was read already, or the files that have to be read."""
     overrides = table(settings, "hf_overrides")
     if not isinstance(given, ModelArchitecture):
-        files = _with_config(load(given), settings)
+        files = _with_config(model_files(given), settings)
     else:
         # The settings name the draft again.
         model = given if given.speculation is None else given.speculation.target
@@ -143,7 +143,7 @@ def _with_config(files: ModelFiles, settings: EngineSettings) -> ModelFiles:
 def _configured(files: ModelFiles, source: str) -> ModelFiles:
     """Return a GGUF file's model with another's config; its own without an answer."""
     try:
-        return with_config(files, load(source))
+        return with_config(files, model_files(source))
     except (ModelNotFound, ModelUnavailable):
         if files.config:
             return files

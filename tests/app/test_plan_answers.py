@@ -9,7 +9,7 @@ import pytest
 
 from planner.app.voila.plan_answers import answer
 from planner.export import json_schema
-from planner.models.sources import load
+from planner.models.sources import finding
 from planner.surroundings import PUBLISHED
 
 fastjsonschema = pytest.importorskip("fastjsonschema")
@@ -166,7 +166,7 @@ def test_no_value_of_an_argument_makes_it_fail(name, value) -> None:
 def test_a_hub_that_cannot_be_read_is_no_fault_of_the_question(monkeypatch) -> None:
     """Status 503: the same question may be answered later."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    load.load.__globals__["_from_hub"].cache_clear()
+    finding.model_files.__globals__["_from_hub"].cache_clear()
 
     status, said = asked(model="nobody/no-such-model", gpu="L4")
 

@@ -12,6 +12,7 @@ import pytest
 import planner
 from planner.errors import ModelNotFound, PlannerError, UnknownArchitecture
 from planner.models.sources import gguf
+from planner.models.sources.finding import model_files
 from planner.models.sources.gguf import (
     TYPES,
     chosen,
@@ -20,7 +21,6 @@ from planner.models.sources.gguf import (
     row_bytes,
     shard_names,
 )
-from planner.models.sources.load import load
 from tests.gguf_files import QWEN3, gguf_bytes, qwen3_tensors, write_qwen3
 
 
@@ -102,11 +102,11 @@ def test_a_damaged_file_is_refused(content: bytes, why: str) -> None:
 
 def test_the_config_is_made_of_the_metadata(tmp_path: Path) -> None:
     """In the words of config.json; the head is untied where the file has one."""
-    config = load(write_qwen3(tmp_path / "m.gguf")).config
+    config = model_files(write_qwen3(tmp_path / "m.gguf")).config
     assert config["architectures"] == ["Qwen3ForCausalLM"]
     assert (config["num_hidden_layers"], config["head_dim"]) == (2, 128)
     assert config["tie_word_embeddings"] is False
-    tied = load(write_qwen3(tmp_path / "tied.gguf", output="")).config
+    tied = model_files(write_qwen3(tmp_path / "tied.gguf", output="")).config
     assert tied["tie_word_embeddings"] is True
 
 
@@ -114,7 +114,7 @@ def test_a_config_beside_the_file_comes_first(tmp_path: Path) -> None:
     """It is what the package reads."""
     given = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
     (tmp_path / "config.json").write_text(json.dumps(given))
-    found = load(write_qwen3(tmp_path / "m.gguf"))
+    found = model_files(write_qwen3(tmp_path / "m.gguf"))
     assert found.config == {**given, "tie_word_embeddings": False}
     assert found.source.startswith("config.json beside")
 
@@ -170,9 +170,9 @@ def test_images_are_not_modelled(tmp_path: Path) -> None:
 def test_a_folder_and_a_type_name_a_file(tmp_path: Path) -> None:
     """As `folder:Q4_K_M`; another type is not there."""
     write_qwen3(tmp_path / "m-Q4_K_M.gguf")
-    assert load(f"{tmp_path}:Q4_K_M").gguf_tensors
+    assert model_files(f"{tmp_path}:Q4_K_M").gguf_tensors
     with pytest.raises(ModelNotFound, match=r"no file named \*-Q8_0"):
-        load(f"{tmp_path}:Q8_0")
+        model_files(f"{tmp_path}:Q8_0")
 
 
 def test_a_divided_file_is_read_whole(tmp_path: Path) -> None:
@@ -183,9 +183,9 @@ def test_a_divided_file_is_read_whole(tmp_path: Path) -> None:
     first = tmp_path / "m-00001-of-00002.gguf"
     first.write_bytes(gguf_bytes(QWEN3, half))
     with pytest.raises(ModelNotFound, match="m-00002-of-00002"):
-        load(first)
+        model_files(first)
     (tmp_path / "m-00002-of-00002.gguf").write_bytes(gguf_bytes({}, rest))
-    assert dict(load(first).gguf_tensors) == tensors
+    assert dict(model_files(first).gguf_tensors) == tensors
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from planner.models.sources import hub_store
-from planner.models.sources.hub_store import Kept, load, make_room, save
+from planner.models.sources.hub_store import Kept, keep_model, kept_model, make_room
 from planner.surroundings import PUBLISHED, RUNTIME, runtime_folder
 
 KEPT = Kept(
@@ -31,21 +31,21 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 def test_what_was_saved_comes_back() -> None:
     """By name and revision."""
-    save("a/b", None, KEPT)
+    keep_model("a/b", None, KEPT)
 
-    assert load("a/b", None) == KEPT
-    assert load("a/b", "main") is None
-    assert load("a/c", None) is None
+    assert kept_model("a/b", None) == KEPT
+    assert kept_model("a/b", "main") is None
+    assert kept_model("a/c", None) is None
 
 
 @pytest.mark.parametrize("age", [601, -5])
 def test_an_old_copy_is_told_as_such(folder, age) -> None:
     """After ten minutes, and when the clock was set back."""
-    save("a/b", None, KEPT)
+    keep_model("a/b", None, KEPT)
     (path,) = (folder / "hub").iterdir()
     at = path.stat().st_mtime - age
     os.utime(path, (at, at))
-    kept = load("a/b", None)
+    kept = kept_model("a/b", None)
 
     assert kept is not None
     assert not kept.is_fresh
@@ -84,7 +84,7 @@ def test_the_disk_that_is_taken_is_bounded(folder, monkeypatch) -> None:
         parameters={},
     )
     for number in range(100):
-        save(f"a/{number}", None, large)
+        keep_model(f"a/{number}", None, large)
     sizes = [path.stat().st_size for path in (folder / "hub").iterdir()]
 
     assert 5 <= len(sizes) <= 10
@@ -93,29 +93,29 @@ def test_the_disk_that_is_taken_is_bounded(folder, monkeypatch) -> None:
 
 def test_what_is_too_large_is_not_kept(folder) -> None:
     """Five MiB of config."""
-    save("a/b", None, Kept(**{**_fields(), "config": {"pad": "x" * (5 << 20)}}))
+    keep_model("a/b", None, Kept(**{**_fields(), "config": {"pad": "x" * (5 << 20)}}))
 
-    assert load("a/b", None) is None
+    assert kept_model("a/b", None) is None
     assert not (folder / "hub").exists()
 
 
 def test_a_name_with_a_number_of_many_digits_is_not_kept() -> None:
     """Python reads no numbers of 5,000 digits."""
-    save(
+    keep_model(
         "a/b", None, Kept(**{**_fields(), "shapes": {"w." + "9" * 5000: ("F8", (1,))}})
     )
 
-    assert load("a/b", None) is None
+    assert kept_model("a/b", None) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", "null", '{"format": 1}'])
 def test_what_cannot_be_used_counts_as_nothing(folder, content) -> None:
     """A damaged file is asked for again."""
-    save("a/b", None, KEPT)
+    keep_model("a/b", None, KEPT)
     (path,) = (folder / "hub").iterdir()
     path.write_text(content)
 
-    assert load("a/b", None) is None
+    assert kept_model("a/b", None) is None
 
 
 def test_a_full_disk_is_no_error(monkeypatch, folder) -> None:
@@ -125,7 +125,7 @@ def test_a_full_disk_is_no_error(monkeypatch, folder) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    save("a/b", None, KEPT)
+    keep_model("a/b", None, KEPT)
 
     assert list((folder / "hub").iterdir()) == []
 
@@ -133,9 +133,9 @@ def test_a_full_disk_is_no_error(monkeypatch, folder) -> None:
 def test_none_is_kept_where_the_publisher_wants_none(monkeypatch, folder) -> None:
     """PLANNER_HUB_CACHE_MIB=0."""
     monkeypatch.setenv(hub_store.CACHE_MIB, "0")
-    save("a/b", None, KEPT)
+    keep_model("a/b", None, KEPT)
 
-    assert load("a/b", None) is None
+    assert kept_model("a/b", None) is None
     assert not (folder / "hub").exists()
 
 

@@ -17,11 +17,11 @@ from planner.errors import (
     PlannerError,
 )
 from planner.models.sources import hub_bounds, hub_errors, hub_search, huggingface
+from planner.models.sources.finding import model_files
 from planner.models.sources.folder import SIDE_FILES
 from planner.models.sources.hub_lists import models
 from planner.models.sources.hub_models import by_name
 from planner.models.sources.huggingface import fetch
-from planner.models.sources.load import load
 from tests.gguf_files import QWEN3, gguf_bytes, qwen3_tensors
 from tests.hub_server import (
     VALID_TOKEN,
@@ -469,12 +469,15 @@ def test_of_a_gguf_file_only_the_header_is_read(hub: Hub):
     """By its type or its name; 20 MB of weights stay where they are."""
     content = gguf_bytes(QWEN3, qwen3_tensors()) + bytes(20 << 20)
     hub.repos[NAME] = Repo(files={"m-Q4_K_M.gguf": content})
-    by_type, by_name = load(f"{NAME}:Q4_K_M"), load(f"{NAME}/m-Q4_K_M.gguf")
+    by_type, by_name = (
+        model_files(f"{NAME}:Q4_K_M"),
+        model_files(f"{NAME}/m-Q4_K_M.gguf"),
+    )
     assert by_type.gguf_tensors == by_name.gguf_tensors == qwen3_tensors()
     assert by_type.config["architectures"] == ["Qwen3ForCausalLM"]
     assert hub.bytes_served() < 10 << 20
     with pytest.raises(ModelNotFound, match=r"no file for 'Q8_0'; it has m-Q4_K_M"):
-        load(f"{NAME}:Q8_0")
+        model_files(f"{NAME}:Q8_0")
 
 
 def test_a_long_gguf_header_takes_several_requests(hub: Hub):
@@ -482,7 +485,7 @@ def test_a_long_gguf_header_takes_several_requests(hub: Hub):
     words = ["word" * 50] * 40_000
     content = gguf_bytes({**QWEN3, "words": words}, qwen3_tensors())
     hub.repos[NAME] = Repo(files={"m-Q4_0.gguf": content, **_config_only().files})
-    found = load(f"{NAME}:Q4_0")
+    found = model_files(f"{NAME}:Q4_0")
     assert found.gguf_tensors == qwen3_tensors()
     assert found.config["architectures"] == ["LlamaForCausalLM"]
     assert len(content) > 8_000_000

@@ -20,7 +20,7 @@ from planner.errors import (
 )
 from planner.export import links, needs
 from planner.models.sources import allowance, hub_bounds, hub_published, hub_store
-from planner.models.sources.load import load
+from planner.models.sources.finding import model_files
 from planner.planning.planning import plan
 from planner.solve.advice.situation import Situation
 from tests.hub_server import VALID_TOKEN, Hub
@@ -37,7 +37,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
 def test_a_public_model_is_read_and_planned(hub: Hub) -> None:
     """The positive control of all refusals below."""
     hub.repos[NAME] = sharded(3)
-    files = load(NAME)
+    files = model_files(NAME)
 
     assert (files.name, files.config) == (NAME, CONFIG)
     assert len(files.tensor_shapes) == 3
@@ -47,8 +47,8 @@ def test_a_public_model_is_read_and_planned(hub: Hub) -> None:
 
 def test_a_bundled_model_asks_nobody(hub: Hub) -> None:
     """The list works without a network."""
-    assert load("Qwen/Qwen3-8B").name == "Qwen/Qwen3-8B"
-    assert load("Qwen/Qwen3-8B~AWQ").name == "Qwen/Qwen3-8B~AWQ"
+    assert model_files("Qwen/Qwen3-8B").name == "Qwen/Qwen3-8B"
+    assert model_files("Qwen/Qwen3-8B~AWQ").name == "Qwen/Qwen3-8B~AWQ"
     assert hub.asked == []
 
 
@@ -110,7 +110,7 @@ def test_advice_asks_for_a_model_no_second_time(hub: Hub) -> None:
 def test_what_is_no_hub_id_is_refused_unasked(hub: Hub, name: str) -> None:
     """Nothing is fetched and no file opened; the words are short and name the list."""
     with pytest.raises(ModelNotFound, match="Choose one from the list") as refused:
-        load(name)
+        model_files(name)
 
     assert hub.asked == []
     assert len(str(refused.value)) < 600
@@ -124,7 +124,7 @@ def test_a_folder_of_that_name_is_not_read(hub: Hub, tmp_path, monkeypatch) -> N
     monkeypatch.chdir(tmp_path / "here")
     for name in (NAME, str(folder), f"{NAME}/config.json"):
         with pytest.raises(ModelNotFound):
-            load(name)
+            model_files(name)
 
     hub.repos[NAME] = repo()
     made = plan(NAME, gpu="H100")
@@ -138,7 +138,7 @@ def test_the_page_of_a_model_on_the_hub_names_it(hub: Hub) -> None:
     """Of an address only owner, name and revision are read."""
     hub.repos[NAME] = repo()
 
-    assert load(f"https://huggingface.co/{NAME}/tree/main").config == CONFIG
+    assert model_files(f"https://huggingface.co/{NAME}/tree/main").config == CONFIG
     assert all("huggingface.co" not in path for path in hub.paths())
 
 
@@ -149,9 +149,9 @@ def test_the_servers_own_login_is_not_sent(hub: Hub, monkeypatch, tmp_path) -> N
     hub.repos[NAME] = repo()
     hub.repos["me/secret"] = repo()
     hub.repos["me/secret"].is_private = True
-    load(NAME)
+    model_files(NAME)
     with pytest.raises(ModelNotFound, match="that is public"):
-        load("me/secret")
+        model_files("me/secret")
 
     assert len(hub.tokens) >= 3
     assert set(hub.tokens) == {None}
@@ -165,10 +165,10 @@ def test_the_publishers_token_is_sent_but_opens_nothing_private(
     hub.repos["me/gated"], hub.repos["me/secret"] = repo(), repo()
     hub.repos["me/gated"].is_gated = hub.repos["me/secret"].is_private = True
 
-    assert load("me/gated").config == CONFIG
+    assert model_files("me/gated").config == CONFIG
     assert set(hub.tokens) == {f"Bearer {VALID_TOKEN}"}
     with pytest.raises(ModelNotFound, match="that is public"):
-        load("me/secret")
+        model_files("me/secret")
 
 
 def test_a_gated_model_is_named_as_such(hub: Hub) -> None:
@@ -176,7 +176,7 @@ def test_a_gated_model_is_named_as_such(hub: Hub) -> None:
     hub.repos[NAME] = repo()
     hub.repos[NAME].is_gated = True
     with pytest.raises(ModelUnavailable, match="is gated") as refused:
-        load(NAME)
+        model_files(NAME)
 
     assert "HF_TOKEN" not in str(refused.value)
 
@@ -189,7 +189,7 @@ def test_an_open_release_of_a_gated_model_is_offered(hub: Hub) -> None:
     hub.repos["open/tiny"].tags = (f"base_model:{NAME}",)
     hub.repos["open/tiny"].parameters = {"BF16": 36}
     with pytest.raises(GatedModel, match="not gated: open/tiny") as refused:
-        load(NAME)
+        model_files(NAME)
 
     assert refused.value.instead == ("open/tiny",)
     assert len(hub.asked) == 3
@@ -210,7 +210,7 @@ def test_the_hub_cannot_send_the_server_elsewhere(hub: Hub, target: str) -> None
     hub.repos[NAME] = repo()
     hub.says["/config.json"] = (302, {"Location": target}, b"")
     with pytest.raises(PlannerError) as refused:
-        load(NAME)
+        model_files(NAME)
 
     assert "169.254" not in str(refused.value)
     assert "evil" not in str(refused.value)
@@ -222,7 +222,7 @@ def test_a_redirect_within_the_hub_is_followed(hub: Hub) -> None:
     there = f"/{NAME}/resolve/{'a' * 40}/other.json"
     hub.says["/config.json"] = (302, {"Location": there}, b"")
 
-    assert load(NAME).config == CONFIG
+    assert model_files(NAME).config == CONFIG
 
 
 def _padded(num_bytes: int) -> bytes:
@@ -247,7 +247,7 @@ def test_a_hostile_config_is_refused(hub: Hub, content: bytes, why: str) -> None
     hub.repos[NAME] = repo()
     hub.repos[NAME].files["config.json"] = content
     with pytest.raises(PlannerError, match=why):
-        load(NAME)
+        model_files(NAME)
 
 
 def test_a_config_of_three_gigabytes_ends_early(hub: Hub) -> None:
@@ -256,7 +256,7 @@ def test_a_config_of_three_gigabytes_ends_early(hub: Hub) -> None:
     promised = {"Content-Length": str(3 << 30)}
     hub.says["/config.json"] = (200, promised, bytes(12 << 20))
     with pytest.raises(PlannerError, match="larger than the 2 MiB"):
-        load(NAME)
+        model_files(NAME)
 
 
 def test_a_packed_answer_is_refused(hub: Hub) -> None:
@@ -265,7 +265,7 @@ def test_a_packed_answer_is_refused(hub: Hub) -> None:
     packed = gzip.compress(bytes(20 << 20))
     hub.says["/config.json"] = (200, {"Content-Encoding": "gzip"}, packed)
     with pytest.raises(PlannerError, match="packed"):
-        load(NAME)
+        model_files(NAME)
 
 
 def test_an_endless_list_of_files_is_refused(hub: Hub) -> None:
@@ -273,7 +273,7 @@ def test_an_endless_list_of_files_is_refused(hub: Hub) -> None:
     hub.repos[NAME] = repo()
     hub.says[f"/api/models/{NAME}"] = (200, {}, b" " * (hub_bounds.ANSWER_BYTES + 1))
     with pytest.raises(PlannerError, match="larger than this page reads"):
-        load(NAME)
+        model_files(NAME)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_a_lying_header_of_weights_leaves_the_plan_as_it_is(
     """A header of 2^60 bytes, of 2^64 - 1, none, and one that is cut off."""
     hub.repos[NAME] = repo(**{"model.safetensors": start + b"{}"})
 
-    assert load(NAME).tensor_shapes == {}
+    assert model_files(NAME).tensor_shapes == {}
     assert plan(NAME, gpu="H100").fits
 
 
@@ -300,7 +300,7 @@ def test_a_model_of_very_many_files_costs_few_requests(hub: Hub) -> None:
     hub.has_header_route = False
     hub.repos[NAME] = sharded(65)
 
-    assert load(NAME).tensor_shapes == {}
+    assert model_files(NAME).tensor_shapes == {}
     assert len(hub.asked) <= 3
 
 
@@ -313,17 +313,17 @@ def test_a_slow_hub_costs_a_bounded_time(hub: Hub, monkeypatch) -> None:
         lambda: hub_bounds.RequestBudget(seconds=0.01),
     )
     with pytest.raises(PlannerError, match="took longer than this page waits"):
-        load(NAME)
+        model_files(NAME)
 
 
 def test_what_was_read_is_not_asked_for_again(hub: Hub) -> None:
     """Another process finds it on the disk, tensors and all."""
     hub.repos[NAME] = sharded(2)
-    first = load(NAME)
+    first = model_files(NAME)
     asked = len(hub.asked)
     hub_published._from_hub.cache_clear()
 
-    again = load(NAME)
+    again = model_files(NAME)
     assert (again.config, again.source) == (first.config, first.source)
     assert again.tensor_shapes == first.tensor_shapes != {}
     assert len(hub.asked) == asked
@@ -332,17 +332,17 @@ def test_what_was_read_is_not_asked_for_again(hub: Hub) -> None:
 def test_an_old_copy_serves_while_the_hub_is_silent(hub: Hub, monkeypatch) -> None:
     """And while nothing may be asked; without a copy the visitor is told."""
     hub.repos[NAME] = repo()
-    load(NAME)
+    model_files(NAME)
     monkeypatch.setattr(hub_store, "_FRESH_SECONDS", 0)
     for status, rate in ((503, "20"), (200, "0")):
         hub.status = status
         monkeypatch.setenv(allowance.PER_MINUTE, rate)
         hub_published._from_hub.cache_clear()
-        assert load(NAME).config == CONFIG
+        assert model_files(NAME).config == CONFIG
     hub.status = 503
     monkeypatch.setenv(allowance.PER_MINUTE, "20")
     with pytest.raises(ModelUnavailable, match="does not answer just now"):
-        load("nobody/other")
+        model_files("nobody/other")
 
 
 def test_the_cache_of_the_servers_user_is_not_looked_into(
@@ -351,7 +351,7 @@ def test_the_cache_of_the_servers_user_is_not_looked_into(
     """Offline, a published process knows its list only."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ModelUnavailable, match="does not query the Hub"):
-        load(NAME)
+        model_files(NAME)
 
     assert hub.asked == []
 
@@ -360,10 +360,10 @@ def test_the_allowance_holds_for_models(hub: Hub, monkeypatch) -> None:
     """Two a minute in all, one for a visitor; wrong names count as well."""
     monkeypatch.setenv(allowance.PER_MINUTE, "2")
     with pytest.raises(ModelNotFound):
-        load("nobody/one")
+        model_files("nobody/one")
     asked = len(hub.asked)
     with pytest.raises(TooOften, match=r"One visitor .* at most 1 times"):
-        load("nobody/two")
+        model_files("nobody/two")
 
     assert len(hub.asked) == asked
 
@@ -376,7 +376,7 @@ def test_no_message_names_a_path_or_the_server(hub: Hub, tmp_path, monkeypatch) 
     for status in (302, 400, 401, 403, 404, 418, 429, 500, 502):
         hub.says["/config.json"] = (status, {"Location": "/loop/config.json"}, b"{}")
         with pytest.raises(PlannerError) as refused:
-            load(NAME)
+            model_files(NAME)
         said.append(str(refused.value))
 
     for text in said:

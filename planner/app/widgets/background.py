@@ -1,7 +1,8 @@
 """Long work beside the page: models and drafts read in a thread, searches in slices.
 
 A plan names its draft for speculative decoding. Its files are read here first, and
-`planner.models.sources.load` caches them for a while, so that the plan does not wait.
+`planner.models.sources.finding` caches them for a while, so that the plan does not
+wait.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from planner.app.widgets.callbacks import running_loop
 from planner.errors import PlannerError, TooOften
 from planner.models import catalogue
 from planner.models.sources import hub_search
+from planner.models.sources.finding import model_files
 from planner.models.sources.hub_models import HubGroup
-from planner.models.sources.load import load
 from planner.models.sources.periods import period
 from planner.surroundings import is_in_browser
 
@@ -191,7 +192,7 @@ class Drafts:
         Raises:
             PlannerError: where the model does not exist or cannot be read.
         """
-        found = load(name)
+        found = model_files(name)
         while len(self._read) >= _MOST:
             self._read.pop(next(iter(self._read)))
         self._read[name] = period()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.errors import PlannerError, UnknownArchitecture
 from planner.models.families.recorded import architecture_of
-from planner.models.sources.load import load
+from planner.models.sources.finding import model_files
 from planner.planning.calibrations.dry import DryFigures, DryRank
 from planner.planning.inputs import Inputs
 from planner.planning.planning import plan_dry
@@ -47,7 +47,7 @@ def _built(run: DryRun) -> ModelArchitecture:
     """Return the model as vLLM built it, for one that the planner does not read."""
     if not run.tree:
         raise PlannerError(f"vLLM did not load {run.model}: {run.refused}")
-    files = load(run.model)
+    files = model_files(run.model)
     whole, stages = run.tree, int(run.engine_args.get("pipeline_parallel_size") or 1)
     if stages > 1:
         raise UnknownArchitecture(

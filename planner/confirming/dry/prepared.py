@@ -24,7 +24,7 @@ from planner.engine.settings import EngineSettings, given_arguments
 from planner.errors import PlannerError
 from planner.memory.lines.outside import CUDA_CONTEXT
 from planner.models.architecture import ModelArchitecture
-from planner.models.sources.load import load
+from planner.models.sources.finding import model_files
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.surroundings import cache_folder
@@ -180,7 +180,7 @@ def _model_folder(model: str | ModelArchitecture) -> Path:
     local = local_folder(model) if isinstance(model, str) else None
     if local is not None:
         return _linked(local)
-    files = load(model) if isinstance(model, str) else model.files
+    files = model_files(model) if isinstance(model, str) else model.files
     if files is None:
         raise PlannerError(
             f"{model} was not read from files, so vLLM cannot start it. Give "

@@ -17,7 +17,7 @@ from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.models.recordings import Recording, config_key, write_recording
-from planner.models.sources.load import load
+from planner.models.sources.finding import model_files
 from planner.planning.inputs import Inputs
 
 _ENOUGH_BYTES = 1 << 44
@@ -68,7 +68,7 @@ def record(
         vllm_version=whole.measurement.vllm_version or "",
         gpu=device.name,
         date=datetime.now(UTC).date().isoformat(),
-        config_key=config_key(load(os.fspath(model)).config),
+        config_key=config_key(model_files(os.fspath(model)).config),
         whole=whole.tree,
         halved=halved.tree or None,
         runs=tuple(_figures(one) for one in (whole, halved) if one.ranks),

@@ -68,10 +68,8 @@ FORTY_VISITORS = Exercise(
             mistakes=(
                 Mistake(
                     lambda: _all_requests() * 3 // 4,
-                    (
-                        "That is the questions alone. Answers are stored as well, "
-                        "token by token."
-                    ),
+                    "That is the questions alone. Answers are stored as well, "
+                    "token by token.",
                 ),
                 Mistake(
                     lambda: _all_requests() // 4,
@@ -122,17 +120,12 @@ ON_ONE_CARD = Exercise(
             mistakes=(
                 Mistake(
                     lambda: serving(_desk(), VISITORS).requests_served,
-                    (
-                        "That is the desk as it is. The solver also sets "
-                        "max_num_seqs, which makes buffers and graphs smaller."
-                    ),
+                    "That is the desk as it is. The solver also sets "
+                    "max_num_seqs, which makes buffers and graphs smaller.",
                 ),
                 Mistake(
-                    (lambda: _desk().kv_cache_size_tokens // VISITORS.prompt_tokens),
-                    (
-                        "You divided by the question alone. The answer needs room "
-                        "as well."
-                    ),
+                    lambda: _desk().kv_cache_size_tokens // VISITORS.prompt_tokens,
+                    "You divided by the question alone. The answer needs room as well.",
                 ),
                 Mistake(
                     lambda: VISITORS.requests,
@@ -297,10 +290,8 @@ SLIPS: tuple[Mistake, ...] = (
     ),
     Mistake(
         lambda: _desk().kv_cache_size_tokens // VISITORS.request_tokens,
-        (
-            "the middle of the estimate. The solver counts at the low end of the "
-            "range, so that the promise holds."
-        ),
+        "the middle of the estimate. The solver counts at the low end of the "
+        "range, so that the promise holds.",
     ),
     Mistake(
         lambda: checkpoint(1).kv_cache_size_tokens // VISITORS.request_tokens,
@@ -308,10 +299,8 @@ SLIPS: tuple[Mistake, ...] = (
     ),
     Mistake(
         lambda: 256.0,
-        (
-            "max_num_seqs, the most that vLLM works on at once. The KV cache is full "
-            "before that."
-        ),
+        "max_num_seqs, the most that vLLM works on at once. The KV cache is full "
+        "before that.",
     ),
 )
 """Figures of the prediction that a forgotten step gives."""

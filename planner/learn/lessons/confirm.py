@@ -69,10 +69,8 @@ BEFORE_IT_STARTS = Exercise(
             mistakes=(
                 Mistake(
                     _total,
-                    (
-                        "That is the memory of the whole machine. This start may use "
-                        "a share of it."
-                    ),
+                    "That is the memory of the whole machine. This start may use "
+                    "a share of it.",
                 ),
                 Mistake(
                     lambda: round(_total() * 0.92),
@@ -178,10 +176,8 @@ EXPLAIN_THE_DIFFERENCE = Exercise(
                 ),
                 Mistake(
                     lambda: int(_figure("kv_tokens")) // 16,
-                    (
-                        "16 tokens are a block on most GPUs. On a processor a block "
-                        "holds more."
-                    ),
+                    "16 tokens are a block on most GPUs. On a processor a block "
+                    "holds more.",
                 ),
             ),
         ),
@@ -262,16 +258,12 @@ THE_ONE_IT_MISSED = Exercise(
                     "That is the whole KV cache. By how much was the plan off?",
                 ),
                 Mistake(
-                    (
-                        lambda: (
-                            _missed()[0].kv_cache_bytes
-                            - rank_of(_missed()[0].plan).available_kv_cache_high_bytes
-                        )
+                    lambda: (
+                        _missed()[0].kv_cache_bytes
+                        - rank_of(_missed()[0].plan).available_kv_cache_high_bytes
                     ),
-                    (
-                        "That is how far it is outside the range. How far from the "
-                        "plan's figure?"
-                    ),
+                    "That is how far it is outside the range. How far from the "
+                    "plan's figure?",
                 ),
             ),
         ),
@@ -377,14 +369,12 @@ QUESTION = OpenQuestion(
 SLIPS: tuple[Mistake, ...] = (
     Mistake(
         lambda: _requested() - _weights(),
-        (
-            "vLLM's share minus the weights. You forgot the process itself, the "
-            "packed copies of embeddings and head, and what compiling leaves."
-        ),
+        "vLLM's share minus the weights. You forgot the process itself, the "
+        "packed copies of embeddings and head, and what compiling leaves.",
     ),
     Mistake(_requested, "that is all that vLLM may take. The weights are part of it."),
     Mistake(
-        (lambda: _total() - _requested() + rank_of(_small()).available_kv_cache_bytes),
+        lambda: _total() - _requested() + rank_of(_small()).available_kv_cache_bytes,
         "you forgot that vLLM may take only 0.3 of the computer.",
     ),
     Mistake(

@@ -71,10 +71,8 @@ BYTES_OF_A_TOKEN = Exercise(
             mistakes=(
                 Mistake(
                     lambda: _token() * _heads_ratio(),
-                    (
-                        "You counted all attention heads. Several of them share one "
-                        "KV head, and only KV heads are stored."
-                    ),
+                    "You counted all attention heads. Several of them share one "
+                    "KV head, and only KV heads are stored.",
                 ),
                 Mistake(
                     lambda: _token() // _layers(),
@@ -82,10 +80,8 @@ BYTES_OF_A_TOKEN = Exercise(
                 ),
                 Mistake(
                     lambda: _token() // 2,
-                    (
-                        "Both keys and values are stored, and each number takes 2 "
-                        "bytes. One of these factors of 2 is missing."
-                    ),
+                    "Both keys and values are stored, and each number takes 2 "
+                    "bytes. One of these factors of 2 is missing.",
                 ),
                 Mistake(lambda: _token() * 8, "16 bits are 2 bytes."),
                 Mistake(lambda: _token() * 16, "That is a whole block of 16 tokens."),
@@ -128,10 +124,8 @@ BLOCKS = Exercise(
                 ),
                 Mistake(
                     lambda: _desk().blocks_per_request,
-                    (
-                        "That is a request of the full max_model_len. vLLM allocates "
-                        "blocks for the tokens that exist."
-                    ),
+                    "That is a request of the full max_model_len. vLLM allocates "
+                    "blocks for the tokens that exist.",
                 ),
                 Mistake(lambda: _QUESTION, "A block holds several tokens."),
             ),

@@ -77,22 +77,14 @@ WHAT_IS_ALLOWED = Exercise(
             mistakes=(
                 Mistake(
                     lambda: round(_kv_cache(_desk()) * (_HIGHER - _share())),
-                    (
-                        "That is a share of the KV cache. The setting is one of the "
-                        "card."
-                    ),
+                    "That is a share of the KV cache. The setting is one of the card.",
                 ),
                 Mistake(
-                    (
-                        lambda: round(
-                            rank_of(_desk()).requested_memory_bytes
-                            * (_HIGHER - _share())
-                        )
+                    lambda: round(
+                        rank_of(_desk()).requested_memory_bytes * (_HIGHER - _share())
                     ),
-                    (
-                        "That is a share of what vLLM requests now. The setting is "
-                        "one of the whole card."
-                    ),
+                    "That is a share of what vLLM requests now. The setting is "
+                    "one of the whole card.",
                 ),
                 Mistake(
                     lambda: _kv_cache(_higher()),

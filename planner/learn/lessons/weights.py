@@ -69,10 +69,7 @@ FROM_PARAMETERS_TO_BYTES = Exercise(
                 ),
                 Mistake(
                     lambda: _weights(_largest()) // 2,
-                    (
-                        "That is 1 byte for each parameter, as in fp8. bfloat16 is "
-                        "larger."
-                    ),
+                    "That is 1 byte for each parameter, as in fp8. bfloat16 is larger.",
                 ),
             ),
         ),
@@ -82,10 +79,8 @@ FROM_PARAMETERS_TO_BYTES = Exercise(
             mistakes=(
                 Mistake(
                     lambda: _cards() - 1,
-                    (
-                        "Divide GiB by GiB: the 24 GB of the box are 22.03 GiB, of "
-                        "which vLLM may use 20.27. Then round up."
-                    ),
+                    "Divide GiB by GiB: the 24 GB of the box are 22.03 GiB, of "
+                    "which vLLM may use 20.27. Then round up.",
                 ),
                 Mistake(lambda: round(_budgets(), 2), "Cards come whole."),
                 Mistake(lambda: 1, "One card holds less than a third of it."),

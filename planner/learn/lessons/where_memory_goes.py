@@ -60,17 +60,13 @@ READ_THE_BAR = Exercise(
             mistakes=(
                 Mistake(
                     _total,
-                    (
-                        "That is the whole card. vLLM requests a share of it, "
-                        "gpu_memory_utilization."
-                    ),
+                    "That is the whole card. vLLM requests a share of it, "
+                    "gpu_memory_utilization.",
                 ),
                 Mistake(
                     lambda: _requested() - _kv_cache(),
-                    (
-                        "That is what is used before the KV cache. The KV cache is "
-                        "part of what vLLM requests."
-                    ),
+                    "That is what is used before the KV cache. The KV cache is "
+                    "part of what vLLM requests.",
                 ),
             ),
         ),
@@ -80,34 +76,26 @@ READ_THE_BAR = Exercise(
             mistakes=(
                 Mistake(
                     lambda: _total() - _weights(),
-                    (
-                        "That is the card minus the weights. vLLM does not request "
-                        "the whole card, and there are more lines than the weights."
-                    ),
+                    "That is the card minus the weights. vLLM does not request "
+                    "the whole card, and there are more lines than the weights.",
                 ),
                 Mistake(
                     lambda: _requested() - _weights(),
-                    (
-                        "You subtracted only the weights. More lines are subtracted "
-                        "before the KV cache gets the rest."
-                    ),
+                    "You subtracted only the weights. More lines are subtracted "
+                    "before the KV cache gets the rest.",
                 ),
                 Mistake(
                     _total, "That is the whole card. The KV cache gets what is left."
                 ),
                 Mistake(
                     lambda: _kv_cache() - _desk().needed_kv_cache_bytes,
-                    (
-                        "That is what is left beside one request of the full length. "
-                        "How large is the KV cache itself?"
-                    ),
+                    "That is what is left beside one request of the full length. "
+                    "How large is the KV cache itself?",
                 ),
                 Mistake(
                     _at_first,
-                    (
-                        "That is the first start, which compiles the model. The plan "
-                        "is for later starts."
-                    ),
+                    "That is the first start, which compiles the model. The plan "
+                    "is for later starts.",
                 ),
             ),
         ),
@@ -192,10 +180,8 @@ SHORTER_QUESTIONS = Exercise(
             mistakes=(
                 Mistake(
                     lambda: _desk().max_concurrency,
-                    (
-                        "That is the number for the long requests. The cache holds "
-                        "as many tokens, and each request now needs fewer of them."
-                    ),
+                    "That is the number for the long requests. The cache holds "
+                    "as many tokens, and each request now needs fewer of them.",
                 ),
                 Mistake(
                     lambda: _desk().max_concurrency / 2,
@@ -203,10 +189,8 @@ SHORTER_QUESTIONS = Exercise(
                 ),
                 Mistake(
                     _max_num_seqs,
-                    (
-                        "That is max_num_seqs, the most that vLLM works on at once. "
-                        "The KV cache is full before that."
-                    ),
+                    "That is max_num_seqs, the most that vLLM works on at once. "
+                    "The KV cache is full before that.",
                 ),
             ),
         ),
@@ -293,24 +277,18 @@ def _graphs() -> int:
 SLIPS: tuple[Mistake, ...] = (
     Mistake(
         lambda: _total() - _weights(),
-        (
-            "the whole card minus the weights. You forgot the 8 % that vLLM does not "
-            "request, and the buffers, activations and graphs."
-        ),
+        "the whole card minus the weights. You forgot the 8 % that vLLM does not "
+        "request, and the buffers, activations and graphs.",
     ),
     Mistake(
         lambda: (_desk().gpu.nvml_memory_bytes or 0) - _weights(),
-        (
-            "the 24 GB of the box minus the weights. You forgot the 8 % that vLLM "
-            "does not request, and the buffers, activations and graphs."
-        ),
+        "the 24 GB of the box minus the weights. You forgot the 8 % that vLLM "
+        "does not request, and the buffers, activations and graphs.",
     ),
     Mistake(
         lambda: _requested() - _weights(),
-        (
-            "vLLM's share of the card minus the weights. You forgot the buffers, "
-            "activations and graphs."
-        ),
+        "vLLM's share of the card minus the weights. You forgot the buffers, "
+        "activations and graphs.",
     ),
     Mistake(
         lambda: _total() - _weights() - _lines_between() + _graphs(),

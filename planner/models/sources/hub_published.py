@@ -93,7 +93,7 @@ class _Hub:
         return hub_bounds.read(address, hub_bounds.headers(), _CONFIG_BYTES)
 
 
-def load(text: str, revision: str | None) -> ModelFiles:
+def model_files(text: str, revision: str | None) -> ModelFiles:
     """Return the files of a model that any visitor may name.
 
     Args:
@@ -158,7 +158,7 @@ def fetch(repo_id: str, revision: str | None) -> ModelFiles:
             not answer.
         PlannerError: when its files are not those of a model, or too large.
     """
-    kept = hub_store.load(repo_id, revision)
+    kept = hub_store.kept_model(repo_id, revision)
     if kept is None or not kept.is_fresh:
         kept = _refreshed(repo_id, revision, kept)
     tensors = TensorFacts.of(kept.shapes)
@@ -186,7 +186,7 @@ def _refreshed(repo_id: str, revision: str | None, kept: Kept | None) -> Kept:
         if kept is None:
             raise
         return kept
-    hub_store.save(repo_id, revision, found)
+    hub_store.keep_model(repo_id, revision, found)
     return found
 
 

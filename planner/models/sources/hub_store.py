@@ -37,7 +37,7 @@ _FORMAT = 1
 _FACTS_FORMAT = 1
 
 
-def load_facts(path: Path) -> TensorFacts | None:
+def kept_facts(path: Path) -> TensorFacts | None:
     """Return the headers that were kept; None where there are none to use."""
     try:
         content = json.loads(path.read_text("utf-8"))
@@ -48,7 +48,7 @@ def load_facts(path: Path) -> TensorFacts | None:
         return None
 
 
-def save_facts(path: Path, tensors: TensorFacts) -> None:
+def keep_facts(path: Path, tensors: TensorFacts) -> None:
     """Keep the headers of a commit; a disk that cannot be written to is no failure."""
     if not can_pack(tensors.shapes):
         return
@@ -93,7 +93,7 @@ class Kept:
     """Read so recently that no request to the Hub is needed."""
 
 
-def load(repo_id: str, revision: str | None) -> Kept | None:
+def kept_model(repo_id: str, revision: str | None) -> Kept | None:
     """Return the model that was kept; None where there is none to use."""
     path = _path(repo_id, revision)
     if path is None:
@@ -109,7 +109,7 @@ def load(repo_id: str, revision: str | None) -> Kept | None:
         return None
 
 
-def save(repo_id: str, revision: str | None, kept: Kept) -> None:
+def keep_model(repo_id: str, revision: str | None, kept: Kept) -> None:
     """Keep a model; a disk that cannot be written to is no failure."""
     path = _path(repo_id, revision)
     if path is None or not can_pack(kept.shapes):

@@ -116,7 +116,7 @@ def _from_cache(hub: Hub, otherwise: PlannerError) -> ModelFiles:
     commit = config.parent.name
     found = {name: hub.cached(name, commit) for name in SIDE_FILES}
     side = {name: read_side(path) for name, path in found.items() if path}
-    remembered = hub_store.load_facts(_facts_path(hub, commit))
+    remembered = hub_store.kept_facts(_facts_path(hub, commit))
     tensors = remembered or tensors_in(config.parent)
     return _model_files(hub, config, side, tensors)
 
@@ -146,7 +146,7 @@ def _tensors(hub: Hub, commit: str | None, files: tuple[str, ...]) -> TensorFact
     A plan does not need them, so the Hub may fail here.
     """
     path = _facts_path(hub, commit or "")
-    remembered = hub_store.load_facts(path)
+    remembered = hub_store.kept_facts(path)
     if remembered is not None:
         return remembered
     known = hub.cached(CONFIG, commit) or hub.cached(PARAMS, commit)
@@ -154,7 +154,7 @@ def _tensors(hub: Hub, commit: str | None, files: tuple[str, ...]) -> TensorFact
     with suppress(*hub_errors.library_errors()):
         if not tensors.shapes:
             tensors = safetensors.read_on_hub(hub.api, hub.query, commit or "", files)
-        hub_store.save_facts(path, tensors)
+        hub_store.keep_facts(path, tensors)
     return tensors
 
 

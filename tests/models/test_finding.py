@@ -9,10 +9,10 @@ import pytest
 
 from planner.errors import ModelNotFound, PlannerError
 from planner.models.files import ModelFiles
+from planner.models.sources import finding as door
 from planner.models.sources import huggingface, periods
-from planner.models.sources import load as door
+from planner.models.sources.finding import model_files
 from planner.models.sources.hub_errors import is_repo_id
-from planner.models.sources.load import load
 
 CONFIG = {"architectures": ["LlamaForCausalLM"], "hidden_size": 8}
 BUNDLED = "Qwen/Qwen3-8B"
@@ -45,7 +45,7 @@ def _folder(path: Path) -> Path:
 def test_an_existing_folder_comes_before_everything(hub_calls: list):
     """As in vLLM: a folder of that name hides the published model."""
     _folder(Path(BUNDLED))
-    assert load(BUNDLED).config == CONFIG
+    assert model_files(BUNDLED).config == CONFIG
     assert hub_calls == []
 
 
@@ -55,14 +55,14 @@ def test_a_path_may_be_text_or_a_path_and_begin_at_home(
     """~ is written out, as a shell would."""
     monkeypatch.setenv("HOME", str(tmp_path))
     place = _folder(tmp_path / "tiny")
-    assert load(place) is load(str(place)) is load("~/tiny")
-    assert load("~/tiny").name == str(place)
+    assert model_files(place) is model_files(str(place)) is model_files("~/tiny")
+    assert model_files("~/tiny").name == str(place)
 
 
 def test_a_bundled_name_needs_no_hub(hub_calls: list):
     """The same object each time, so that a repeated plan costs next to nothing."""
-    files = load(BUNDLED)
-    assert files is load(BUNDLED)
+    files = model_files(BUNDLED)
+    assert files is model_files(BUNDLED)
     assert files.config["architectures"] == ["Qwen3ForCausalLM"]
     assert hub_calls == []
 
@@ -72,12 +72,12 @@ def test_a_bundled_name_needs_no_hub(hub_calls: list):
 )
 def test_a_bundled_name_may_be_written_loosely(text: str):
     """Case, and an organisation that leaves no doubt; the result has the true name."""
-    assert load(text).name == BUNDLED
+    assert model_files(text).name == BUNDLED
 
 
 def test_other_names_are_asked_of_the_hub_once(hub_calls: list):
     """Within one process the answer is kept for a while."""
-    assert load("nobody/tiny") is load("nobody/tiny")
+    assert model_files("nobody/tiny") is model_files("nobody/tiny")
     assert hub_calls == [("nobody/tiny", None)]
 
 
@@ -85,10 +85,10 @@ def test_an_answer_of_the_hub_grows_old(
     hub_calls: list, monkeypatch: pytest.MonkeyPatch
 ):
     """An app that runs for days sees new commits."""
-    load("nobody/tiny")
+    model_files("nobody/tiny")
     later = periods.time.monotonic() + 601
     monkeypatch.setattr(periods.time, "monotonic", lambda: later)
-    load("nobody/tiny")
+    model_files("nobody/tiny")
     assert len(hub_calls) == 2
 
 
@@ -105,13 +105,13 @@ def test_revisions_and_addresses_go_to_the_hub(
     hub_calls: list, text: str, expected: tuple[str, str | None]
 ):
     """A named revision is never answered from the bundled facts."""
-    load(text)
+    model_files(text)
     assert hub_calls == [expected]
 
 
 def test_an_address_of_a_bundled_model_needs_no_hub(hub_calls: list):
     """Pasted from a browser."""
-    assert load(f"https://hub.example/{BUNDLED}").name == BUNDLED
+    assert model_files(f"https://hub.example/{BUNDLED}").name == BUNDLED
     assert hub_calls == []
 
 
@@ -128,7 +128,7 @@ def test_an_address_of_a_bundled_model_needs_no_hub(hub_calls: list):
 def test_what_can_be_nothing_is_refused_at_once(hub_calls: list, text: str, words: str):
     """The Hub is not bothered with what it could not have."""
     with pytest.raises(ModelNotFound, match=words) as raised:
-        load(text)
+        model_files(text)
     assert "planner models" in str(raised.value)
     assert hub_calls == []
 
@@ -136,14 +136,14 @@ def test_what_can_be_nothing_is_refused_at_once(hub_calls: list, text: str, word
 def test_a_slip_names_the_nearest_bundled_model():
     """Spaces for signs are no name on the Hub, but the meaning is clear."""
     with pytest.raises(ModelNotFound, match=BUNDLED):
-        load("Qwen/Qwen3 8B")
+        model_files("Qwen/Qwen3 8B")
 
 
 @pytest.mark.parametrize("model", [None, 5, "", "  ", b"Qwen/Qwen3-8B", ["a"]])
 def test_what_is_no_name_is_refused(model: object):
     """The message says what may stand there."""
     with pytest.raises(PlannerError, match="give the path of a folder"):
-        load(model)  # type: ignore[arg-type]
+        model_files(model)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

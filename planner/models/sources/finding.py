@@ -1,7 +1,7 @@
 """The entry point for models: a path, a bundled name, or a name on the Hub.
 
-`load` returns a model's files; `hub_search` finds names on the Hub. In a published app
-each request to the Hub is counted and bounded.
+`model_files` returns a model's files; `hub_search` finds names on the Hub. In a
+published app each request to the Hub is counted and bounded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GGUF = ".gguf"
 _ADDRESS = re.compile(r"https?://[^/]+/([^/?#]+/[^/?#]+)(?:/tree/([^/?#]+))?/?.*")
 
 
-def load(
+def model_files(
     model: str | os.PathLike[str],
     *,
     revision: str | None = None,
@@ -59,12 +59,12 @@ def load(
         return found
     parts = estimates.split_name(text)
     if parts is not None:
-        base = load(parts[0], revision=revision, token=token)
+        base = model_files(parts[0], revision=revision, token=token)
         return estimates.estimated(base, parts[1])
     if is_published():
         from planner.models.sources import hub_published  # noqa: PLC0415 - few need it
 
-        return hub_published.load(text, revision)
+        return hub_published.model_files(text, revision)
     if is_quantised_name(text) or text.endswith(_GGUF):
         return _gguf(text, revision, token)
     name, at = _name_and_revision(text)
