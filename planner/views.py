@@ -65,3 +65,16 @@ def views_of(value: _Value) -> Views[_Value]:
 def charts_of(value: _Value) -> Charts[_Value]:
     """Return how a value is drawn."""
     return provided(Charts, type(value).__name__)
+
+
+class Shown:
+    """A result that is shown as text in a terminal, and as a page in a notebook."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """Return it as text for a terminal."""
+        return views_of(self).text(self)
+
+    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
+        return views_of(self).mimebundle(self)

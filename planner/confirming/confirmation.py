@@ -14,7 +14,7 @@ from planner.confirming.measurement import Measurement
 from planner.engine.settings import given_arguments
 from planner.planning.result import Plan
 from planner.values import frozen
-from planner.views import charts_of, views_of
+from planner.views import Shown, charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -100,7 +100,7 @@ class GivenMemory:
 
 
 @frozen
-class Confirmation:
+class Confirmation(Shown):
     """A plan beside the start that confirms or contradicts it."""
 
     plan: Plan
@@ -127,13 +127,6 @@ class Confirmation:
     def figure(self) -> Figure:
         """Return estimate and measurement side by side as a plotly figure."""
         return charts_of(self).figure(self)
-
-    def __str__(self) -> str:
-        """Return the confirmation as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return views_of(self).mimebundle(self)
 
 
 def confirmation_dict(confirmation: Confirmation) -> dict[str, Any]:

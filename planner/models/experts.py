@@ -15,6 +15,7 @@ from planner.models.tensors import (
     ExpertsOnRank,
     ServedExperts,
     Tensor,
+    Tensors,
 )
 from planner.values import frozen
 
@@ -179,7 +180,7 @@ class FusedMoE:
             uses_expert_parallel=layout.enable_expert_parallel,
         )
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return w13 and w2 (and scales and biases) on a rank."""
         on_rank = self.on_rank(layout)
         if self.method is None:
@@ -188,7 +189,7 @@ class FusedMoE:
             held = self.method.tensors(on_rank, layout)
         return (*held, *self._expert_map(layout))
 
-    def _expert_map(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def _expert_map(self, layout: ParallelLayout) -> Tensors:
         """Return the table of where each expert is, kept by ranks that share experts.
 
         Source: vLLM 0.33.0 `layers/fused_moe/expert_map_manager.py`
@@ -198,9 +199,7 @@ class FusedMoE:
         count = layout.physical_experts(self.num_experts)
         return (Tensor(count, "int32"),) if is_shared else ()
 
-    def _unquantised(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def _unquantised(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         columns = self.intermediate_size_per_rank(layout)
         rows = (2 if self.is_gated else 1) * columns
         elements = [rows * self.hidden_size, self.hidden_size * columns]

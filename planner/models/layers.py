@@ -19,7 +19,7 @@ from typing import Protocol
 from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.layout import ParallelLayout, divide, pad_vocabulary
 from planner.errors import Refused
-from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+from planner.models.tensors import LinearMethod, LinearOnRank, Tensor, Tensors
 from planner.values import frozen
 
 
@@ -56,7 +56,7 @@ class Module(Protocol):
         """Which part of the weights it counts to."""
         ...
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return each tensor on a rank."""
         ...
 
@@ -74,7 +74,7 @@ class Replicated:
     dtype: str | None = None
     """None: the model's dtype."""
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:  # noqa: ARG002
+    def tensors(self, layout: ParallelLayout) -> Tensors:  # noqa: ARG002
         """Return each tensor on a rank."""
         return tuple(Tensor(prod(shape), self.dtype) for shape in self.shapes)
 
@@ -89,7 +89,7 @@ class TokenBuffer:
     part: Part = Part.BUFFERS
     dtype: str | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return each buffer on a rank."""
         rows = layout.max_num_batched_tokens
         return (Tensor(rows * self.columns, self.dtype),) * self.count
@@ -107,7 +107,7 @@ class Sharded:
     shapes: tuple[tuple[int, ...], ...]
     dtype: str | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return each tensor on a rank."""
         ranks = layout.tensor_parallel_size
         return tuple(
@@ -131,7 +131,7 @@ class Linear:
 
     def on_rank(
         self, layout: ParallelLayout, *rows: int, inputs: tuple[int, int], outputs: int
-    ) -> tuple[Tensor, ...]:
+    ) -> Tensors:
         """Return weight and bias on a rank, by the method or unquantised.
 
         `rows` are its outputs of each layer merged into this one, `outputs` those of
@@ -163,7 +163,7 @@ class ReplicatedLinear(Linear):
     input_size: int
     output_sizes: tuple[int, ...]
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""
         inputs, outputs = (self.input_size, self.input_size), sum(self.output_sizes)
         return self.on_rank(layout, *self.output_sizes, inputs=inputs, outputs=outputs)
@@ -181,7 +181,7 @@ class ColumnParallelLinear(Linear):
     input_size: int
     output_sizes: tuple[int, ...]
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""
         rows = (divide(size, layout.tensor_parallel_size) for size in self.output_sizes)
         inputs, outputs = (self.input_size, self.input_size), sum(self.output_sizes)
@@ -204,7 +204,7 @@ class QKVParallelLinear(Linear):
     part: Part = Part.ATTENTION
     shards: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""
         ranks = layout.tensor_parallel_size
         heads = divide(self.num_heads, ranks)
@@ -226,7 +226,7 @@ class RowParallelLinear(Linear):
     input_size: int
     output_size: int
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""
         inputs = self.input_size, divide(self.input_size, layout.tensor_parallel_size)
         size = self.output_size
@@ -248,7 +248,7 @@ class QKNormPerRank:
     part: Part = Part.NORMS
     dtype: str | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the query norm and the key norm on a rank."""
         heads = divide(self.num_heads, layout.tensor_parallel_size)
         kv_heads = kv_heads_per_rank(self.num_kv_heads, layout)
@@ -270,7 +270,7 @@ class VocabParallelEmbedding(Linear):
     embedding_dim: int
     part: Part = Part.EMBEDDINGS
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""
         padded = pad_vocabulary(self.num_embeddings)
         rows = divide(padded, layout.tensor_parallel_size)
@@ -294,7 +294,7 @@ class Float32Gate:
     hidden_size: int
     part: Part = Part.ROUTER
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the weight on a rank."""
         major, minor = layout.compute_capability
         has_kernel = (major, minor) == HOPPER or major == DATACENTER_BLACKWELL.major

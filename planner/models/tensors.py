@@ -7,7 +7,7 @@ Source: vLLM 0.33.0 `layers/linear.py` LinearMethodBase.create_weights,
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from planner.engine.layout import ParallelLayout
 from planner.values import frozen
@@ -24,6 +24,9 @@ class Tensor(NamedTuple):
     while the model is loaded, but not a weight of any part."""
     unpacked: int = 0
     """Weights that the kernel unpacks to 16 bits at once while it computes."""
+
+
+Tensors: TypeAlias = tuple[Tensor, ...]
 
 
 @frozen
@@ -123,9 +126,7 @@ class ServedExperts:
 class LinearMethod(Protocol):
     """How a linear layer's weight is held once loaded and processed."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales; the bias is not the method's.
 
         Raises:
@@ -137,9 +138,7 @@ class LinearMethod(Protocol):
 class ExpertsMethod(Protocol):
     """How the weights of routed experts are held once loaded and processed."""
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights, scales and biases of all experts on the rank.
 
         Raises:

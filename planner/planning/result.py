@@ -16,7 +16,7 @@ from planner.memory.account import VLLMError
 from planner.memory.estimate import RankMemory
 from planner.registries import provided
 from planner.values import frozen
-from planner.views import charts_of, views_of
+from planner.views import Shown, charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -95,7 +95,7 @@ class Engines:
 
 
 @frozen
-class Plan:
+class Plan(Shown):
     """What vLLM would do with a model, a GPU and engine arguments.
 
     A plan that vLLM refuses before loading anything has no ranks and no `resolved`.
@@ -295,13 +295,6 @@ class Plan:
     def explore(self) -> Explorer:
         """Return the interactive explorer, set to this plan."""
         return provided(ExplorerMaker).explorer(self)
-
-    def __str__(self) -> str:
-        """Return the plan as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return views_of(self).mimebundle(self)
 
 
 @frozen

@@ -10,7 +10,7 @@ from planner.planning.result import Plan
 from planner.ray.bundles import Node, NodeType, PlacementGroup, plain
 from planner.ray.stages import Stage, in_flight_bytes
 from planner.values import frozen
-from planner.views import views_of
+from planner.views import Shown, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -56,7 +56,7 @@ class Caution:
 
 
 @frozen(repr=False)
-class Pipeline:
+class Pipeline(Shown):
     """A Ray Data LLM pipeline: stages, what they reserve, and one replica's memory."""
 
     plan: Plan
@@ -224,13 +224,6 @@ class Pipeline:
             f"{self.replicas_maximum} replicas of {self.gpus_per_replica:g} GPUs, "
             f"{self.gpus_total:g} GPUs in total)"
         )
-
-    def __str__(self) -> str:
-        """Return the pipeline as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return views_of(self).mimebundle(self)
 
 
 def _tuple(given: object) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planner.ray.bundles import Node, PlacementGroup
 from planner.ray.stages import usable_bytes
 from planner.values import frozen
-from planner.views import charts_of, views_of
+from planner.views import Shown, charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -60,7 +60,7 @@ class WorkerPlacement:
 
 
 @frozen(repr=False)
-class Placement:
+class Placement(Shown):
     """A pipeline on nodes."""
 
     pipeline: Pipeline
@@ -118,13 +118,6 @@ class Placement:
         """Return the placement in one line."""
         counts = ", ".join(f"{self.count(state)} {state}" for state in State)
         return f"Placement({counts}; can_start={self.can_start})"
-
-    def __str__(self) -> str:
-        """Return the placement as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return views_of(self).mimebundle(self)
 
 
 def pipeline_dict(pipeline: Pipeline) -> dict[str, Any]:

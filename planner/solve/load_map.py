@@ -21,7 +21,7 @@ from planner.planning.result import Plan
 from planner.planning.serving import Serving, serve
 from planner.solve.arguments import Start, read_start, require_load, whole_number
 from planner.values import frozen
-from planner.views import charts_of, views_of
+from planner.views import Shown, charts_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -47,7 +47,7 @@ class LoadCell:
 
 
 @frozen(repr=False)
-class LoadMap:
+class LoadMap(Shown):
     """The loads that a start serves, by prompt length and requests at once."""
 
     plan: Plan
@@ -95,13 +95,6 @@ class LoadMap:
         """Return the map in one line."""
         served = sum(cell.state == SERVED for cell in self.cells)
         return f"LoadMap({served} of {len(self.cells)} loads served)"
-
-    def __str__(self) -> str:
-        """Return the map as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return views_of(self).mimebundle(self)
 
 
 @named_in_errors

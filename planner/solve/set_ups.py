@@ -15,7 +15,7 @@ from planner.planning.serving import Serving
 from planner.solve.layouts import Layout
 from planner.solve.price_list import Price
 from planner.values import frozen
-from planner.views import views_of
+from planner.views import Shown, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -152,7 +152,7 @@ class Miss:
 
 
 @frozen(repr=False)
-class SetUps:
+class SetUps(Shown):
     """The set-ups that serve a load, and the GPUs that do not, nearest first."""
 
     inputs: Inputs
@@ -225,13 +225,6 @@ class SetUps:
     def __repr__(self) -> str:
         """Return the answer in one line."""
         return f"SetUps({len(self.found)} found, fewest={self.fewest!r})"
-
-    def __str__(self) -> str:
-        """Return the set-ups as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return views_of(self).mimebundle(self)
 
 
 def ranked(found: Sequence[SetUp], order: str = "fewest") -> tuple[SetUp, ...]:

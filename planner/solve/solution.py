@@ -8,11 +8,11 @@ from typing import Any
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.values import frozen
-from planner.views import views_of
+from planner.views import Shown
 
 
 @frozen(repr=False)
-class Solution:
+class Solution(Shown):
     """The largest load or the smallest machine.
 
     Where nothing serves, `value` is None, and `why` names the nearest loads and
@@ -76,13 +76,6 @@ class Solution:
             f"Solution({self.question}: {self.value!r} {self.unit}, "
             f"asked={self.asked!r})"
         )
-
-    def __str__(self) -> str:
-        """Return the solution as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return views_of(self).mimebundle(self)
 
 
 def _option(option: Solution) -> dict[str, Any]:

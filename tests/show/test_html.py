@@ -154,7 +154,7 @@ def test_no_html_is_written_by_hand() -> None:
     """Text with tags in it is a docstring, a chart's, or a mistake."""
     # Models have tokens that look like tags; vLLM's refusals name Python's types.
     others = (
-        ROOT / "planner/confirming/dry/alone",
+        ROOT / "planner/confirming/dry/inside_vllm",
         ROOT / "planner/engine/human_numbers.py",
     )
     found = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.consent import add_consent, check_consent
 from planner.app.cli.engine_flags import add_plan_arguments, planned
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output, add_time_limit
 from planner.confirming import installation
 from planner.confirming.differences import confirmation_of
 from planner.confirming.from_log import measurement_of, plan_of_log
@@ -53,14 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     own.add_argument(
         "--python", metavar="PYTHON", help="Python of the environment that holds vLLM"
     )
-    own.add_argument(
-        "--time-limit",
-        dest="time_limit_seconds",
-        type=float,
-        default=1800.0,
-        metavar="SECONDS",
-        help="end vLLM after so long (default: 1800)",
-    )
+    add_time_limit(own)
     own.add_argument(
         "--load-requests",
         type=int,

@@ -9,7 +9,13 @@ from typing import Any
 
 from planner.app.cli.consent import add_consent, check_consent
 from planner.app.cli.engine_flags import add_engine_arguments
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
+from planner.app.cli.shared import (
+    DOES_NOT_FIT,
+    FITS,
+    add_output,
+    add_python,
+    add_time_limit,
+)
 from planner.confirming.dry.run import CACHES, dry_run
 from planner.confirming.start import stage_lines
 from planner.planning.batches import ENTRYPOINTS
@@ -53,13 +59,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _add_own(own: Any) -> None:  # noqa: ANN401 - argparse's own type is private
     add_consent(own)
-    own.add_argument(
-        "--python",
-        dest="vllm_python",
-        metavar="PYTHON",
-        help="Python of the environment that holds vLLM (default: "
-        "PLANNER_VLLM_PYTHON, else this one)",
-    )
+    add_python(own)
     own.add_argument(
         "--compile-cache",
         default="shared",
@@ -73,14 +73,7 @@ def _add_own(own: Any) -> None:  # noqa: ANN401 - argparse's own type is private
         action="store_true",
         help="a process for every rank; else one process stands for all",
     )
-    own.add_argument(
-        "--time-limit",
-        dest="time_limit_seconds",
-        type=float,
-        default=1800.0,
-        metavar="SECONDS",
-        help="end vLLM after so long (default: 1800)",
-    )
+    add_time_limit(own)
 
 
 def _run(options: dict[str, Any]) -> int:

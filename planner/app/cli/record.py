@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.app.cli.consent import add_consent, check_consent
 from planner.app.cli.engine_flags import add_engine_arguments
-from planner.app.cli.shared import FITS
+from planner.app.cli.shared import FITS, add_python
 from planner.confirming.dry.recorder import record
 from planner.confirming.start import stage_lines
 
@@ -32,13 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         default="H100",
         help="whose kernels vLLM chooses (default: H100)",
     )
-    parser.add_argument(
-        "--python",
-        dest="vllm_python",
-        metavar="PYTHON",
-        help="Python of the environment that holds vLLM (default: "
-        "PLANNER_VLLM_PYTHON, else this one)",
-    )
+    add_python(parser)
     parser.add_argument(
         "--output", metavar="FILE", help="default: among your own recordings"
     )

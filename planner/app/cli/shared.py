@@ -229,3 +229,26 @@ def load_of(options: dict[str, Any], given: Load | None = None) -> Load | None:
     if "prompt_tokens" not in flags:
         raise PlannerError("A load needs --prompt-tokens, the longest prompt's tokens.")
     return Load(**({"output_tokens": 0} | flags))
+
+
+def add_python(parser: argparse._ActionsContainer) -> None:
+    """Give a command that runs vLLM the flag that names its Python."""
+    parser.add_argument(
+        "--python",
+        dest="vllm_python",
+        metavar="PYTHON",
+        help="Python of the environment that holds vLLM (default: "
+        "PLANNER_VLLM_PYTHON, else this one)",
+    )
+
+
+def add_time_limit(parser: argparse._ActionsContainer) -> None:
+    """Give a command that starts vLLM the flag that ends it."""
+    parser.add_argument(
+        "--time-limit",
+        dest="time_limit_seconds",
+        type=float,
+        default=1800.0,
+        metavar="SECONDS",
+        help="end vLLM after so long (default: 1800)",
+    )

@@ -10,7 +10,7 @@ from planner.confirming.confirmation import measurement_dict
 from planner.confirming.measurement import Measurement, WorkerFigures
 from planner.engine.gpu import GPU
 from planner.values import frozen
-from planner.views import views_of
+from planner.views import Shown
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import Confirmation
@@ -33,7 +33,7 @@ class DriverMemory:
 
 
 @frozen
-class DryRun:
+class DryRun(Shown):
     """One start of vLLM without a GPU, and the plan of the same start."""
 
     model: str
@@ -85,13 +85,6 @@ class DryRun:
     def to_dict(self) -> dict[str, Any]:
         """Return everything except vLLM's log as plain values; sizes in whole bytes."""
         return dry_dict(self)
-
-    def __str__(self) -> str:
-        """Return the run as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return views_of(self).mimebundle(self)
 
 
 def dry_dict(run: DryRun) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from planner.engine.generations import ADA, AMPERE, DATACENTER_BLACKWELL, HOPPER
+from planner.engine.generations import AMPERE, DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases.change import Change
 from planner.errors import Refused
 from planner.memory.kv_cache import flash_attention, layout
@@ -22,6 +22,7 @@ from planner.memory.kv_cache.backend import (
     AttentionBackend,
     AttentionSelectorConfig,
     is_quantized,
+    refuse_on_older,
 )
 from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.flash_attention import V3, V4, Heads
@@ -315,23 +316,8 @@ class TritonAttention(AttentionBackend):
 
         Source: vLLM 0.33.0 `v1/attention/backends/triton_attn.py` TritonAttentionImpl.
         """
-        gpu, dtype = context.gpu, config.kv_cache_dtype
-        major, minor = gpu.compute_capability
-        where = f"{gpu.device_name} (compute capability {major}.{minor})"
-        if not context.layout.release.has(_TRITON_CHECKS_GPU):
-            return
-        if dtype.startswith("fp8") and gpu.compute_capability < ADA:
-            other = "float16" if gpu.compute_capability < AMPERE else "bfloat16"
-            raise Refused(
-                f"FP8 KV cache is not supported by the Triton attention backend on "
-                f"{where}; native FP8 (fp8e4nv) requires SM89+. Re-run with "
-                f"--kv-cache-dtype {other}."
-            )
-        if dtype == "bfloat16" and gpu.compute_capability < AMPERE:
-            raise Refused(
-                f"bfloat16 KV cache is not supported on {where}; bfloat16 requires "
-                "SM80+. Re-run with --kv-cache-dtype float16."
-            )
+        if context.layout.release.has(_TRITON_CHECKS_GPU):
+            refuse_on_older(config, context, " by the Triton attention backend", "")
 
 
 class FlexAttention(AttentionBackend):

@@ -14,7 +14,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from planner.engine.generations import ADA, AMPERE
 from planner.engine.releases.change import Change
+from planner.errors import Refused
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.kv_spec import AttentionSpec, KVCacheSpec, MultipleOf
 from planner.memory.kv_cache.layout import KVCacheLayout
@@ -269,3 +271,30 @@ class CacheFamily:
         [Any, AttentionBackend | Any, CacheContext, BlockSizes], KVCacheSpec | None
     ]
     """Returns what the layer stores; None: nothing."""
+
+
+def refuse_on_older(
+    config: AttentionSelectorConfig, context: CacheContext, of_fp8: str, of_bf16: str
+) -> None:
+    """Refuse FP8 before Ada and bfloat16 before Ampere, in the words of a backend.
+
+    Raises:
+        Refused: in vLLM's words.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/triton_attn.py` TritonAttentionImpl,
+    `v1/attention/backends/mla/triton_mla.py` TritonMLAImpl.
+    """
+    gpu, dtype = context.gpu, config.kv_cache_dtype
+    major, minor = gpu.compute_capability
+    where = f"{gpu.device_name} (compute capability {major}.{minor})"
+    if dtype.startswith("fp8") and gpu.compute_capability < ADA:
+        other = "float16" if gpu.compute_capability < AMPERE else "bfloat16"
+        raise Refused(
+            f"FP8 KV cache is not supported{of_fp8} on {where}; native FP8 (fp8e4nv) "
+            f"requires SM89+. Re-run with --kv-cache-dtype {other}."
+        )
+    if dtype == "bfloat16" and gpu.compute_capability < AMPERE:
+        raise Refused(
+            f"bfloat16 KV cache is not supported{of_bf16} on {where}; bfloat16 "
+            "requires SM80+. Re-run with --kv-cache-dtype float16."
+        )

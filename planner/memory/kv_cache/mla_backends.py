@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from planner.engine.generations import ADA, AMPERE, DATACENTER_BLACKWELL, HOPPER
+from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases.change import Change
-from planner.errors import Refused
 from planner.memory.kv_cache.backend import (
     PLAIN,
     AttentionBackend,
     AttentionSelectorConfig,
+    refuse_on_older,
 )
 from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.kv_spec import MultipleOf
@@ -197,21 +197,6 @@ class TritonMLA(LatentBackend):
 
         Source: vLLM 0.33.0 `v1/attention/backends/mla/triton_mla.py` TritonMLAImpl.
         """
-        gpu, dtype = context.gpu, config.kv_cache_dtype
-        major, minor = gpu.compute_capability
-        where = f"{gpu.device_name} (compute capability {major}.{minor})"
-        if not context.layout.release.has(_TRITON_CHECKS_GPU):
-            return
-        if dtype.startswith("fp8") and gpu.compute_capability < ADA:
-            other = "float16" if gpu.compute_capability < AMPERE else "bfloat16"
-            raise Refused(
-                f"FP8 KV cache is not supported by the Triton MLA backend on {where}; "
-                "native FP8 (fp8e4nv) requires SM89+. Re-run with --kv-cache-dtype "
-                f"{other}."
-            )
-        if dtype == "bfloat16" and gpu.compute_capability < AMPERE:
-            raise Refused(
-                "bfloat16 KV cache is not supported by the Triton MLA backend on "
-                f"{where}; bfloat16 requires SM80+. Re-run with --kv-cache-dtype "
-                "float16."
-            )
+        if context.layout.release.has(_TRITON_CHECKS_GPU):
+            own = " by the Triton MLA backend"
+            refuse_on_older(config, context, own, own)

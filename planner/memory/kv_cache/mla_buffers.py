@@ -13,7 +13,7 @@ from planner.memory.kv_cache.mla_backends import CutlassMLA, FlashInferMLA
 from planner.memory.kv_cache.mla_sparse_backends import FlashAttentionMLASparse
 from planner.models.caches import MLALayer
 from planner.models.layers import Module, Part, Replicated
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensor, Tensors
 from planner.units import MIB
 from planner.values import frozen
 
@@ -101,7 +101,7 @@ class ImportedWorkspace:
     name: str
     part: Part = Part.BUFFERS
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:  # noqa: ARG002
+    def tensors(self, layout: ParallelLayout) -> Tensors:  # noqa: ARG002
         """Return the workspace."""
         return (Tensor(_WORKSPACE_BYTES, "uint8", self.name),)
 

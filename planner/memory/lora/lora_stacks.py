@@ -20,7 +20,7 @@ from planner.models.layers import (
     VocabParallelEmbedding,
     kv_heads_per_rank,
 )
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 _EXTRA_VOCABULARY = 256
@@ -160,7 +160,7 @@ class LinearStacks:
         """Name of the layer."""
         return self.base.name
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the stacked first factors, then the second ones; none if unwrapped."""
         pieces = self.pieces(layout)
         if pieces is None:
@@ -247,7 +247,7 @@ class ClassifierStacks:
         """Name of the head."""
         return self.base.name
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the factors, then each adapter's own weight, bias and flag."""
         config, base = self.config, self.base
         factors = LinearStacks(base=base, config=config).tensors(layout)
@@ -279,7 +279,7 @@ class EmbeddingStacks:
         """Name of the embeddings."""
         return self.base.name
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:  # noqa: ARG002
+    def tensors(self, layout: ParallelLayout) -> Tensors:  # noqa: ARG002
         """Return the stacked factors (and the added words)."""
         config, width = self.config, self.base.embedding_dim
         extra = config.extra_vocabulary
@@ -305,7 +305,7 @@ class LogitsStacks:
     name: str = "logits_processor"
     part: Part = Part.LORA
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the stacked factors (and the added words), then the order."""
         config, width, words = self.config, self.hidden_size, self.vocab_size
         extra = config.extra_vocabulary
@@ -340,7 +340,7 @@ class IndexBuffers:
     name: str = "punica_wrapper"
     part: Part = Part.LORA
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return each buffer on a rank."""
         release, slots = self.config.release, self.config.max_loras
         tokens, seqs = self.tokens, self.config.max_num_seqs

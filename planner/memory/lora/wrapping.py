@@ -35,7 +35,7 @@ from planner.memory.lora.lora_stacks import (
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.experts import FusedMoE
 from planner.models.layers import Module, Part, ReplicatedLinear, VocabParallelEmbedding
-from planner.models.tensors import ExpertsKernel, Tensor
+from planner.models.tensors import ExpertsKernel, Tensor, Tensors
 from planner.values import frozen
 
 WRAPS_ALL_MODELS = Change(
@@ -188,7 +188,7 @@ class ExpertStacks:
         """Name of the experts."""
         return self.base.name
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the factors of w13 and w2, then the flags of the adapters.
 
         Raises:

@@ -33,7 +33,7 @@ from planner.models.layers import (
     Sharded,
     kv_heads_per_rank,
 )
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 
@@ -49,7 +49,7 @@ class FusedContext:
     name: str = "model._fused_kv_weight"
     part: Part = Part.ATTENTION
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the copy of weights, and that of biases."""
         heads = kv_heads_per_rank(self.shape.num_kv_heads, layout)
         rows = self.num_layers * 2 * heads * self.shape.head_size

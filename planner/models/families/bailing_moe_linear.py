@@ -24,7 +24,7 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 from planner.models.states import LinearAttentionState
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 
@@ -40,7 +40,7 @@ class GroupNorm:
     groups: int
     part: Part = Part.NORMS
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the weight on a rank.
 
         Raises:

@@ -23,7 +23,7 @@ from planner.models.layers import (
     ReplicatedLinear,
     RowParallelLinear,
 )
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 INDEXED = 4
@@ -64,7 +64,7 @@ class AttentionSinks:
         """Whether an indexer chooses among compressed tokens."""
         return self.ratio == INDEXED
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the sinks on a rank."""
         return (Tensor(self.padded_heads(layout), "float32"),)
 

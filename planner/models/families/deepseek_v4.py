@@ -26,7 +26,7 @@ from planner.models.layers import (
     RowParallelLinear,
     TokenBuffer,
 )
-from planner.models.tensors import LinearMethod, Tensor
+from planner.models.tensors import LinearMethod, Tensors
 from planner.values import frozen
 
 _RATIO_OF = {
@@ -57,7 +57,7 @@ class WholeBlocks:
         """Names of the checkpoint's layers packed in it."""
         return self.layer.shards
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank."""
         return self.as_linear(layout).tensors(layout)
 

@@ -15,7 +15,7 @@ from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.facts import deepseek_vl2_items
 from planner.models.layers import ColumnParallelLinear, Module, Part, RowParallelLinear
-from planner.models.tensors import LinearMethod, Tensor
+from planner.models.tensors import LinearMethod, Tensors
 from planner.values import frozen
 
 _RENAMES = (("language.", "language_model."),)
@@ -104,7 +104,7 @@ class _DividedWhenSeveral:
         """Names of the checkpoint's layers packed in it: none."""
         return self.layer.shards
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""
         method = None if layout.tensor_parallel_size == 1 else self.method
         return replace(self.layer, method=method).tensors(layout)

@@ -9,7 +9,7 @@ from planner.engine.generations import (
 )
 from planner.engine.layout import ParallelLayout, divide
 from planner.models.layers import Linear, Part
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 _FUSED_HEADS = (12, 24, 48, 96)
@@ -35,7 +35,7 @@ class PartlyDividedLinear(Linear):
     row_multiple: int = 1
     """Of which the rows on a rank are filled up to a multiple."""
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the weight on a rank."""
         ranks = layout.tensor_parallel_size
         rows = (*(divide(size, ranks) for size in self.divided), *self.whole)
@@ -59,7 +59,7 @@ class FusedDecodeCopies:
     kernel: int
     part: Part = Part.BUFFERS
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the copies on a rank, none where the kernel is not used."""
         heads = divide(self.num_heads, layout.tensor_parallel_size)
         is_fused = (

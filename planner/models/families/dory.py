@@ -18,7 +18,7 @@ from planner.models.families.decoder import (
 from planner.models.families.facts import Facts
 from planner.models.families.layered import SLIDING, Frame, decoder, typed_ropes
 from planner.models.layers import ColumnParallelLinear, Part, Replicated
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensors
 from planner.values import frozen
 
 
@@ -30,7 +30,7 @@ class OneRankOnly:
     refusal: str
     part: Part = Part.BUFFERS
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return nothing.
 
         Raises:

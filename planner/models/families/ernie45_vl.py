@@ -26,7 +26,7 @@ from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.layers import Module, Part, Replicated, ReplicatedLinear
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensors
 from planner.values import frozen
 
 _RENAMES = (
@@ -76,7 +76,7 @@ class _TiedHead:
     name: str = "language_model.lm_head"
     part: Part = Part.LM_HEAD
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return nothing.
 
         Raises:

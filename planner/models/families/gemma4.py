@@ -27,7 +27,7 @@ from planner.models.layers import (
     RowParallelLinear,
     VocabParallelEmbedding,
 )
-from planner.models.tensors import LinearMethod, Tensor
+from planner.models.tensors import LinearMethod, Tensor, Tensors
 from planner.values import frozen
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
@@ -189,7 +189,7 @@ class QueryProjection:
     part: Part = Part.ATTENTION
     method: LinearMethod | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank, of older releases also the norms."""
         held, size = self.as_linear(layout).tensors(layout), self.shape.head_size
         has_norms = not layout.release.has(HAS_QUERY_PROJECTIONS)

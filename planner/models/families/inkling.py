@@ -27,7 +27,7 @@ from planner.models.layers import (
     Sharded,
     kv_heads_per_rank,
 )
-from planner.models.tensors import LinearMethod, Tensor
+from planner.models.tensors import LinearMethod, Tensor, Tensors
 from planner.values import frozen
 
 _DEFAULTS = own_defaults("inkling")
@@ -67,7 +67,7 @@ class WithRelative:
     shards: tuple[str, ...] = ("wq_du", "wk_dv", "wv_dv", "wr_du")
     method: LinearMethod | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""
         return self.as_linear(layout).tensors(layout)
 
@@ -104,7 +104,7 @@ class ConvolvedHeads:
     name: str = "attn.kv_sconv"
     part: Part = Part.ATTENTION
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return both kernels on a rank."""
         rows = kv_heads_per_rank(self.num_kv_heads, layout) * self.head_size
         return (Tensor(rows * self.kernel_size),) * 2
@@ -123,7 +123,7 @@ class SinkExperts:
     name: str = "mlp.sink_experts"
     part: Part = Part.SHARED_EXPERTS
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return both weights on a rank."""
         width = divide(self.intermediate_size, layout.tensor_parallel_size)
         elements = self.count * width * self.hidden_size

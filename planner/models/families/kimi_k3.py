@@ -40,7 +40,7 @@ from planner.models.layers import (
     Sharded,
 )
 from planner.models.states import KimiDeltaAttentionState
-from planner.models.tensors import ServedExperts, Tensor
+from planner.models.tensors import ServedExperts, Tensors
 from planner.values import frozen
 
 _LEAST_COLUMNS = 256
@@ -56,7 +56,7 @@ class WidenedExperts(FusedMoE):
 
     least_columns: int = _LEAST_COLUMNS
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weights and scales on a rank."""
         return FusedMoE.tensors(self._widened(layout), layout)
 

@@ -13,7 +13,7 @@ from planner.models.layers import (
     Sharded,
 )
 from planner.models.states import Mamba1State, Mamba2State, held_groups
-from planner.models.tensors import LinearMethod, Tensor
+from planner.models.tensors import LinearMethod, Tensors
 from planner.values import frozen
 
 
@@ -108,7 +108,7 @@ class MixerProjection:
     shards: tuple[str, ...] = ()
     method: LinearMethod | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank.
 
         Raises:

@@ -24,7 +24,7 @@ from planner.models.layers import (
     RowParallelLinear,
     Sharded,
 )
-from planner.models.tensors import LinearMethod, Tensor
+from planner.models.tensors import LinearMethod, Tensors
 from planner.values import frozen
 
 
@@ -62,7 +62,7 @@ class _ChunkedQKV:
         """Names of the checkpoint's layers packed in it: none, it packs as vLLM."""
         return ()
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""
         rows = self._rows_of_chunk(layout.tensor_parallel_size)
         if not rows:

@@ -37,7 +37,7 @@ from planner.models.layers import (
     RowParallelLinear,
     kv_heads_per_rank,
 )
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 _DEFAULTS = own_defaults("MiniMaxM3TextConfig")
@@ -57,7 +57,7 @@ class QKVParallelLinearWithIndexer(Linear):
     part: Part = Part.ATTENTION
     shards: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the weight on a rank."""
         shape, ranks = self.attention, layout.tensor_parallel_size
         heads = divide(shape.num_heads, ranks)
@@ -86,7 +86,7 @@ class ChosenBlocks:
     topk: int
     part: Part = Part.BUFFERS
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the buffer on a rank, its tokens rounded up to four."""
         heads = max(1, self.num_heads // layout.tensor_parallel_size)
         tokens = -(-layout.max_num_batched_tokens // 4) * 4

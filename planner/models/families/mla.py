@@ -16,7 +16,7 @@ from planner.models.layers import (
     ReplicatedLinear,
     RowParallelLinear,
 )
-from planner.models.tensors import LinearMethod, Tensor
+from planner.models.tensors import LinearMethod, Tensor, Tensors
 from planner.values import frozen
 
 _INDEXER_BLOCK = 128
@@ -89,7 +89,7 @@ class KVUpProjection:
     is_quantizable: bool = True
     method: LinearMethod | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the weight, and its copy where that is quantised."""
         linear = self.as_linear(layout).tensors(layout)
         if self.method is None:
@@ -265,7 +265,7 @@ class StretchedRotaryCache:
     name: str = "rotary_emb.cos_sin_cache"
     part: Part = Part.BUFFERS
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the tables."""
         is_flashinfer = layout.release.has(_FLOAT32_ROPE) and layout.enforce_eager
         dtype = "float32" if is_flashinfer else None

@@ -29,7 +29,7 @@ from planner.models.layers import (
     RowParallelLinear,
     Sharded,
 )
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensors
 from planner.values import frozen
 
 
@@ -152,7 +152,7 @@ class WholeKVHeads:
     num_kv_heads: int
     part: Part = Part.ATTENTION
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return nothing.
 
         Raises:

@@ -23,7 +23,7 @@ from planner.models.layers import (
     Sharded,
 )
 from planner.models.states import GatedDeltaNetState
-from planner.models.tensors import LinearMethod, Tensor
+from planner.models.tensors import LinearMethod, Tensors
 from planner.values import frozen
 
 _LINEAR, _FULL = "linear_attention", "full_attention"
@@ -282,7 +282,7 @@ class GateProjection:
     whether they quantise it or not."""
     is_replicated: bool = False
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the weight on a rank."""
         return self.as_linear(layout).tensors(layout)
 

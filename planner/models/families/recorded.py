@@ -21,7 +21,7 @@ from planner.models.files import ModelFiles
 from planner.models.layers import Module, Part
 from planner.models.recordings import Recording
 from planner.models.states import RecordedState
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 _EXPERTS = ("FusedMoE", "RoutedExperts")
@@ -69,7 +69,7 @@ class RecordedModule:
     recorded_ranks: int = 0
     """Ranks of the only recording; 0: it was recorded with one and with two."""
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return each tensor on a rank.
 
         Raises:

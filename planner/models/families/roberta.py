@@ -22,7 +22,7 @@ from planner.models.families.decoder import encoder_only
 from planner.models.families.facts import Facts
 from planner.models.families.heads import Head, colbert_linear, no_head
 from planner.models.layers import Module, Part, VocabParallelEmbedding
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 _DIVIDES_POSITIONS = Change(
@@ -44,7 +44,7 @@ class RobertaEmbedding:
     embedding_dim: int
     part: Part = Part.EMBEDDINGS
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the weight on a rank."""
         if not layout.release.has(_DIVIDES_POSITIONS):
             return (Tensor(self.num_embeddings * self.embedding_dim),)

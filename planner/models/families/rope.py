@@ -12,7 +12,7 @@ from planner.errors import UnknownArchitecture
 from planner.models.architecture import RopeParameters
 from planner.models.families.facts import Facts
 from planner.models.layers import Part, Replicated
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 _ORIGINAL_LENGTH = "original_max_position_embeddings"
@@ -170,7 +170,7 @@ class RotaryCache:
     part: Part = Part.BUFFERS
     dtype: str | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the table."""
         chosen = layout.release.has(_CHOOSES_MROPE_ROWS)
         rows = self.rows if chosen else self.rows_of_images

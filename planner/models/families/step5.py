@@ -35,7 +35,7 @@ from planner.models.layers import (
     RowParallelLinear,
     kv_heads_per_rank,
 )
-from planner.models.tensors import LinearMethod, Tensor
+from planner.models.tensors import LinearMethod, Tensor, Tensors
 from planner.values import frozen
 
 _DEFAULTS = own_defaults("Step5Config")
@@ -97,7 +97,7 @@ class IndexedProjection:
     is_quantizable: bool = True
     method: LinearMethod | None = None
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the weight on a rank, and the indexer's weights of heads.
 
         Raises:

@@ -23,7 +23,7 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 from planner.models.passes import block_pass
-from planner.models.tensors import Tensor
+from planner.models.tensors import Tensors
 from planner.values import frozen
 
 
@@ -167,7 +167,7 @@ class OneStage:
     name: str
     part: Part = Part.TOWERS
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return nothing.
 
         Raises:

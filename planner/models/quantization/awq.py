@@ -29,7 +29,13 @@ from planner.models.quantization.packed_ints import (
     repacked_by_marlin,
 )
 from planner.models.quantization.padding import WORD_BITS, Packing
-from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.models.tensors import (
+    ExpertsMethod,
+    LinearMethod,
+    LinearOnRank,
+    Tensor,
+    Tensors,
+)
 from planner.values import frozen
 
 _BITS = 4
@@ -58,9 +64,7 @@ class AWQLinear:
     uses_marlin: bool
     """Whether Marlin supports the groups; Machete and Humming may still be chosen."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales and zero points on a rank.
 
         Raises:
@@ -77,7 +81,7 @@ class AWQLinear:
             return repacked_by_marlin(self.packing, on_rank)
         return repacked(self.packing, on_rank, layout)
 
-    def _unpacked(self, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
+    def _unpacked(self, on_rank: LinearOnRank) -> Tensors:
         """Return the tensors as they are published.
 
         Source: vLLM 0.33.0 BaseAWQLinearMethod.create_weights.

@@ -33,6 +33,7 @@ from planner.models.tensors import (
     LinearOnRank,
     ServedExperts,
     Tensor,
+    Tensors,
 )
 from planner.values import frozen
 
@@ -93,9 +94,7 @@ class FourBitLinear:
 
     is_prequantised: bool
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales and codes on a rank.
 
         Raises:
@@ -119,9 +118,7 @@ class EightBitLinear:
     Source: vLLM 0.27.1 BitsAndBytesLinearMethod.create_weights.
     """
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank.
 
         Raises:
@@ -143,9 +140,7 @@ class BitsAndBytesExperts:
     is_prequantised: bool
     is_8bit: bool
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights, scales and codes on a rank.
 
         Raises:

@@ -23,7 +23,12 @@ from planner.models.quantization.experts.int8 import (
 from planner.models.quantization.experts.mxfp4 import Mxfp4Experts, Mxfp4Source
 from planner.models.quantization.experts.nvfp4 import NvFp4Experts
 from planner.models.quantization.experts.wna16 import PackedExperts
-from planner.models.tensors import ExpertsMethod, ExpertsOnRank, ServedExperts, Tensor
+from planner.models.tensors import (
+    ExpertsMethod,
+    ExpertsOnRank,
+    ServedExperts,
+    Tensors,
+)
 from planner.values import frozen
 
 USUAL_NAMES = ("gate_proj", "up_proj", "down_proj")
@@ -54,9 +59,7 @@ class UsuallyNamedExperts:
     names: tuple[str, ...]
     """As the model's class calls an expert's layers, such as w1, w3 and w2."""
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights and scales on a rank, of a release that finds the scheme.
 
         Raises:

@@ -15,7 +15,7 @@ from planner.models.quantization import fp8_kernels
 from planner.models.quantization.fp8 import check_block_shape
 from planner.models.quantization.packed_ints import Kernel, choose, repacked
 from planner.models.quantization.padding import Packing, humming_tensors, round_up
-from planner.models.tensors import LinearOnRank, Tensor
+from planner.models.tensors import LinearOnRank, Tensor, Tensors
 from planner.values import frozen
 
 _SHAPE = Tensor(2, "int64")
@@ -97,9 +97,7 @@ class PackedLinear:
     layer: str = field(default="", compare=False)
     """The first layer held so, for refusals."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales and zero points on a rank.
 
         Raises:
@@ -133,9 +131,7 @@ class Fp8Linear:
     is_weight_only: bool
     model_type: str
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank.
 
         Raises:
@@ -163,7 +159,7 @@ class Fp8Linear:
 
 def _unpacked_fp8(
     on_rank: LinearOnRank, layout: ParallelLayout, *, is_block: bool
-) -> tuple[Tensor, ...]:
+) -> Tensors:
     """Return FP8 for 16 bit activations.
 
     Humming has scales by row, or by block as published; Marlin, which older releases
@@ -195,9 +191,7 @@ class Int8Linear:
     is_symmetric: bool
     """Of activations; otherwise a correction for each row is kept."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank."""
         check_capability(layout, TURING)
         rows = on_rank.output_size_per_partition
@@ -223,9 +217,7 @@ class W4A8Fp8Linear:
     `kernels/linear/mixed_precision/cutlass.py`.
     """
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank.
 
         Raises:
@@ -263,7 +255,7 @@ class PackedEmbedding:
         self,
         on_rank: LinearOnRank,
         layout: ParallelLayout,  # noqa: ARG002
-    ) -> tuple[Tensor, ...]:
+    ) -> Tensors:
         """Return rows and scales on a rank."""
         rows, columns = (
             on_rank.output_size_per_partition,

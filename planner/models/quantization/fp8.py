@@ -24,7 +24,13 @@ from planner.models.quantization.interface import (
 )
 from planner.models.quantization.matching import is_layer_skipped
 from planner.models.quantization.padding import round_up
-from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.models.tensors import (
+    ExpertsMethod,
+    LinearMethod,
+    LinearOnRank,
+    Tensor,
+    Tensors,
+)
 from planner.values import frozen
 
 
@@ -41,9 +47,7 @@ class Fp8TensorLinear:
     loads_unquantised: bool = False
     """Whether vLLM quantises each weight as it is loaded, in the model's dtype."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank."""
         return fp8_kernels.scaled_tensors(
             on_rank,
@@ -67,9 +71,7 @@ class Fp8BlockLinear:
     keeps_shape_on_hopper: ClassVar[bool] = True
     """Whether its kernels leave weights and scales as loaded there."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank.
 
         Raises:
@@ -90,9 +92,7 @@ class Fp8ChannelLinear:
     loads_unquantised: ClassVar[bool] = True
     """Whether vLLM quantises each weight as it is loaded, in the model's dtype."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank.
 
         Raises:
@@ -121,9 +121,7 @@ class Fp8OnlineBlockLinear:
 
     model_type: str
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank."""
         plain = Fp8BlockLinear(model_type=self.model_type, is_checked=False)
         weight, *scales = plain.tensors(on_rank, layout)
@@ -261,9 +259,7 @@ class FbgemmLinear:
     Source: vLLM 0.33.0 `layers/quantization/fbgemm_fp8.py` FBGEMMFp8LinearMethod.
     """
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales and the activations' limit on a rank.
 
         Raises:

@@ -19,7 +19,7 @@ from planner.engine.releases.shared import (
     LAYS_SCALES_OUT_FOR_DEEP_GEMM,
 )
 from planner.models.quantization.padding import ceil_div, padded_nk, round_up
-from planner.models.tensors import LinearOnRank, Tensor
+from planner.models.tensors import LinearOnRank, Tensor, Tensors
 from planner.units import MIB
 
 FP8 = "float8_e4m3fn"
@@ -76,7 +76,7 @@ def scaled_tensors(
     num_scales: int,
     is_act_per_tensor: bool = False,
     has_input_scale: bool = False,
-) -> tuple[Tensor, ...]:
+) -> Tensors:
     """Return weight and scales of a layer with a scale per tensor or per row.
 
     `num_scales` is 1 or the rows; `is_act_per_tensor` says whether activations have
@@ -98,7 +98,7 @@ def scaled_tensors(
     return (Tensor(rows * columns, FP8), Tensor(scales, "float32"), *input_scale)
 
 
-def marlin_tensors(on_rank: LinearOnRank, *, group_size: int) -> tuple[Tensor, ...]:
+def marlin_tensors(on_rank: LinearOnRank, *, group_size: int) -> Tensors:
     """Return a weight repacked for Marlin, its scales, and what pads the bias.
 
     Source: vLLM 0.33.0 `layers/quantization/utils/marlin_utils_fp8.py`
@@ -126,7 +126,7 @@ def quantises_block_inputs(layout: ParallelLayout) -> bool:
 
 def block_tensors(
     on_rank: LinearOnRank, layout: ParallelLayout, *, model_type: str = ""
-) -> tuple[Tensor, ...]:
+) -> Tensors:
     """Return weight and scales of a layer with a scale per 128 x 128 block.
 
     `model_type` is the (text) model's: vLLM keeps some from DeepGEMM.

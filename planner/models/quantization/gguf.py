@@ -27,6 +27,7 @@ from planner.models.tensors import (
     LinearOnRank,
     ServedExperts,
     Tensor,
+    Tensors,
 )
 from planner.values import frozen
 
@@ -73,9 +74,7 @@ class GGUFLinear:
 
     types: tuple[str, ...]
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return the weight, and the types of its parts, on a rank."""
         ranks = layout.tensor_parallel_size if on_rank.is_row_parallel else 1
         longest = max(row_bytes(kind, on_rank.input_size) for kind in self.types)
@@ -102,9 +101,7 @@ class GGUFExperts:
     gate: str
     down: str
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return w13, w2 and their types on a rank."""
         ranks = layout.experts_tensor_parallel_size
         w13 = w13_rows(on_rank) * row_bytes(self.gate, on_rank.hidden_size)

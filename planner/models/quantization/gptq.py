@@ -30,7 +30,12 @@ from planner.models.quantization.packed_ints import (
     repacked,
 )
 from planner.models.quantization.padding import Packing
-from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.models.tensors import (
+    ExpertsMethod,
+    LinearMethod,
+    LinearOnRank,
+    Tensors,
+)
 from planner.values import frozen
 
 _WIDTHS = (4, 8)
@@ -59,9 +64,7 @@ class GPTQLinear:
     desc_act: bool = False
     """Whether the columns are in the order of their activations."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales, unused zero points and order on a rank."""
         if self.desc_act:
             return in_order(self.packing, on_rank, layout)

@@ -33,7 +33,12 @@ from planner.models.quantization.interface import (
 from planner.models.quantization.linear_kernels import Mxfp4Linear, Mxfp8Linear
 from planner.models.quantization.packed_ints import is_marlin_group
 from planner.models.quantization.padding import Packing, humming_tensors
-from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.models.tensors import (
+    ExpertsMethod,
+    LinearMethod,
+    LinearOnRank,
+    Tensors,
+)
 from planner.values import frozen
 
 _WIDTHS = range(2, 9)
@@ -74,9 +79,7 @@ class SinceLinear:
     since: Change
     message: str
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return what the format's own method holds.
 
         Raises:
@@ -96,9 +99,7 @@ class HummingLinear:
 
     packing: Packing
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales and locks on a rank."""
         return humming_tensors(self.packing, on_rank, layout)
 

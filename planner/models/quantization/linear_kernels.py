@@ -32,7 +32,7 @@ from planner.models.quantization.padding import (
     padded_nk,
     round_up,
 )
-from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+from planner.models.tensors import LinearMethod, LinearOnRank, Tensor, Tensors
 from planner.values import frozen
 
 _NV_GROUP, _MX_GROUP = 16, 32
@@ -58,9 +58,7 @@ class NvFp4Linear:
     has_input_scale: bool = True
     """False for 16 bit activations (W4A16)."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank."""
         scalar = Tensor(1, "float32")
         # Of activations: their scale, its inverse, and the product with the weight's.
@@ -83,7 +81,7 @@ class NvFp4Linear:
         return layout.compute_capability in _CUTEDSL_W4A16
 
 
-def _tiled(on_rank: LinearOnRank, alignment: int) -> tuple[Tensor, ...]:
+def _tiled(on_rank: LinearOnRank, alignment: int) -> Tensors:
     """Return a weight padded for CUTLASS, scales in tiles of 128 rows and four groups.
 
     Source: vLLM 0.33.0 `layers/quantization/utils/nvfp4_utils.py`
@@ -95,9 +93,7 @@ def _tiled(on_rank: LinearOnRank, alignment: int) -> tuple[Tensor, ...]:
     return (Tensor(weight, "uint8"), Tensor(scales, FP8))
 
 
-def _marlin(
-    on_rank: LinearOnRank, weight: str, group: int, scale: str
-) -> tuple[Tensor, ...]:
+def _marlin(on_rank: LinearOnRank, weight: str, group: int, scale: str) -> Tensors:
     """Return a weight padded for Marlin, its scales and what a padded bias adds.
 
     `weight` is its dtype: FP8, or int32 for words of eight FP4 numbers.
@@ -120,9 +116,7 @@ def _marlin(
 class Mxfp4Linear:
     """A weight of 4 bit floats with a power of two for 32 columns."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank."""
         if layout.compute_capability >= DATACENTER_BLACKWELL:
             rows = on_rank.output_size_per_partition
@@ -139,9 +133,7 @@ class Mxfp4Linear:
 class Mxfp8Linear:
     """A weight in FP8 with a power of two for 32 columns."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank.
 
         Raises:
@@ -173,7 +165,7 @@ def _suits_flashinfer(on_rank: LinearOnRank, layout: ParallelLayout) -> bool:
     )
 
 
-def _swizzled(on_rank: LinearOnRank) -> tuple[Tensor, ...]:
+def _swizzled(on_rank: LinearOnRank) -> Tensors:
     """Return a weight and its scales, padded to tiles of 128 rows and four groups."""
     rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
     scales = round_up(rows, 128) * round_up(columns // _MX_GROUP, 4)
@@ -187,9 +179,7 @@ class ModelOptNvFp4Linear:
     has_input_scale: bool
     """False for 16 bit activations (W4A16)."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank.
 
         Raises:
@@ -215,9 +205,7 @@ class ModelOptNvFp4Linear:
 class ModelOptChannelLinear:
     """FP8 with one scale for each row, activations with one for each token."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank."""
         rows = on_rank.output_size_per_partition
         return fp8_kernels.scaled_tensors(on_rank, layout, num_scales=rows)
@@ -229,9 +217,7 @@ class ModelOptBlockLinear:
 
     model_type: str
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank.
 
         Raises:

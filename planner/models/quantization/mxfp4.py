@@ -33,7 +33,13 @@ from planner.models.quantization.interface import (
     required,
 )
 from planner.models.quantization.matching import is_layer_skipped
-from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.models.tensors import (
+    ExpertsMethod,
+    LinearMethod,
+    LinearOnRank,
+    Tensor,
+    Tensors,
+)
 from planner.values import frozen
 
 _EXPERT_DTYPES = ("fp4", "fp8")
@@ -126,7 +132,7 @@ class FPQuantLinear:
         self,
         on_rank: LinearOnRank,
         layout: ParallelLayout,  # noqa: ARG002
-    ) -> tuple[Tensor, ...]:
+    ) -> Tensors:
         """Return weight, scales and matrix on a rank.
 
         Raises:

@@ -23,7 +23,7 @@ from planner.models.quantization.padding import (
     humming_tensors,
     padded_nk,
 )
-from planner.models.tensors import LinearOnRank, Tensor
+from planner.models.tensors import LinearOnRank, Tensor, Tensors
 
 _INT4, _INT8 = 4, 8
 _MARLIN_GROUPS = (-1, 32, 64, 128)
@@ -154,8 +154,8 @@ def repacked(
     on_rank: LinearOnRank,
     layout: ParallelLayout,
     *,
-    leftovers: tuple[Tensor, ...] = (),
-) -> tuple[Tensor, ...]:
+    leftovers: Tensors = (),
+) -> Tensors:
     """Return weight, scales and zero points as the kernel holds them.
 
     `leftovers` are tensors of the checkpoint that Machete leaves where they are.
@@ -177,7 +177,7 @@ def order_of(on_rank: LinearOnRank) -> Tensor:
 
 def in_order(
     packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout
-) -> tuple[Tensor, ...]:
+) -> Tensors:
     """Return what a kernel holds of columns in the order of their activations.
 
     Every rank holds the scales of all groups, the order and its inverse.
@@ -211,8 +211,8 @@ def _as_published(
     packing: Packing,
     on_rank: LinearOnRank,
     kernel: Kernel,
-    leftovers: tuple[Tensor, ...],
-) -> tuple[Tensor, ...]:
+    leftovers: Tensors,
+) -> Tensors:
     """Exllama reads zero points in any case, Triton where they are used."""
     rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
     zeros = packing.zero_points(on_rank)
@@ -224,7 +224,7 @@ def _as_published(
     return (packing.words(rows * columns), scales, *kept)
 
 
-def _machete(packing: Packing, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
+def _machete(packing: Packing, on_rank: LinearOnRank) -> Tensors:
     """Zero points become products with the scales, in the model's dtype."""
     rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
     scales = Tensor(rows * packing.groups(columns))
@@ -232,7 +232,7 @@ def _machete(packing: Packing, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
     return (packing.words(rows * columns), scales, *zeros)
 
 
-def repacked_by_marlin(packing: Packing, on_rank: LinearOnRank) -> tuple[Tensor, ...]:
+def repacked_by_marlin(packing: Packing, on_rank: LinearOnRank) -> Tensors:
     """Rows and columns are padded to a tile, the bias with them."""
     rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
     padded_rows, padded_columns = padded_nk(rows, columns, packing.group_size)

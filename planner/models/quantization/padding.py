@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import lcm
 
 from planner.engine.layout import ParallelLayout
-from planner.models.tensors import LinearOnRank, Tensor
+from planner.models.tensors import LinearOnRank, Tensor, Tensors
 from planner.values import frozen
 
 WORD_BITS = 32
@@ -67,7 +67,7 @@ _HUMMING_LOCKS_PER_SM = 8
 
 def humming_tensors(
     packing: Packing, on_rank: LinearOnRank, layout: ParallelLayout
-) -> tuple[Tensor, ...]:
+) -> Tensors:
     """Return weight, scales, locks and zero points of a layer, as Humming holds it.
 
     A layer with a bias gets a second one of zeros.

@@ -29,7 +29,12 @@ from planner.models.quantization.fp8 import Fp8BlockLinear
 from planner.models.quantization.linear_kernels import Mxfp4Linear, Mxfp8Linear
 from planner.models.quantization.packed_ints import repacked
 from planner.models.quantization.padding import Packing
-from planner.models.tensors import ExpertsMethod, LinearMethod, LinearOnRank, Tensor
+from planner.models.tensors import (
+    ExpertsMethod,
+    LinearMethod,
+    LinearOnRank,
+    Tensors,
+)
 from planner.values import frozen
 
 FP8 = "fp8_e4m3"
@@ -55,9 +60,7 @@ class QuarkFp8Linear:
     is_static: bool
     """Whether activations have published scales."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank.
 
         Raises:
@@ -83,9 +86,7 @@ class QuarkMxLinear:
 
     method: LinearMethod
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank.
 
         Raises:
@@ -111,9 +112,7 @@ class QuarkInt4Linear:
 
     packing: Packing
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales and zero points on a rank.
 
         Raises:

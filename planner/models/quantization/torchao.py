@@ -19,7 +19,7 @@ from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.interface import BaseConfig, Context, Place, listed
 from planner.models.quantization.padding import round_up
-from planner.models.tensors import LinearMethod, LinearOnRank, Tensor
+from planner.models.tensors import LinearMethod, LinearOnRank, Tensor, Tensors
 from planner.values import frozen
 
 _VERSION = 2
@@ -45,7 +45,7 @@ class TorchAOInt8Linear:
         self,
         on_rank: LinearOnRank,
         layout: ParallelLayout,  # noqa: ARG002
-    ) -> tuple[Tensor, ...]:
+    ) -> Tensors:
         """Return weight, scales and zero points on a rank."""
         rows = on_rank.output_size_per_partition
         elements = rows * on_rank.input_size_per_partition
@@ -63,9 +63,7 @@ class TorchAOFp8Linear:
     is_dynamic: bool
     """Whether activations are FP8 too."""
 
-    def tensors(
-        self, on_rank: LinearOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank.
 
         Raises:
@@ -104,7 +102,7 @@ class TorchAOInt4Linear:
         self,
         on_rank: LinearOnRank,
         layout: ParallelLayout,  # noqa: ARG002
-    ) -> tuple[Tensor, ...]:
+    ) -> Tensors:
         """Return weight, scales and zero points on a rank."""
         rows = on_rank.output_size_per_partition
         columns = on_rank.input_size_per_partition

@@ -9,7 +9,7 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.solve.advice.situation import Burden, CostClass
 from planner.values import frozen
-from planner.views import views_of
+from planner.views import Shown, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -84,7 +84,7 @@ class AdviceGroup:
 
 
 @frozen
-class Advice:
+class Advice(Shown):
     """Changes that help a plan, best first."""
 
     plan: Plan
@@ -171,13 +171,6 @@ class Advice:
             PlannerError: when pandas is not installed.
         """
         return views_of(self).frame(self)
-
-    def __str__(self) -> str:
-        """Return the advice as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return views_of(self).mimebundle(self)
 
 
 def _gpus_bought(item: AdviceItem) -> int:

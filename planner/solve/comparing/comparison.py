@@ -16,7 +16,7 @@ from planner.planning.result import Plan
 from planner.solve.comparing.cells import VALUES, Value
 from planner.solve.comparing.differences import Difference, differences, short_names
 from planner.values import frozen
-from planner.views import charts_of, views_of
+from planner.views import Shown, charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,7 +46,7 @@ MOST_PLANS = 8
 
 
 @frozen
-class Comparison:
+class Comparison(Shown):
     """Plans side by side; differences are relative to the first.
 
     Raises:
@@ -101,13 +101,6 @@ class Comparison:
     def figure(self) -> Figure:
         """Return the memory of all plans as bars on one axis."""
         return charts_of(self).figure(self)
-
-    def __str__(self) -> str:
-        """Return the table as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return views_of(self).mimebundle(self)
 
 
 @named_in_errors

@@ -19,7 +19,7 @@ from planner.solve.price_list import checked_prices
 from planner.solve.speed.bound import speed_bound
 from planner.units import counted
 from planner.values import frozen
-from planner.views import charts_of, views_of
+from planner.views import Shown, charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -102,7 +102,7 @@ class GPUChoice:
 
 
 @frozen
-class GPUComparison:
+class GPUComparison(Shown):
     """One model with the same arguments on GPUs of several kinds, best first."""
 
     plan: Plan
@@ -180,13 +180,6 @@ class GPUComparison:
             PlannerError: when plotly is not installed.
         """
         return charts_of(self).figure(self)
-
-    def __str__(self) -> str:
-        """Return the table as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return views_of(self).mimebundle(self)
 
 
 @named_in_errors

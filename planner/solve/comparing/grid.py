@@ -13,7 +13,7 @@ from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.solve.comparing.cells import VALUES, Cell, check_value
 from planner.values import frozen
-from planner.views import charts_of, views_of
+from planner.views import Shown, charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,7 +36,7 @@ class Axis:
 
 
 @frozen
-class Grid:
+class Grid(Shown):
     """The plans of a sweep over one or two arguments.
 
     Each cell holds the figures of its plan; `plan` makes the plan itself again.
@@ -158,13 +158,6 @@ class Grid:
             PlannerError: for unknown names or more than eight lines.
         """
         return lines_of(self, value, x, color)
-
-    def __str__(self) -> str:
-        """Return the grid as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return views_of(self).mimebundle(self)
 
 
 @frozen

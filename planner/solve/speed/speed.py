@@ -10,7 +10,7 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.units import counted
 from planner.values import frozen
-from planner.views import views_of
+from planner.views import Shown, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -37,7 +37,7 @@ class BoundFigure:
 
 
 @frozen
-class SpeedBound:
+class SpeedBound(Shown):
     """An upper bound on the speed of a plan's GPUs under a load."""
 
     plan: Plan
@@ -125,10 +125,3 @@ class SpeedBound:
             PlannerError: when pandas is not installed.
         """
         return views_of(self).frame(self)
-
-    def __str__(self) -> str:
-        """Return the bound as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return views_of(self).mimebundle(self)

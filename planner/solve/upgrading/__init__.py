@@ -18,7 +18,7 @@ from planner.solve.upgrading.steps import (
     steps,
 )
 from planner.values import frozen
-from planner.views import charts_of, views_of
+from planner.views import Shown, charts_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -77,7 +77,7 @@ class Way:
 
 
 @frozen
-class Upgrade:
+class Upgrade(Shown):
     """The same start under one release after another."""
 
     steps: tuple[Step, ...]
@@ -139,13 +139,6 @@ class Upgrade:
     def figure(self) -> Figure:
         """Return the KV cache of each release as a plotly figure."""
         return charts_of(self).figure(self)
-
-    def __str__(self) -> str:
-        """Return the upgrade as text for a terminal."""
-        return views_of(self).text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return views_of(self).mimebundle(self)
 
 
 @named_in_errors

@@ -15,7 +15,7 @@ from planner.models.layers import (
     ReplicatedLinear,
     RowParallelLinear,
 )
-from planner.models.tensors import LinearMethod, Tensor
+from planner.models.tensors import LinearMethod, Tensors
 from planner.values import frozen
 
 IMAGE, AUDIO = ("image",), ("audio",)
@@ -30,7 +30,7 @@ class DividedHeads:
     num_heads: int
     part: Part = Part.TOWERS
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return nothing.
 
         Raises:
@@ -56,7 +56,7 @@ class WholeUnlessDivided:
         """Names of the checkpoint's layers packed in it."""
         return self.layer.shards
 
-    def tensors(self, layout: ParallelLayout) -> tuple[Tensor, ...]:
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""
         if self.num_heads % layout.tensor_parallel_size:
             layout = replace(layout, tensor_parallel_size=1)

@@ -31,7 +31,13 @@ from planner.models.quantization.experts.serving import (
     weights,
 )
 from planner.models.quantization.padding import ceil_div, round_up
-from planner.models.tensors import ExpertsMethod, ExpertsOnRank, ServedExperts, Tensor
+from planner.models.tensors import (
+    ExpertsMethod,
+    ExpertsOnRank,
+    ServedExperts,
+    Tensor,
+    Tensors,
+)
 from planner.values import frozen
 
 _FP8 = "float8_e4m3fn"
@@ -61,9 +67,7 @@ class Fp8TensorExperts:
     is_online: bool = False
     """Whether vLLM quantises while loading; it changes nothing here."""
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights and scales on a rank.
 
         Source: vLLM 0.33.0 `layers/quantization/utils/flashinfer_utils.py`
@@ -99,9 +103,7 @@ class Fp8ChannelExperts:
     is_online: bool = False
     """Whether vLLM quantises while loading, which it refuses to do for Marlin."""
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights and scales on a rank.
 
         Raises:
@@ -139,9 +141,7 @@ class Fp8BlockExperts:
     keeps_shape_on_hopper: ClassVar[bool] = True
     """Whether its kernels leave weights and scales as they were loaded there."""
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights and scales on a rank.
 
         Raises:
@@ -211,9 +211,7 @@ class Fp8BlockExperts:
             f"quantization block_k = {block_k}."
         )
 
-    def _marlin(
-        self, on_rank: ExpertsOnRank, columns: int, hidden: int
-    ) -> tuple[Tensor, ...]:
+    def _marlin(self, on_rank: ExpertsOnRank, columns: int, hidden: int) -> Tensors:
         """Return what Marlin holds: a scale for each row and group of inputs."""
         group = self.block[1]
         padded = marlin_columns(columns, group)
@@ -235,7 +233,7 @@ class Fp8BlockExperts:
         return serving.by_fp8_block(on_rank, layout, kernel, is_refined=is_refined)
 
 
-def _marlin_by_row(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+def _marlin_by_row(on_rank: ExpertsOnRank) -> Tensors:
     """Return what Marlin holds of scales by expert or row: always one a row.
 
     Source: vLLM 0.33.0 `layers/quantization/utils/marlin_utils_fp8.py`
@@ -278,9 +276,7 @@ class Mxfp8Experts:
     is_online: bool = False
     """Whether vLLM quantises while loading, which words its refusal differently."""
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights and scales on a rank.
 
         Raises:

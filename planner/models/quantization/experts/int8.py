@@ -5,13 +5,22 @@ Source: vLLM 0.33.0 `layers/fused_moe/oracle/int8.py`, `w4a8.py` and `w4a8_int8.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from planner.engine.generations import HOPPER
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.shared import KEEPS_AWQ_WORKSPACE, KEEPS_GPTQ_WORKSPACE
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts import serving
 from planner.models.quantization.experts.serving import biases, w13_rows, weights
-from planner.models.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
+from planner.models.tensors import (
+    ExpertsKernel,
+    ExpertsOnRank,
+    InputCopy,
+    ServedExperts,
+    Tensor,
+    Tensors,
+)
 from planner.values import frozen
 
 _CPU_ONLY = "W4A8 Int8 MoE is only supported on CPU platforms"
@@ -27,13 +36,20 @@ class Int8ChannelExperts:
     compressed_tensors_moe/compressed_tensors_moe_w8a8_int8.py`.
     """
 
+    input_copy: ClassVar[InputCopy | None] = serving.BY_TOKEN
+
     def tensors(
         self,
         on_rank: ExpertsOnRank,
         layout: ParallelLayout,  # noqa: ARG002
-    ) -> tuple[Tensor, ...]:
+    ) -> Tensors:
         """Return weights and scales on a rank."""
-        return _by_row(on_rank)
+        return (
+            *weights(on_rank, "int8"),
+            Tensor(on_rank.num_experts * w13_rows(on_rank), "float32"),
+            Tensor(on_rank.num_experts * on_rank.hidden_size, "float32"),
+            *biases(on_rank),
+        )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""
@@ -41,41 +57,18 @@ class Int8ChannelExperts:
             on_rank,
             ExpertsKernel.TRITON,
             keeps_workspace=layout.release.has(KEEPS_GPTQ_WORKSPACE),
-            input_copy=serving.BY_TOKEN,
+            input_copy=self.input_copy,
         )
 
 
 @frozen
-class Int8OnlineExperts:
+class Int8OnlineExperts(Int8ChannelExperts):
     """Weights quantised to INT8 while loading.
 
     Source: vLLM 0.33.0 `layers/quantization/online/int8.py` Int8OnlineMoEMethod.
     """
 
-    def tensors(
-        self,
-        on_rank: ExpertsOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> tuple[Tensor, ...]:
-        """Return weights and scales on a rank."""
-        return _by_row(on_rank)
-
-    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
-        """Return the kernel that computes the experts, and its sizes."""
-        return serving.served(
-            on_rank,
-            ExpertsKernel.TRITON,
-            keeps_workspace=layout.release.has(KEEPS_GPTQ_WORKSPACE),
-        )
-
-
-def _by_row(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
-    return (
-        *weights(on_rank, "int8"),
-        Tensor(on_rank.num_experts * w13_rows(on_rank), "float32"),
-        Tensor(on_rank.num_experts * on_rank.hidden_size, "float32"),
-        *biases(on_rank),
-    )
+    input_copy: ClassVar[InputCopy | None] = None
 
 
 @frozen
@@ -88,9 +81,7 @@ class W4A8Fp8Experts:
 
     group_size: int = 128
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights and scales on a rank.
 
         Raises:
@@ -143,7 +134,7 @@ class W4A8Int8Experts:
         self,
         on_rank: ExpertsOnRank,  # noqa: ARG002
         layout: ParallelLayout,  # noqa: ARG002
-    ) -> tuple[Tensor, ...]:
+    ) -> Tensors:
         """Refuse, as vLLM does on a GPU.
 
         Raises:

@@ -29,7 +29,13 @@ from planner.models.quantization.experts.serving import (
     weights,
 )
 from planner.models.quantization.padding import ceil_div, round_up
-from planner.models.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
+from planner.models.tensors import (
+    ExpertsKernel,
+    ExpertsOnRank,
+    ServedExperts,
+    Tensor,
+    Tensors,
+)
 from planner.values import frozen
 
 _GROUP = 32
@@ -95,9 +101,7 @@ class Mxfp4Experts:
 
     source: str = Mxfp4Source.MXFP4
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights, scales and biases on a rank."""
         if self.source == Mxfp4Source.COMPRESSED_TENSORS:
             return _as_published(on_rank)
@@ -189,7 +193,7 @@ def _check_known(layout: ParallelLayout) -> None:
 
 def _padded(
     on_rank: ExpertsOnRank, *, bias_dtype: str | None, tile: int = 128
-) -> tuple[Tensor, ...]:
+) -> Tensors:
     """Return what FlashInfer's TRT-LLM kernel and Marlin hold.
 
     Source: vLLM 0.33.0 `layers/fused_moe/oracle/mxfp4.py`
@@ -210,7 +214,7 @@ def _padded(
     )
 
 
-def _scales(on_rank: ExpertsOnRank, columns: int, hidden: int) -> tuple[Tensor, ...]:
+def _scales(on_rank: ExpertsOnRank, columns: int, hidden: int) -> Tensors:
     rows = w13_rows(on_rank, columns)
     return (
         Tensor(on_rank.num_experts * rows * (hidden // _GROUP), "uint8"),
@@ -218,7 +222,7 @@ def _scales(on_rank: ExpertsOnRank, columns: int, hidden: int) -> tuple[Tensor, 
     )
 
 
-def _as_published(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+def _as_published(on_rank: ExpertsOnRank) -> Tensors:
     columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
     return (
         *weights(on_rank, "uint8", per_element=2),
@@ -226,7 +230,7 @@ def _as_published(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
     )
 
 
-def _for_deepgemm(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+def _for_deepgemm(on_rank: ExpertsOnRank) -> Tensors:
     """Return what DeepGEMM holds: four scales of a row in a 32 bit word."""
     columns = round_up(on_rank.intermediate_size_per_partition, 128)
     hidden = round_up(on_rank.hidden_size, 128)
@@ -248,7 +252,7 @@ def _for_deepgemm(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
     )
 
 
-def _for_triton(on_rank: ExpertsOnRank, release: Release) -> tuple[Tensor, ...]:
+def _for_triton(on_rank: ExpertsOnRank, release: Release) -> Tensors:
     """Return what OpenAI's Triton kernel holds on Hopper.
 
     Scales are padded to 256 rows and whole tiles of groups, weights to 16 rows and 64

@@ -26,7 +26,7 @@ from planner.models.quantization.experts.serving import (
     weights,
 )
 from planner.models.quantization.padding import round_up
-from planner.models.tensors import ExpertsOnRank, ServedExperts, Tensor
+from planner.models.tensors import ExpertsOnRank, ServedExperts, Tensor, Tensors
 from planner.values import frozen
 
 _GROUP = 16
@@ -57,9 +57,7 @@ class NvFp4Experts:
     has_input_scale: bool = True
     """False: activations stay in 16 bits (W4A16)."""
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights and scales on a rank.
 
         Raises:
@@ -76,7 +74,7 @@ class NvFp4Experts:
         if self.is_compressed_tensors:
             # The published scales, turned upside down for the kernel, stay as well.
             per_expert += 2 * (shards + 1)
-        raw: tuple[Tensor, ...] = ()
+        raw: Tensors = ()
         if layout.release.has(KEEPS_RAW_NVFP4_SCALES) and kernel is not Kernel.MARLIN:
             raw = _raw_scales(on_rank)
         return (
@@ -100,9 +98,7 @@ class NvFp4OnlineExperts:
     `layers/quantization/utils/flashinfer_utils.py` trtllm_nvfp4_hidden_alignment.
     """
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights and scales on a rank.
 
         Raises:
@@ -124,7 +120,7 @@ class NvFp4OnlineExperts:
         return serving.by_nvfp4(on_rank, layout, Kernel.TRTLLM)
 
 
-def _held(on_rank: ExpertsOnRank, padded: _Padded) -> tuple[Tensor, ...]:
+def _held(on_rank: ExpertsOnRank, padded: _Padded) -> Tensors:
     return (
         *weights(
             on_rank,
@@ -138,7 +134,7 @@ def _held(on_rank: ExpertsOnRank, padded: _Padded) -> tuple[Tensor, ...]:
     )
 
 
-def _raw_scales(on_rank: ExpertsOnRank) -> tuple[Tensor, ...]:
+def _raw_scales(on_rank: ExpertsOnRank) -> Tensors:
     """Return the scales as published."""
     columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
     counts = (w13_rows(on_rank) * (hidden // _GROUP), hidden * (columns // _GROUP))

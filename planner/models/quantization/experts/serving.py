@@ -32,6 +32,7 @@ from planner.models.tensors import (
     InputCopy,
     ServedExperts,
     Tensor,
+    Tensors,
 )
 from planner.values import frozen
 
@@ -106,7 +107,7 @@ def biases(
     *,
     intermediate_size: int | None = None,
     hidden_size: int | None = None,
-) -> tuple[Tensor, ...]:
+) -> Tensors:
     """Return the biases of w13 and w2, none where the model has none."""
     if not on_rank.has_bias:
         return ()
@@ -138,9 +139,7 @@ class HummingWeights:
     has_expert_scale: bool = False
     """Whether each expert has a scale of its own on top."""
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, columns: int | None = None
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, columns: int | None = None) -> Tensors:
         """Return the tensors of w13 and w2 on a rank, in place of the published ones.
 
         `columns`: of an expert, where its method pads them before.
@@ -152,9 +151,7 @@ class HummingWeights:
             *self._sublayer(on_rank, hidden, inputs),
         )
 
-    def _sublayer(
-        self, on_rank: ExpertsOnRank, rows: int, inputs: int
-    ) -> tuple[Tensor, ...]:
+    def _sublayer(self, on_rank: ExpertsOnRank, rows: int, inputs: int) -> Tensors:
         experts = on_rank.num_experts
         rows, inputs = round_up(rows, _HUMMING_ROWS), round_up(inputs, _HUMMING_COLUMNS)
         groups = 1 if self.group_size == -1 else inputs // self.group_size

@@ -26,7 +26,13 @@ from planner.models.quantization.experts.serving import (
     weights,
 )
 from planner.models.quantization.padding import WORD_BITS
-from planner.models.tensors import ExpertsKernel, ExpertsOnRank, ServedExperts, Tensor
+from planner.models.tensors import (
+    ExpertsKernel,
+    ExpertsOnRank,
+    ServedExperts,
+    Tensor,
+    Tensors,
+)
 from planner.values import frozen
 
 _MARLIN_GROUPS = (-1, 32, 64, 128)
@@ -69,7 +75,7 @@ class _Grouped:
         *,
         has_zero_points: bool,
         zeros: str | None = "int32",
-    ) -> tuple[Tensor, ...]:
+    ) -> Tensors:
         """Return weights, scales and zero points with `columns` for each expert.
 
         `zeros` is the dtype of the zero points; None: the model's.
@@ -91,9 +97,7 @@ class _Grouped:
             Tensor(experts * groups[1] * (hidden // packed), zeros),
         )
 
-    def for_humming(
-        self, on_rank: ExpertsOnRank, *, has_zero_points: bool
-    ) -> tuple[Tensor, ...]:
+    def for_humming(self, on_rank: ExpertsOnRank, *, has_zero_points: bool) -> Tensors:
         """Return the same as Humming holds it, zero points only where they matter."""
         held = HummingWeights(
             num_bits=self.num_bits,
@@ -137,9 +141,7 @@ class GPTQExperts:
     desc_act: bool = False
     is_sym: bool = True
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights, scales, zero points and orders on a rank."""
         grouped = _Grouped(num_bits=self.num_bits, group_size=self.group_size)
         is_older = not layout.release.has(_HOLDS_WORDS_OF_ZEROS)
@@ -147,7 +149,7 @@ class GPTQExperts:
             return self._older(on_rank, grouped)
         return _marlin_or_not(on_rank, layout, grouped, has_zero_points=not self.is_sym)
 
-    def _older(self, on_rank: ExpertsOnRank, grouped: _Grouped) -> tuple[Tensor, ...]:
+    def _older(self, on_rank: ExpertsOnRank, grouped: _Grouped) -> Tensors:
         """Return what Marlin's kernel holds in releases that take desc_act.
 
         In the order of their activations, every rank holds the scales of all groups of
@@ -194,9 +196,7 @@ class AWQExperts:
     group_size: int
     has_zero_point: bool = True
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights, scales and zero points on a rank."""
         return _marlin_or_not(
             on_rank,
@@ -221,7 +221,7 @@ def _marlin_or_not(
     grouped: _Grouped,
     *,
     has_zero_points: bool,
-) -> tuple[Tensor, ...]:
+) -> Tensors:
     if not grouped.suits_marlin(on_rank, layout):
         other = MoeWNA16Experts(
             num_bits=grouped.num_bits,
@@ -254,9 +254,7 @@ class PackedExperts:
     is_sym: bool = True
     has_act_order: bool = False
 
-    def tensors(
-        self, on_rank: ExpertsOnRank, layout: ParallelLayout
-    ) -> tuple[Tensor, ...]:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights, scales, zero points and shapes on a rank.
 
         Raises:
@@ -343,7 +341,7 @@ class MoeWNA16Experts:
         self,
         on_rank: ExpertsOnRank,
         layout: ParallelLayout,
-    ) -> tuple[Tensor, ...]:
+    ) -> Tensors:
         """Return weights, scales and zero points on a rank.
 
         Raises:
