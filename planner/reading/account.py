@@ -49,6 +49,7 @@ _FIRST = (Use.OPEN, Use.NOT_UNDERSTOOD, Use.USED, Use.KEPT)
 """Which counts where two readers took the same characters."""
 _NO_MEMORY = "no effect on memory"
 _OF_SERVER = "a flag of the server: no effect on memory"
+_OF_LOG = "what the log tells of this start"
 _GIVEN_AGAIN = "given again further on, which counts"
 _OUTSIDE = "outside of this start"
 _WORD_OF_QUESTION = "a word around what is asked"
@@ -57,10 +58,19 @@ _WORDS = re.compile(r"\S+(?:[ \t]+\S+)*")
 _WITH_DIGIT = re.compile(r"\S*\d\S*")
 
 
-def account_of(reading: Reading, *, is_question: bool) -> tuple[Piece, ...]:
-    """Return the pieces of a reading's text, in order; only blanks are in none."""
+def account_of(
+    reading: Reading, *, lines: Iterable[tuple[int, int]], is_question: bool
+) -> tuple[Piece, ...]:
+    """Return the pieces of a reading's text, in order; only blanks are in none.
+
+    Args:
+        reading: what was read.
+        lines: of a log, where the lines are that tell of this start.
+        is_question: whether a number that nobody took is missed.
+    """
     text = reading.given
     taken = [*reading.places]
+    taken += [Piece(start=a, end=b, use=Use.USED, what=_OF_LOG) for a, b in lines]
     if reading.start is not None:
         taken += _of_start(reading.start)
     found: list[Piece] = []
@@ -103,10 +113,8 @@ def _of_start(start: Start) -> Iterator[Piece]:
         is_last = last[site.name, site.path] is site or site.is_appended
         yield from _of_site(site, is_last=is_last)
     for name, site in start.env.items():
-        is_read = name.startswith("VLLM_") and is_variable(name)
-        use = Use.USED if is_read else Use.KEPT
-        what = name if is_read else "no variable that vLLM reads"
-        yield from _placed(site, use, what)
+        if name.startswith("VLLM_") and is_variable(name):
+            yield from _placed(site, Use.USED, name)
     if start.version is not None:
         yield from _placed(start.version, Use.USED, "vllm_version")
 

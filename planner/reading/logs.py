@@ -128,19 +128,27 @@ def _several(starts: Sequence[StartText], number: int) -> tuple[str, ...]:
     )
 
 
-def log_places(text: str, start: int = 1) -> tuple[tuple[int, int], ...]:
+def log_lines(reading: Reading) -> tuple[tuple[int, int], ...]:
     """Return the lines from which a figure, an argument or the outcome came.
 
-    Each is (start, end) in the whole text.
+    Each is (start, end) in the whole text; none for a page of a server.
     """
-    own = starts_in_log(text)[start - 1]
+    text = reading.given
+    starts = starts_in_log(text)
+    if reading.number > len(starts):
+        return ()
+    own = starts[reading.number - 1]
     read = _complete(read_start(own), excerpt_of_start(own))
-    return tuple(
+    command = command_in(text)
+    at = -1 if command is None else text.find(command.given)
+    typed_in = [] if command is None or at < 0 else [(at, at + len(command.given))]
+    told = (
         line.span()
         for begin, end in own.spans
         for line in _LINE.finditer(text, begin, min(end, begin + _LONGEST_SHOWN))
         if is_telling(line[0], read)
     )
+    return (*typed_in, *told)
 
 
 def _complete(log: LogReading, excerpt: str) -> LogReading:

@@ -111,7 +111,8 @@ def _check_form(page: Passage) -> None:
     said = f" It names {', '.join(models[:3])}." if models else ""
     raise NoStartError(
         f"{kind[1] if kind else 'An object'} of {version['group']} is no form that the "
-        f"planner knows, and what it gives vLLM is not told here.{said} Give the command that it runs."
+        f"planner knows, and what it gives vLLM is not told here.{said} Give the "
+        "command that it runs."
     )
 
 

@@ -278,11 +278,22 @@ def _devices(container: Node) -> Iterator[Node]:
 
 def _device_ids(container: Node) -> tuple[str, ...]:
     ids = (one.items_of("device_ids") for one in _devices(container))
-    return tuple(item.text for items in ids for item in items)
+    return tuple(one for items in ids for item in items for one in item.text.split(","))
 
 
 def gpus_of(container: Node) -> int | None:
     """Return how many GPUs a container is granted; None where it does not say."""
+    granted = _granted(container)
+    if granted is not None:
+        return granted
+    ids = _device_ids(container)
+    counts = (whole_number(one.word("count")) for one in _devices(container))
+    count = next((one for one in counts if one), None)
+    return len(ids) or count or whole_number(container.word("gpus"))
+
+
+def _granted(container: Node) -> int | None:
+    """Return the GPUs among a pod's limits, or a swarm's generic resources."""
     for part in ("limits", "requests"):
         table = container.get("resources", part)
         for name, value in () if table is None else table.pairs:
@@ -293,14 +304,7 @@ def gpus_of(container: Node) -> int | None:
     for item in container.items_of(*reserved):
         if "gpu" in item.word("discrete_resource_spec", "kind").lower():
             return whole_number(item.word("discrete_resource_spec", "value"))
-    for device in _devices(container):
-        if device.items_of("device_ids"):
-            ids = [item.text for item in device.items_of("device_ids")]
-            return len(",".join(ids).split(","))
-        count = whole_number(device.word("count"))
-        if count is not None and count > 0:
-            return count
-    return whole_number(container.word("gpus"))
+    return None
 
 
 def gpu_of(*places: Node | None) -> tuple[str | GPU | None, tuple[str, ...]]:

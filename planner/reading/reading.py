@@ -110,7 +110,9 @@ class Reading:
     @property
     def account(self) -> tuple[Piece, ...]:
         """Every piece of the text, in order: used, kept, open or not understood."""
-        return account_of(self, is_question=self.kind in (Kind.QUESTION, Kind.MODEL))
+        lines = () if self.log is None else provided(Explainer).lines(self)
+        is_question = self.kind in (Kind.QUESTION, Kind.MODEL)
+        return account_of(self, lines=lines, is_question=is_question)
 
     @property
     def noted_as(self) -> str:
@@ -245,6 +247,8 @@ class Explainer:
     explain: Callable[..., Any]
     """Of a reading, as `Reading.explain`."""
     edits: Callable[[Reading, Mapping[str, Any]], list[Edit]]
+    lines: Callable[[Reading], tuple[tuple[int, int], ...]]
+    """Where the lines of a log are that tell of its start."""
 
 
 def _is_idle(name: str) -> bool:

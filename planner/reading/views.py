@@ -8,9 +8,10 @@ from planner.registries import registry
 
 def _explainer() -> Explainer:
     from planner.reading.explaining import explain
+    from planner.reading.logs import log_lines
     from planner.reading.rewriting import edits
 
-    return Explainer(explain=explain, edits=edits)
+    return Explainer(explain=explain, edits=edits, lines=log_lines)
 
 
 REGISTRY = registry(_explainer)

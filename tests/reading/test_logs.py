@@ -15,7 +15,7 @@ import pytest
 import planner
 from planner import PlannerError
 from planner.engine.gpu import GPU
-from planner.reading.logs import command_in, log_places, reading_of_log
+from planner.reading.logs import command_in, log_lines, reading_of_log
 from planner.reading.reading import Kind, Reading
 from planner.reading.recognising import all_in
 from planner.reading.signs import is_log
@@ -316,11 +316,11 @@ def test_a_named_gpu_that_cannot_have_written_the_log_is_not_planned() -> None:
 def test_the_places_of_a_log_are_the_lines_that_told_something() -> None:
     """Figures, arguments and the outcome; not the routes of the server."""
     text = text_of("log-started-4090.txt")
-    told = [text[start:end] for start, end in log_places(text)]
+    told = [text[start:end] for start, end in log_lines(planner.read(text))]
 
     assert len(told) == len(text.splitlines()) - 1
     assert not any("Available routes" in line for line in told)
-    assert log_places("x\nvllm-1 exited with code 137\n") == ((2, 29),)
+    assert log_lines(planner.read("x\nvllm-1 exited with code 137\n")) == ((2, 29),)
 
 
 RECORDS: list[dict[str, Any]] = [
