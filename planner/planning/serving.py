@@ -75,6 +75,28 @@ class Serving:
         return None if held is None else held * self.plan.engines
 
     @property
+    def requests_held_at_most(self) -> int | None:
+        """The same at the high end of the estimate's range; None: no limit."""
+        rank = self.plan.limiting_rank
+        if rank is None or not (rank.bytes_per_block and self.blocks_per_request):
+            return None
+        blocks = rank.available_kv_cache_high_bytes // rank.bytes_per_block
+        held = max(blocks - NULL_BLOCKS, 0) // self.blocks_per_request
+        return held * self.plan.engines
+
+    @property
+    def is_short(self) -> bool:
+        """Whether not even the high end of the estimate holds the load."""
+        held = self.requests_held_at_most
+        return held is not None and held < self.load.requests
+
+    @property
+    def is_short_though_close(self) -> bool:
+        """Whether the start is too close to call, and does not hold the load."""
+        error = self.plan.error
+        return error is not None and error.kind == "too_close" and self.is_short
+
+    @property
     def requests_served(self) -> int:
         """The most requests of that length that all replicas serve at once.
 
@@ -93,6 +115,8 @@ class Serving:
     def words(self) -> str:
         """How much of the load is served, such as "serves 1 of 20 at once"."""
         asked = self.load.requests
+        if self.is_short_though_close:
+            return f"serves at most {self.requests_held_at_most} of {asked:,} at once"
         return f"serves {min(self.requests_served, asked):,} of {asked:,} at once"
 
 

@@ -98,7 +98,7 @@ def _fits(asked: Asked) -> Iterator[str]:
     """Answer whether it fits: the load's verdict counts where there is a load."""
     plan = asked.plan
     served = plan.serving
-    is_short = served is not None and _is_short(served)
+    is_short = served is not None and served.is_short
     error = plan.error
     if error is not None and error.kind in ("refused", "weights", "no_kv"):
         yield f"No: {_why_not(plan)}"
@@ -129,15 +129,6 @@ def _why_not(plan: Plan) -> str:
 
 def _each(plan: Plan) -> str:
     return f"{'each' if plan.gpus_total > 1 else 'the'} {plan.gpu.name}"
-
-
-def _is_short(served: Serving) -> bool:
-    """Return whether the load is too much even at the high end of the estimate."""
-    rank = served.plan.limiting_rank
-    if rank is None or not rank.bytes_per_block or not served.blocks_per_request:
-        return False
-    most = rank.available_kv_cache_high_bytes // rank.bytes_per_block - NULL_BLOCKS
-    return most // served.blocks_per_request < served.share
 
 
 def _of_load(plan: Plan, served: Serving) -> Iterator[str]:

@@ -90,12 +90,11 @@ class WordedVerdict:
 
 def state_of(plan: Plan) -> VerdictState:
     """Return whether `plan` starts and serves its load, or what it does instead."""
-    state = _STATES[str(plan.outcome)]
-    if state is VerdictState.FITS and plan.load is not None:
-        served = plan.serving
-        if served is not None and not served.is_served:
-            return VerdictState.PARTLY
-    return state
+    state, served = _STATES[str(plan.outcome)], plan.serving
+    if state is VerdictState.FITS and served is not None and not served.is_served:
+        return VerdictState.PARTLY
+    is_decided = served is not None and served.is_short_though_close
+    return VerdictState.SHORT if is_decided else state
 
 
 def missing_bytes(plan: Plan, rank: RankMemory) -> int:
@@ -119,7 +118,7 @@ def verdict(plan: Plan) -> WordedVerdict:
             sentence="of CPU memory missing on a machine",
         )
     served = plan.serving
-    if served is not None and plan.fits:
+    if served is not None and (plan.fits or served.is_short_though_close):
         return _of_load(plan, state, served)
     margin = plan.margin_bytes
     is_over = state is VerdictState.REFUSED or (plan.fits and (margin or 0) < 0)
@@ -136,6 +135,8 @@ def _of_load(plan: Plan, state: VerdictState, served: Serving) -> WordedVerdict:
     """Return the verdict of a plan that starts and has a load: both parts."""
     starts = "Starts, if what is not counted fits too" if plan.conditions else "Starts"
     between = ", and" if state is VerdictState.FITS else ", but"
+    if not plan.fits:  # the load decides, however close the start is
+        starts, between = "Does not hold the load", ":"
     margin = None if served.held is None or not served.admits else _left(served)
     return WordedVerdict(
         state=state,

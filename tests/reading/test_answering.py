@@ -42,9 +42,12 @@ def test_the_first_line_answers_the_question() -> None:
 
 
 def test_the_load_decides_where_the_start_is_too_close_to_call() -> None:
-    """One request of many fits for certain: no estimate changes that."""
-    answer = planner.read("Llama 3.1 8B Instruct on an L4, 40 users at 4k").explain()
-    assert answer.headline.startswith("No: 40 requests of 4,096 tokens at once need")
+    """One request of four may fit, and four never do: no estimate changes that."""
+    found = planner.read("Qwen3-8B on an L4, 4 requests of 24168 tokens").explain()
+    assert found.plan.outcome == "too close to call"
+    assert found.headline.startswith("No: 4 requests of 24,168 tokens at once need")
+    said = "✘ Does not hold the load: serves at most 1 of 4 at once"
+    assert said in str(found)
 
 
 def test_a_shorter_length_is_the_first_change() -> None:
