@@ -39,10 +39,14 @@ from planner.reading.passage import Passage
 from planner.reading.reading import Kind, Reading, reading_of
 from planner.reading.shell import Command, commands_of
 from planner.reading.signs import OUTPUT, sign_in, signs_in
+from planner.reading.splitting import spans_of_code, without_apostrophes
 from planner.units import GIB, format_gib
 
 _LONGEST_SHOWN = 400_000
 _LINE = re.compile(r"[^\n]+")
+_STARTED = re.compile(r"\bvllm\b|\bdocker\b|\bpodman\b|lm[_-]eval")
+_NAME_BEFORE = re.compile(r"(?:\bexport[ \t]+)?\b\w+=[\"']?\Z")
+_LONGEST_NAME = 100
 _BEFORE = 20_000
 """Characters before the log that may hold the command which started it."""
 
@@ -173,24 +177,27 @@ def _kind(log: LogReading, excerpt: str) -> Kind:
 
 def command_in(text: str) -> Reading | None:
     """Return the command before a log in the same text, as a reading of its own."""
-    lines = text[:_BEFORE].splitlines(keepends=True)
     head = ""
-    for line in lines:
-        if sign_in(line):
+    for line in text[:_BEFORE].splitlines(keepends=True):
+        sign = sign_in(line)
+        if sign is not None:
+            before = line[: sign.start()]
+            head += before if _STARTED.search(before) else ""
             break
         head += line
-    if not re.search(r"\bvllm\b|\bdocker\b|\bpodman\b|lm[_-]eval", head):
-        return None
-    return _first_command(head)
+    return _first_command(head) if _STARTED.search(head) else None
 
 
 @lru_cache(maxsize=1)  # each change that is offered is written into the same text
 def _first_command(head: str) -> Reading | None:
-    for command in commands_of(Passage.whole(head)):
-        if any(starts_in([command], head)):
-            own = _own_text(command, head)
-            found = next(starts_in(commands_of(Passage.whole(own)), own), None)
-            return None if found is None else reading_of(found.kind, own, found.start)
+    whole = without_apostrophes(Passage.whole(head))
+    for page in (*(one.page for one in spans_of_code(head)), whole):
+        for command in commands_of(page):
+            if any(starts_in([command], head)):
+                own = _own_text(command, head)
+                found = next(starts_in(commands_of(Passage.whole(own)), own), None)
+                if found is not None:
+                    return reading_of(found.kind, own, found.start)
     return None
 
 
@@ -199,8 +206,9 @@ def _own_text(command: Command, text: str) -> str:
     words = [word for word in command.words if word.value not in ("$", ">", "%", "#")]
     own = [word.start for word in command.assigned.values()]
     start = min([words[0].start if words else 0, *own])
-    line = text.rfind("\n", 0, start) + 1 if own else start
-    return text[line : command.words[-1].end]
+    name = _NAME_BEFORE.search(text, max(start - _LONGEST_NAME, 0), start)
+    begin = name.start() if name is not None and own else start
+    return text[begin : command.words[-1].end]
 
 
 class _Given:

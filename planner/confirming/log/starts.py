@@ -21,7 +21,10 @@ BEGIN = re.compile(
     r"|Initializing an? (?:V\d )?LLM engine"
 )
 """What begins a start."""
-_MARKS = ("server version ", "non-default args:", "LLM engine", "█")
+_MARKS = (
+    *("server version ", "non-default args:", "LLM engine"),
+    *(f"█{blanks}version " for blanks in (" ", "  ", "   ")),
+)
 """Of each beginning a part, as plain text: `BEGIN` is too slow for megabytes."""
 _BESIDE = 60
 """Characters around a mark that have the whole beginning."""
@@ -139,14 +142,15 @@ def _replicas(text: str) -> Sequence[tuple[str, tuple[tuple[int, int], ...]]]:
 
 
 def _begins(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield where starts begin, in their order."""
-    last = -1
+    """Yield where starts begin, in their order; of a line, once."""
+    looked, is_new = start, True
     for at in sorted(at for mark in _MARKS for at in _places(text, mark, start, end)):
-        line = text.rfind("\n", start, at) + 1
-        near = max(line, at - _BESIDE, start)
-        if line > last and BEGIN.search(text, near, min(at + _BESIDE, end)):
+        is_new = is_new or text.find("\n", looked, at) >= 0
+        looked = at
+        near = max(at - _BESIDE, start)
+        if is_new and BEGIN.search(text, near, min(at + _BESIDE, end)):
             yield at
-            last = line
+            is_new = False
 
 
 def _places(text: str, mark: str, start: int, end: int) -> Iterator[int]:
