@@ -68,7 +68,7 @@ _FILE = re.compile(r"\.(?:log|txt|md|sh|py|json|ya?ml|csv)\Z")
 _SIZED = re.compile(r"[A-Z].*-\d+(?:\.\d+)?B(?:-|\Z)")
 """A model's name with its number of parameters."""
 _GPU_WORD = re.compile(
-    r"\b(?:NVIDIA |Tesla |GeForce )*"
+    r"\b(?:NVIDIA |Tesla |GeForce ){0,3}"
     r"(?:RTX(?: |-)?(?:PRO )?\d{4}(?:[ -]?(?:Ti|SUPER|Ada))*"
     r"|[AHBLTV]\d{1,3}S?(?:[ -](?:NVL|PCIe|SXM\d?|\d+ ?GB))*|GB10|GH200|DGX Spark)\b"
 )
