@@ -17,7 +17,6 @@ ELEMENT_BYTES = {
     "int8": 1,
 }
 
-FP8_KV_CACHE_DTYPES = ("fp8", "fp8_e4m3", "fp8_e5m2")
 
 _ALIASES = {"half": "float16", "float": "float32"}
 

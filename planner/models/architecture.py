@@ -95,7 +95,7 @@ class Sizing(Protocol):
         """Return the item that the profile run encodes."""
 
 
-@frozen
+@frozen(kw_only=False)
 class MediaItem:
     """The largest image, video or sound with which vLLM profiles a tower.
 

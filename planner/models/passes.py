@@ -11,7 +11,7 @@ from planner.engine.releases.change import Change
 from planner.values import frozen
 
 
-@frozen
+@frozen(kw_only=False)
 class Moment:
     """A point of the pass, by what one row has at once."""
 
@@ -106,19 +106,14 @@ def block_pass(
     whole = beside * size + more
     return TowerPass(
         moments=(
-            Moment(name="MLP", whole=whole, cut=first + mlp_size),
+            Moment("MLP", whole=whole, cut=first + mlp_size),
             Moment(
-                name="MLP's output",
+                "MLP's output",
                 whole=whole + size,
                 cut=first + mlp_size if is_gated else mlp_size,
                 reduced=size,
             ),
-            Moment(
-                name="attention",
-                whole=whole - size,
-                cut=4 * size,
-                per_split=2 * size,
-            ),
-            Moment(name="attention's output", whole=whole, cut=4 * size, reduced=size),
+            Moment("attention", whole=whole - size, cut=4 * size, per_split=2 * size),
+            Moment("attention's output", whole=whole, cut=4 * size, reduced=size),
         ),
     )

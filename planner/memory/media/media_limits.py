@@ -84,15 +84,6 @@ def check_limits(
             _check_sizes(name, limit, settings, model, release)
 
 
-def unserved(settings: EngineSettings, model: ModelArchitecture) -> tuple[str, ...]:
-    """Return the modalities of limit_mm_per_prompt that the model does not support.
-
-    vLLM ignores them silently.
-    """
-    served = {name for tower in model.towers for name in tower.modalities}
-    return tuple(n for n in settings.limit_mm_per_prompt or {} if n not in served)
-
-
 def _check_mode(settings: EngineSettings) -> None:
     mode = settings.mm_encoder_tp_mode
     if mode is not None and mode not in _MODES:

@@ -55,8 +55,8 @@ def read_alice_ai(facts: Facts, label: Label) -> ModelArchitecture:
     ]
     rope = rope_cache(facts, kept.head_size)
     frame = Frame(
-        hidden_size=size,
-        rope=rope,
+        size,
+        rope,
         placement=Placement.EVERYWHERE,
         is_tied=False,
         is_head_quantizable=False,

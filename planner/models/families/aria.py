@@ -57,13 +57,13 @@ def _text(outer: Facts, label: Label) -> ModelArchitecture:
     )
     layer = LayerKind((kv_of(shape),), (*attention(shape), norms(size), *sparse))
     rope = rope_cache(facts, shape.head_size)
-    frame = Frame(hidden_size=size, rope=rope, is_tied=False)
+    frame = Frame(size, rope, is_tied=False)
     inner = label.of("AriaTextModel")
     return decoder(facts, inner, frame, [layer] * facts.integer("num_hidden_layers"))
 
 
 READERS = {
     "AriaForConditionalGeneration": Composite(
-        text=_text, tower=_modules, renames=RENAMES, supports_pp=False
+        _modules, text=_text, renames=RENAMES, supports_pp=False
     )
 }

@@ -24,7 +24,5 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 
 READERS = {
-    "AudioFlamingo3ForConditionalGeneration": Composite(
-        tower=_modules, modalities=AUDIO
-    )
+    "AudioFlamingo3ForConditionalGeneration": Composite(_modules, modalities=AUDIO)
 }

@@ -32,8 +32,8 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 READERS = {
     "BagelForConditionalGeneration": Composite(
+        _modules,
         text=Text("qwen2", "Qwen2ForCausalLM", name="llm_config"),
-        tower=_modules,
         has_mm_prefix=True,
     )
 }

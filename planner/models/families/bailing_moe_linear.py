@@ -77,11 +77,7 @@ def read_bailing_v2_5(facts: Facts, label: Label) -> ModelArchitecture:
         mlp = dense if index < first else sparse
         return LayerKind(caches, (*modules, norms(size), *mlp))
 
-    frame = Frame(
-        hidden_size=size,
-        rope=_ropes(facts, head_size, shape.qk_rope_head_dim),
-        is_tied=False,
-    )
+    frame = Frame(size, _ropes(facts, head_size, shape.qk_rope_head_dim), is_tied=False)
     return decoder(
         facts,
         label,

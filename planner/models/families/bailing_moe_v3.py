@@ -65,7 +65,7 @@ def read_bailing_v3(facts: Facts, label: Label) -> ModelArchitecture:
         shape.qk_rope_head_dim,
         default_positions=8192,
     )
-    frame = Frame(hidden_size=size, rope=rope, is_tied=False)
+    frame = Frame(size, rope, is_tied=False)
     return decoder(
         facts,
         label,

@@ -32,7 +32,7 @@ def _projector(facts: Facts, text_size: int, *, widening: int) -> Iterator[Modul
 
 READERS = {
     name: Composite(
-        tower=lambda facts, _size: vision_tower(facts)[1],
+        lambda facts, _size: vision_tower(facts)[1],
         modalities=IMAGE_AND_VIDEO,
         beside=partial(_projector, widening=widening),
         renames=RENAMES,

@@ -40,4 +40,4 @@ def _vision(facts: Facts, name: str) -> Iterator[Module]:
     yield from blocks.layers(f"{name}.encoder.layers", sizes, parts)
 
 
-READERS = {"Blip2ForConditionalGeneration": Composite(text=Text("opt"), tower=_modules)}
+READERS = {"Blip2ForConditionalGeneration": Composite(_modules, text=Text("opt"))}

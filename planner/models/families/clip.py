@@ -58,4 +58,4 @@ def text_encoder(
     return replace(model, last_stage=last, is_encoder_only=not is_causal)
 
 
-READERS = {"CLIPModel": Composite(text=_text, tower=_modules, prefix="text_model.")}
+READERS = {"CLIPModel": Composite(_modules, text=_text, prefix="text_model.")}

@@ -22,5 +22,5 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 
 READERS = {
-    "Cohere2VisionForConditionalGeneration": Composite(tower=_modules, renames=RENAMES)
+    "Cohere2VisionForConditionalGeneration": Composite(_modules, renames=RENAMES)
 }

@@ -43,5 +43,5 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 READERS = dict.fromkeys(
     ("ColModernVBertForRetrieval", "ModernVBertModel"),
-    Composite(text=_text, tower=_modules, prefix=""),
+    Composite(_modules, text=_text, prefix=""),
 )

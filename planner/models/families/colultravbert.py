@@ -35,9 +35,7 @@ def _text(outer: Facts, label: Label) -> ModelArchitecture:
         max_position=facts.integer("max_position_embeddings"),
     )
     # Its embeddings have no head beside them.
-    frame = Frame(
-        hidden_size=size, rope=rope, placement=Placement.EVERYWHERE, is_tied=True
-    )
+    frame = Frame(size, rope, placement=Placement.EVERYWHERE, is_tied=True)
     return decoder(
         facts,
         label.of("UltraBertModel"),
@@ -59,7 +57,5 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 
 READERS = {
-    "ColUltraVBertForRetrieval": Composite(
-        text=_text, tower=_modules, prefix="text_model."
-    )
+    "ColUltraVBertForRetrieval": Composite(_modules, text=_text, prefix="text_model.")
 }

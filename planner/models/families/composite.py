@@ -65,12 +65,12 @@ class Text:
         return read_language_model(text, label)
 
 
-@frozen
+@frozen(kw_only=False)
 class Composite:
     """A reader of a language model and a tower beside it."""
 
-    text: Reader = Text()
     tower: Towers
+    text: Reader = Text()
     modalities: tuple[str, ...] = IMAGE
     """Of a tower that is given by its modules."""
     prefix: str = "language_model."

@@ -53,9 +53,9 @@ def _text(outer: Facts, label: Label) -> ModelArchitecture:
         LayerKind((), (*mlp, norm)),
     )
     rope = rope_cache(facts, shape.head_size)
-    frame = Frame(hidden_size=size, rope=rope)
+    frame = Frame(size, rope)
     inner = label.of("Cosmos3EdgeForCausalLM")
     return decoder(facts, inner, frame, pair * facts.integer("num_hidden_layers"))
 
 
-READERS = {"Cosmos3EdgeForConditionalGeneration": Composite(text=_text, tower=_tower)}
+READERS = {"Cosmos3EdgeForConditionalGeneration": Composite(_tower, text=_text)}

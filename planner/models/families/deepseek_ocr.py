@@ -73,7 +73,7 @@ def _ends(facts: Facts, _text_size: int) -> tuple[Module, ...]:
     return (blocks.replicated("image_newline", (size,), (size,)),)
 
 
-_read = Composite(text=_text, tower=_tower, beside=_ends, renames=_RENAMES)
+_read = Composite(_tower, text=_text, beside=_ends, renames=_RENAMES)
 
 
 def _read_unlimited(facts: Facts, label: Label) -> ModelArchitecture:
@@ -182,8 +182,6 @@ def _qwen2_encoder(name: str) -> Iterator[Module]:
 
 READERS: dict[str, Reader] = {
     "DeepseekOCRForCausalLM": _read,
-    "DeepseekOCR2ForCausalLM": Composite(
-        text=_text, tower=_second_modules, renames=_RENAMES
-    ),
+    "DeepseekOCR2ForCausalLM": Composite(_second_modules, text=_text, renames=_RENAMES),
     "UnlimitedOCRForCausalLM": _read_unlimited,
 }

@@ -50,4 +50,4 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
     yield blocks.replicated("image_marks", *((text_size,),) * 4, dtype="float32")
 
 
-READERS = {"DeepseekV4ForConditionalGeneration": Composite(text=_text, tower=_tower)}
+READERS = {"DeepseekV4ForConditionalGeneration": Composite(_tower, text=_text)}

@@ -143,6 +143,6 @@ def _mlp(name: str) -> tuple[Module, ...]:
 
 READERS = {
     "DeepseekVLV2ForCausalLM": Composite(
-        text=read_language_model, tower=_tower, beside=_ends, renames=_RENAMES
+        _tower, text=read_language_model, beside=_ends, renames=_RENAMES
     )
 }

@@ -50,7 +50,7 @@ def read_domyn_edge(facts: Facts, label: Label) -> ModelArchitecture:
         )
         for head_size in dict.fromkeys(rotated)
     )
-    frame = Frame(hidden_size=size, rope=tables)
+    frame = Frame(size, tables)
     return decoder(facts, label, frame, layers, supports_pp=False)
 
 

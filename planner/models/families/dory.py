@@ -86,8 +86,8 @@ def read_dory(facts: Facts, label: Label) -> ModelArchitecture:
         "lm_head.logit_scale", Part.LM_HEAD, ((facts.integer("vocab_size"),),)
     )
     frame = Frame(
-        hidden_size=size,
-        rope=(*rope, alone),
+        size,
+        (*rope, alone),
         is_tied=False,
         has_final_norm=False,
         extra_final=(logit_scale,),

@@ -58,8 +58,6 @@ def _modules(facts: Facts, name: str) -> Iterator[Module]:
 
 READERS = {
     "DotsOCRForCausalLM": Composite(
-        text=Text("qwen2", "Qwen2ForCausalLM", name=""),
-        tower=_tower,
-        renames=MODEL_RENAMES,
+        _tower, text=Text("qwen2", "Qwen2ForCausalLM", name=""), renames=MODEL_RENAMES
     )
 }

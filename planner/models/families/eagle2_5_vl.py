@@ -33,4 +33,4 @@ def shuffled_mlp(facts: Facts, vision: Facts, text_size: int) -> tuple[Module, .
     )
 
 
-READERS = {"Eagle2_5_VLForConditionalGeneration": Composite(tower=_modules)}
+READERS = {"Eagle2_5_VLForConditionalGeneration": Composite(_modules)}

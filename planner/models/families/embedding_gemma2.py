@@ -52,8 +52,8 @@ def read_embedding_gemma2(facts: Facts, label: Label) -> ModelArchitecture:
         ):
             ropes[kind] = replace(table, ends_with_length=True)
     frame = Frame(
-        hidden_size=size,
-        rope=(*ropes.values(), *_around(text)),
+        size,
+        (*ropes.values(), *_around(text)),
         placement=Placement.EVERYWHERE,
         is_tied=True,
     )

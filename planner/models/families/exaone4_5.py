@@ -38,6 +38,6 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
 
 READERS = {
     "Exaone4_5_ForConditionalGeneration": Composite(
-        text=_text, tower=_tower, renames=QWEN3_RENAMES
+        _tower, text=_text, renames=QWEN3_RENAMES
     )
 }

@@ -53,8 +53,8 @@ def _layer(facts: Facts) -> Iterator[Module]:
 
 READERS = {
     "FireRedASR2ForConditionalGeneration": Composite(
+        _modules,
         text=Text("", "Qwen2ForCausalLM", name=""),
-        tower=_modules,
         modalities=AUDIO,
         prefix="model.decoder.",
         supports_pp=False,

@@ -57,8 +57,8 @@ def _sense_voice(facts: Facts, name: str) -> Iterator[Module]:
 
 READERS = {
     "FunASRForConditionalGeneration": Composite(
+        _modules,
         text=Text("", "Qwen3ForCausalLM", name=""),
-        tower=_modules,
         modalities=AUDIO,
         prefix="model.decoder.",
         supports_pp=False,

@@ -41,6 +41,6 @@ def _modules(facts: Facts, _text_size: int) -> Iterator[Module]:
 
 READERS = {
     "FunAudioChatForConditionalGeneration": Composite(
-        text=Text("qwen3", "Qwen3ForCausalLM"), tower=_modules, modalities=AUDIO
+        _modules, text=Text("qwen3", "Qwen3ForCausalLM"), modalities=AUDIO
     )
 }

@@ -30,8 +30,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
 
 READERS = {
     "Gemma3ForConditionalGeneration": Composite(
+        _tower,
         text=Text("gemma3_text", "Gemma3ForCausalLM"),
-        tower=_tower,
         renames=RENAMES,
         has_mm_prefix=True,
     )

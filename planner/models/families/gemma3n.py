@@ -68,8 +68,8 @@ def read_gemma3n(facts: Facts, label: Label) -> ModelArchitecture:
         max_position=facts.integer("max_position_embeddings"),
     )
     frame = Frame(
-        hidden_size=shape.hidden_size,
-        rope=(*ropes, *_around(facts)),
+        shape.hidden_size,
+        (*ropes, *_around(facts)),
         placement=Placement.EVERYWHERE,
         is_tied=True,
     )

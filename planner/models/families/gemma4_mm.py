@@ -65,8 +65,8 @@ def _towers(facts: Facts, text_size: int) -> Iterator[Tower]:
 
 READERS = {
     "Gemma4ForConditionalGeneration": Composite(
+        _towers,
         text=partial(read_text, kind="gemma4_text"),
-        tower=_towers,
         beside=partial(step_buffer, kind="gemma4_text"),
         renames=RENAMES,
     )

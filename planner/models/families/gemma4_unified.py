@@ -49,9 +49,6 @@ def _beside(facts: Facts, text_size: int) -> Iterator[Module]:
 
 READERS = {
     "Gemma4UnifiedForConditionalGeneration": Composite(
-        text=partial(read_text, kind=_KIND),
-        tower=_tower,
-        beside=_beside,
-        renames=RENAMES,
+        _tower, text=partial(read_text, kind=_KIND), beside=_beside, renames=RENAMES
     )
 }

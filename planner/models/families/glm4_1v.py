@@ -169,12 +169,10 @@ def _merger(
 READERS: dict[str, Reader] = {
     "Glm4vForConditionalGeneration": read_glm4v,
     "Glm4vMoeForConditionalGeneration": Composite(
-        text=_sparse, tower=_moe_tower, renames=QWEN3_RENAMES
+        _moe_tower, text=_sparse, renames=QWEN3_RENAMES
     ),
     # Less its layers for speculation. Source: vLLM 0.33.0 `models/glm_ocr.py`.
     "GlmOcrForConditionalGeneration": Composite(
-        text=partial(_dense, kind="glm_ocr_text"),
-        tower=_glm_ocr_tower,
-        renames=QWEN3_RENAMES,
+        _glm_ocr_tower, text=partial(_dense, kind="glm_ocr_text"), renames=QWEN3_RENAMES
     ),
 }

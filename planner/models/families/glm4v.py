@@ -48,4 +48,4 @@ def _modules(facts: Facts, size: int) -> Iterator[Module]:
     yield from blocks.layers(f"{name}.transformer.layers", sizes, parts)
 
 
-READERS = {"GLM4VForCausalLM": Composite(text=_text, tower=_modules, prefix="")}
+READERS = {"GLM4VForCausalLM": Composite(_modules, text=_text, prefix="")}

@@ -56,7 +56,5 @@ def _encoder(facts: Facts, name: str) -> Iterator[Module]:
 
 
 READERS = {
-    "GlmAsrForConditionalGeneration": Composite(
-        text=_text, tower=_modules, modalities=AUDIO
-    )
+    "GlmAsrForConditionalGeneration": Composite(_modules, text=_text, modalities=AUDIO)
 }

@@ -65,6 +65,6 @@ def _projector(vision: Facts, text_size: int, rate: str) -> Iterator[Module]:
 
 READERS = {
     "Granite4VisionForConditionalGeneration": Composite(
-        text=Text("granite", "GraniteForCausalLM"), tower=_tower, beside=_buffers
+        _tower, text=Text("granite", "GraniteForCausalLM"), beside=_buffers
     )
 }

@@ -62,5 +62,5 @@ READERS = dict.fromkeys(
         "GraniteSpeechForConditionalGeneration",
         "GraniteSpeechPlusForConditionalGeneration",
     ),
-    Composite(tower=_modules, modalities=AUDIO),
+    Composite(_modules, modalities=AUDIO),
 )

@@ -47,7 +47,7 @@ def read_hrm_text(facts: Facts, label: Label) -> ModelArchitecture:
     ]
     state = Replicated("model.z_L_init", Part.BUFFERS, ((size,),))
     rope = rope_cache(facts, head_size)
-    frame = Frame(hidden_size=size, rope=(*rope, state), has_final_norm=False)
+    frame = Frame(size, (*rope, state), has_final_norm=False)
     return decoder(facts, label, frame, stacks, supports_pp=False)
 
 

@@ -88,9 +88,7 @@ def read_hy_v4(facts: Facts, label: Label) -> ModelArchitecture:
         default_positions=8192,
     )
     frame = Frame(
-        hidden_size=size,
-        rope=(*rope, *_choices(facts)),
-        extra_final=streams.head() if streams else (),
+        size, (*rope, *_choices(facts)), extra_final=streams.head() if streams else ()
     )
     return decoder(
         facts,

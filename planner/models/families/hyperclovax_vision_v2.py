@@ -23,8 +23,6 @@ def _tower(facts: Facts, text_size: int) -> Tower:
 
 READERS = {
     "HCXVisionV2ForCausalLM": Composite(
-        text=Text("hyperclovax"),
-        tower=_tower,
-        renames=(("vision_model.", "visual."),),
+        _tower, text=Text("hyperclovax"), renames=(("vision_model.", "visual."),)
     )
 }

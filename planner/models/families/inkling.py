@@ -150,7 +150,7 @@ def read_inkling_text(facts: Facts, label: Label) -> ModelArchitecture:
     if words is None:
         words = vocab_size
         vocab_size = min(facts.optional_integer("unpadded_vocab_size") or words, words)
-    frame = Frame(hidden_size=size, placement=Placement.EVERYWHERE, is_tied=False)
+    frame = Frame(size, placement=Placement.EVERYWHERE, is_tied=False)
     padded_facts = Facts({**facts.config, "vocab_size": words}, facts.model_type)
     model = decoder(
         padded_facts,

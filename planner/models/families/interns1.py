@@ -69,5 +69,5 @@ def _layer(facts: Facts) -> Iterator[Module]:
 
 READERS = dict.fromkeys(
     ("InternVLForConditionalGeneration", "InternS1ForConditionalGeneration"),
-    Composite(text=TEXT, tower=_tower, renames=_RENAMES),
+    Composite(_tower, text=TEXT, renames=_RENAMES),
 )

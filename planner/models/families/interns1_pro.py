@@ -36,6 +36,6 @@ def _tower(facts: Facts, _text_size: int) -> Tower:
 
 READERS = {
     "InternS1ProForConditionalGeneration": Composite(
-        text=_text, tower=_tower, renames=QWEN3_RENAMES
+        _tower, text=_text, renames=QWEN3_RENAMES
     )
 }

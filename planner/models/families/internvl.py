@@ -175,9 +175,9 @@ def _intern_vit(
 
 
 READERS = {
-    "QianfanOCRForConditionalGeneration": Composite(text=TEXT, tower=_qianfan_tower),
-    "H2OVLChatModel": Composite(text=TEXT, tower=_tower),
-    "InternVLChatModel": Composite(text=TEXT, tower=_tower),
-    "NVLM_D": Composite(text=TEXT, tower=_nvlm_tower),
-    "SkyworkR1VChatModel": Composite(text=TEXT, tower=_skywork_tower),
+    "QianfanOCRForConditionalGeneration": Composite(_qianfan_tower, text=TEXT),
+    "H2OVLChatModel": Composite(_tower, text=TEXT),
+    "InternVLChatModel": Composite(_tower, text=TEXT),
+    "NVLM_D": Composite(_nvlm_tower, text=TEXT),
+    "SkyworkR1VChatModel": Composite(_skywork_tower, text=TEXT),
 }

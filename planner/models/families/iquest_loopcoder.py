@@ -48,7 +48,7 @@ def read_iquest_loop(facts: Facts, label: Label) -> ModelArchitecture:
         ),
     )
     rope = rope_cache(facts, shape.head_size)
-    frame = Frame(hidden_size=size, rope=rope, placement=Placement.EVERYWHERE)
+    frame = Frame(size, rope, placement=Placement.EVERYWHERE)
     layers = [layer] * facts.integer("num_hidden_layers")
     return decoder(facts, label, frame, layers, supports_pp=False)
 

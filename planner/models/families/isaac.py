@@ -40,4 +40,4 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     return Tower(IMAGE, modules, supports_data_parallel=True)
 
 
-READERS = {"IsaacForConditionalGeneration": Composite(text=_text, tower=_tower)}
+READERS = {"IsaacForConditionalGeneration": Composite(_tower, text=_text)}

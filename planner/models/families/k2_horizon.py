@@ -56,7 +56,7 @@ def read_k2_horizon(facts: Facts, label: Label) -> ModelArchitecture:
         default_positions=8192,
         dim=rotated,
     )
-    frame = Frame(hidden_size=size, rope=rope, placement=Placement.EVERYWHERE)
+    frame = Frame(size, rope, placement=Placement.EVERYWHERE)
     return decoder(facts, label, frame, layers)
 
 

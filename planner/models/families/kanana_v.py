@@ -52,6 +52,6 @@ def _stage(name: str, depth: int, given: int, size: int) -> Iterator[Module]:
 
 READERS = {
     "KananaVForConditionalGeneration": Composite(
-        text=Text("llama", "LlamaForCausalLM"), tower=_modules
+        _modules, text=Text("llama", "LlamaForCausalLM")
     )
 }

@@ -43,8 +43,8 @@ def _modules(
 
 
 _KEYE = Composite(
+    _modules,
     text=Text("qwen3", "Qwen3ForCausalLM", name=""),
-    tower=_modules,
     modalities=IMAGE_AND_VIDEO,
     renames=QWEN2_RENAMES,
 )

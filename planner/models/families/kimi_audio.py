@@ -36,6 +36,6 @@ def _tower(facts: Facts, text_size: int) -> Tower:
 
 READERS = {
     "MoonshotKimiaForCausalLM": Composite(
-        text=Text("qwen2", "Qwen2ForCausalLM", name=""), tower=_tower
+        _tower, text=Text("qwen2", "Qwen2ForCausalLM", name="")
     )
 }

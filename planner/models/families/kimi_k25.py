@@ -32,7 +32,5 @@ def _tower(facts: Facts, text_size: int) -> Tower:
 
 
 READERS = {
-    "KimiK25ForConditionalGeneration": Composite(
-        text=_text, tower=_tower, renames=_RENAMES
-    )
+    "KimiK25ForConditionalGeneration": Composite(_tower, text=_text, renames=_RENAMES)
 }

@@ -25,8 +25,6 @@ def _tower(facts: Facts, text_size: int) -> Tower:
 
 READERS = {
     "KimiVLForConditionalGeneration": Composite(
-        text=Text("deepseek_v2", "DeepseekV2ForCausalLM"),
-        tower=_tower,
-        renames=_RENAMES,
+        _tower, text=Text("deepseek_v2", "DeepseekV2ForCausalLM"), renames=_RENAMES
     )
 }

@@ -72,7 +72,7 @@ def read_laguna(facts: Facts, label: Label) -> ModelArchitecture:
         max_position=facts.integer("max_position_embeddings"),
         local=with_rope(facts, own) if own else None,
     )
-    return decoder(facts, label, Frame(hidden_size=size, rope=rope), layers)
+    return decoder(facts, label, Frame(size, rope), layers)
 
 
 def _mlp(facts: Facts) -> tuple[Module, ...]:

@@ -21,7 +21,7 @@ from planner.values import frozen
 FULL, SLIDING = "full_attention", "sliding_attention"
 
 
-@frozen
+@frozen(kw_only=False)
 class Frame:
     """What surrounds the layers."""
 

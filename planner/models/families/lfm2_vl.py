@@ -35,7 +35,7 @@ def _tower(facts: Facts, text_size: int) -> Tower:
     tokens = facts.optional_integer("max_image_tokens") or _TOKENS
     patches = tokens * joined
     inputs = patches * RGB * vision.integer("patch_size") ** 2
-    image = MediaItem(modality="image", tokens=tokens, patches=patches, inputs=inputs)
+    image = MediaItem("image", tokens, patches=patches, inputs=inputs)
     return Tower(
         IMAGE,
         modules,
@@ -57,4 +57,4 @@ def _pass(vision: Facts, patches: int) -> TowerPass:
     return replace(passed, attention=attention, input_copies=2)
 
 
-READERS = {"Lfm2VlForConditionalGeneration": Composite(tower=_tower, renames=RENAMES)}
+READERS = {"Lfm2VlForConditionalGeneration": Composite(_tower, renames=RENAMES)}

@@ -59,7 +59,7 @@ def read_llama4_text(facts: Facts, label: Label) -> ModelArchitecture:
         shape.head_size,
         default_positions=8192,
     )
-    frame = Frame(hidden_size=shape.hidden_size, rope=tables)
+    frame = Frame(shape.hidden_size, tables)
     num_experts = facts.integer("num_local_experts")
     return decoder(facts, label, frame, layers, num_experts=num_experts)
 
@@ -172,14 +172,10 @@ def _vision_pass(facts: Facts) -> TowerPass:
     positions = (facts.integer("image_size") // facts.integer("patch_size")) ** 2 + 1
     return TowerPass(
         moments=(
-            Moment(name="rotating", whole=3 * size, cut=(3 + 2 * (2 + 2 + 1)) * size),
-            Moment(name="attention", whole=3 * size, cut=6 * size, per_split=2 * size),
-            Moment(
-                name="attention's output", whole=4 * size, cut=7 * size, reduced=size
-            ),
-            Moment(
-                name="MLP", whole=3 * size, cut=2 * facts.integer("intermediate_size")
-            ),
+            Moment("rotating", whole=3 * size, cut=(3 + 2 * (2 + 2 + 1)) * size),
+            Moment("attention", whole=3 * size, cut=6 * size, per_split=2 * size),
+            Moment("attention's output", whole=4 * size, cut=7 * size, reduced=size),
+            Moment("MLP", whole=3 * size, cut=2 * facts.integer("intermediate_size")),
         ),
         attention=Attention(num_heads=heads, head_size=size // heads, length=positions),
     )

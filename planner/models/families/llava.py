@@ -160,12 +160,12 @@ def _vision_pass(vision: Facts) -> TowerPass:
     passed = block_pass(
         size, vision.integer("intermediate_size"), beside=5, is_gated=True, more=tables
     )
-    rotating = Moment(name="rotating", whole=4 * size + tables, cut=7 * size)
+    rotating = Moment("rotating", whole=4 * size + tables, cut=7 * size)
     return replace(passed, moments=(*passed.moments, rotating))
 
 
 READERS = {
-    name: Composite(text=read_text, tower=tower, renames=RENAMES)
+    name: Composite(tower, text=read_text, renames=RENAMES)
     for name, tower in (
         ("LlavaForConditionalGeneration", _tower),
         ("LlavaNextForConditionalGeneration", _next_tower),

@@ -22,6 +22,6 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 READERS = {
     "LlavaNextVideoForConditionalGeneration": Composite(
-        tower=_modules, modalities=("video",), renames=RENAMES
+        _modules, modalities=("video",), renames=RENAMES
     )
 }

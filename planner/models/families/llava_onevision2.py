@@ -43,8 +43,8 @@ def _onevision(facts: Facts, text_size: int) -> Iterator[Module]:
 
 READERS = {
     "LlavaOnevision2ForConditionalGeneration": Composite(
+        _modules,
         text=Text("qwen3", "Qwen3ForCausalLM"),
-        tower=_modules,
         modalities=IMAGE_AND_VIDEO,
         renames=QWEN2_RENAMES,
     )

@@ -48,8 +48,8 @@ def _dasheng(facts: Facts) -> Iterator[Module]:
 
 READERS = {
     "MiDashengLMModel": Composite(
+        _modules,
         text=Text("qwen2_5_omni_text", "Qwen2ForCausalLM"),
-        tower=_modules,
         modalities=AUDIO,
         prefix="decoder.",
     )

@@ -68,9 +68,6 @@ def _vision(facts: Facts) -> Iterator[Module]:
 
 READERS = {
     "MiMoV2OmniForCausalLM": Composite(
-        text=_text,
-        tower=_modules,
-        modalities=IMAGE_AND_VIDEO,
-        renames=QWEN2_RENAMES,
+        _modules, text=_text, modalities=IMAGE_AND_VIDEO, renames=QWEN2_RENAMES
     )
 }

@@ -39,9 +39,7 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
     if facts.value("num_experts"):
         raise facts.unsupported("num_experts", "its experts are not.")
     rope = rope_cache(facts, shape.qk_rope_head_dim)
-    frame = Frame(
-        hidden_size=shape.hidden_size, rope=rope, placement=Placement.EVERYWHERE
-    )
+    frame = Frame(shape.hidden_size, rope, placement=Placement.EVERYWHERE)
     layers = [kind] * facts.integer("num_hidden_layers")
     own = {"num_experts": 0, "head_size": shape.qk_rope_head_dim}
     return decoder(facts, label, frame, layers, **own)

@@ -89,7 +89,7 @@ def _resampler(facts: Facts, width: int, size: int) -> Iterator[Module]:
         yield blocks.whole(f"{name}.kv_proj", width, size, bias=False)
 
 
-_read = Composite(text=_text, tower=_tower, prefix="llm.")
+_read = Composite(_tower, text=_text, prefix="llm.")
 
 
 def _read_o(facts: Facts, label: Label) -> ModelArchitecture:

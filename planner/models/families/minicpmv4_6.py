@@ -54,9 +54,9 @@ def _window_merger(facts: Facts) -> Iterator[Module]:
     yield blocks.two_layers(f"{name}.linear", wide, size, between=middle)
 
 
-_KEEPING = Composite(text=_text, tower=partial(_tower, drops_layer=False))
+_KEEPING = Composite(partial(_tower, drops_layer=False), text=_text)
 READERS = {
-    "MiniCPMV4_6ForConditionalGeneration": Composite(text=_text, tower=_tower),
+    "MiniCPMV4_6ForConditionalGeneration": Composite(_tower, text=_text),
     "MiniCPMOcrForConditionalGeneration": _KEEPING,
     "MiniCPMV4_7ForConditionalGeneration": _KEEPING,
 }

@@ -108,11 +108,7 @@ def read_minimax_m3_text(facts: Facts, label: Label) -> ModelArchitecture:
         Part.BUFFERS,
         ((facts.integer("max_position_embeddings"), rotated),),
     )
-    frame = Frame(
-        hidden_size=shape.hidden_size,
-        rope=(rope, *_chosen_blocks(facts)),
-        is_tied=False,
-    )
+    frame = Frame(shape.hidden_size, (rope, *_chosen_blocks(facts)), is_tied=False)
     return decoder(
         facts,
         label,

@@ -45,12 +45,12 @@ def _tower(facts: Facts, text_size: int, *, has_own_format: bool = True) -> Towe
 
 READERS = {
     "Mistral3ForConditionalGeneration": Composite(
-        text=read_text, tower=_tower, renames=_RENAMES
+        _tower, text=read_text, renames=_RENAMES
     ),
     # Mistral 3's tower before Qwen3. Source: vLLM 0.33.0 `models/lightonocr.py`.
     "LightOnOCRForConditionalGeneration": Composite(
+        partial(_tower, has_own_format=False),
         text=read_text,
-        tower=partial(_tower, has_own_format=False),
         renames=(
             ("model.vision_encoder.", "vision_tower."),
             ("model.vision_projection.", "multi_modal_projector."),

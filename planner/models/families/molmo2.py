@@ -160,15 +160,15 @@ def _items(vision: Facts) -> Items:
     whole, frame = -(-grid // 2), -(-grid // _FRAME_POOL)
     high = -(-(_CROPS * (grid - 2 * _MARGIN) + 2 * _MARGIN) // 2)
     image = MediaItem(
-        modality="image",
-        tokens=whole * high + whole * whole,
+        "image",
+        whole * high + whole * whole,
         marks=high + 2 + 2,
         patches=(_CROPS + 1) * grid * grid,
         inputs=(_CROPS + 1) * RGB * side * side,
     )
     video = MediaItem(
-        modality="video",
-        tokens=frame * frame,
+        "video",
+        frame * frame,
         marks=2,
         patches=grid * grid,
         inputs=RGB * side * side,

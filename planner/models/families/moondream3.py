@@ -156,8 +156,8 @@ def _items(vision: Facts) -> Items:
     patches = (side // vision.integer("enc_patch_size")) ** 2
     return (
         MediaItem(
-            modality="image",
-            tokens=730,
+            "image",
+            730,
             patches=2 * patches,
             inputs=2 * RGB * side * side,
             per_prompt=1,

@@ -24,6 +24,6 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 READERS = {
     "MossTranscribeDiarizeForConditionalGeneration": Composite(
-        text=Text("qwen3", "Qwen3ForCausalLM"), tower=_modules, modalities=AUDIO
+        _modules, text=Text("qwen3", "Qwen3ForCausalLM"), modalities=AUDIO
     )
 }

@@ -61,10 +61,7 @@ def read_muse_glimmer_text(facts: Facts, label: Label) -> ModelArchitecture:
     )
     rope = rope_cache(facts, shape.head_size)
     frame = Frame(
-        hidden_size=shape.hidden_size,
-        rope=rope,
-        placement=Placement.EVERYWHERE,
-        is_tied=False,
+        shape.hidden_size, rope, placement=Placement.EVERYWHERE, is_tied=False
     )
     layers = (
         LayerKind((replace(kv_of(shape), sliding_window=window),), modules)
@@ -121,9 +118,7 @@ def _vision_pass(size: int, head_size: int) -> TowerPass:
     MuseGlimmerVisionAttention; `layers/rotary_embedding/common.py` ApplyRotaryEmb.
     """
     rotating = Moment(
-        name="rotating",
-        whole=3 * size + 4 * head_size,
-        cut=(3 + 2 * (1 + 2 + 2 + 1)) * size,
+        "rotating", whole=3 * size + 4 * head_size, cut=(3 + 2 * (1 + 2 + 2 + 1)) * size
     )
     return TowerPass(moments=(rotating,))
 

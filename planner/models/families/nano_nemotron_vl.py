@@ -72,7 +72,7 @@ def _sounds(facts: Facts, text_size: int) -> Iterator[Module]:
     yield blocks.replicated(f"{name}.projection", *layers, *biases)
 
 
-_OMNI = Composite(text=_without_state_dtype, tower=_tower, supports_pp=False)
+_OMNI = Composite(_tower, text=_without_state_dtype, supports_pp=False)
 READERS = {
     "NemotronH_Nano_VL_V2": replace(_OMNI, text=_TEXT),
     "NemotronH_Nano_Omni_Reasoning_V3": _OMNI,

@@ -47,7 +47,7 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
         Facts({**text.config, "dtype": model_dtype(facts, text.config)}, "mbart"),
         label,
         Frame(
-            hidden_size=size,
+            size,
             placement=Placement.EVERYWHERE,
             is_tied=tied,
             norm_bias=True,
@@ -96,5 +96,5 @@ def _modules(facts: Facts, width: int) -> Iterator[Module]:
 
 READERS = dict.fromkeys(
     ("RadioMBartPrefixForCausalLM", _ATTENDING),
-    Composite(text=_text, tower=_modules, prefix="decoder.", supports_pp=False),
+    Composite(_modules, text=_text, prefix="decoder.", supports_pp=False),
 )

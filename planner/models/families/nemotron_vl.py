@@ -35,8 +35,8 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 
 _MODEL = Composite(
+    _modules,
     text=_text,
-    tower=_modules,
     beside=lambda _facts, _size: (blocks.input_norm("input_norm"),),
 )
 READERS = {

@@ -144,7 +144,7 @@ def _read_hunyuan_moe(facts: Facts, label: Label) -> ModelArchitecture:
         for layer in range(facts.integer("num_hidden_layers"))
     )
     rope = rope_cache(facts, shape.head_size)
-    frame = Frame(hidden_size=shape.hidden_size, rope=rope)
+    frame = Frame(shape.hidden_size, rope)
     return decoder(facts, label, frame, layers)
 
 

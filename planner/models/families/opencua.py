@@ -21,6 +21,6 @@ def _tower(facts: Facts, _text_size: int) -> Tower:
 
 READERS = {
     "OpenCUAForConditionalGeneration": Composite(
-        text=Text("qwen2", "Qwen2ForCausalLM"), tower=_tower, renames=QWEN2_RENAMES
+        _tower, text=Text("qwen2", "Qwen2ForCausalLM"), renames=QWEN2_RENAMES
     )
 }

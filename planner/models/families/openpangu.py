@@ -88,7 +88,7 @@ def read_pangu_sinks(facts: Facts, label: Label) -> ModelArchitecture:
         rows_of_images=facts.integer("max_position_embeddings", default=8192),
         columns=facts.integer("qk_rope_dim"),
     )
-    return decoder(facts, label, Frame(hidden_size=size, rope=(rope,)), layers)
+    return decoder(facts, label, Frame(size, (rope,)), layers)
 
 
 def _pangu_mlps(facts: Facts) -> Iterator[tuple[Module, ...]]:

@@ -52,6 +52,6 @@ def _timm_mlp(size: int, wide: int) -> tuple[tuple[int, ...], ...]:
 
 READERS = {
     "OpenVLAForActionPrediction": Composite(
-        text=Text("llama", "LlamaForCausalLM"), tower=_modules
+        _modules, text=Text("llama", "LlamaForCausalLM")
     )
 }

@@ -58,7 +58,7 @@ def _pass(vision: Facts, merge: int, words: int) -> TowerPass:
     size, wide = vision.integers("hidden_size", "intermediate_size")
     values = merge**2 * size + 2 * (words - _INDICATORS) + words
     passed = block_pass(size, wide, beside=4, is_gated="aimv2" in vision.model_type)
-    head = Moment(name="words", whole=values // merge**2)
+    head = Moment("words", whole=values // merge**2)
     return replace(passed, moments=(*passed.moments, head))
 
 
@@ -82,6 +82,4 @@ def _aimv2(facts: Facts, name: str) -> Iterator[Module]:
     )
 
 
-READERS = {
-    "Ovis": Composite(text=Text("", name="llm_config"), tower=_tower, prefix="llm.")
-}
+READERS = {"Ovis": Composite(_tower, text=Text("", name="llm_config"), prefix="llm.")}

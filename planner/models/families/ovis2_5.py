@@ -47,8 +47,8 @@ def _navit(facts: Facts) -> Iterator[Module]:
 READERS = dict.fromkeys(
     ("Ovis2_5", "Ovis2_6ForCausalLM", "Ovis2_6_MoeForCausalLM"),
     Composite(
+        _modules,
         text=Text("qwen3", other_name="llm_config"),
-        tower=_modules,
         modalities=IMAGE_AND_VIDEO,
         prefix="llm.",
     ),

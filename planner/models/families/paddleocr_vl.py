@@ -44,13 +44,13 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 READERS = {
     "PaddleOCRVLForConditionalGeneration": Composite(
+        _tower,
         text=Text(
             "paddleocr_vl_text",
             "Ernie4_5ForCausalLM",
             tie=Tie.EITHER,
             flat_keys=(*FLAT_KEYS, "head_dim", "use_bias"),
         ),
-        tower=_tower,
         renames=MODEL_RENAMES,
         supports_pp=False,
     )

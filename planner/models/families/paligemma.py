@@ -27,8 +27,8 @@ def _tower(facts: Facts, _text_size: int) -> Tower:
 
 
 read_paligemma = Composite(
+    _tower,
     text=partial(read_text, default="gemma"),
-    tower=_tower,
     renames=RENAMES,
     has_mm_prefix=True,
 )

@@ -52,8 +52,8 @@ def _tower(facts: Facts, text_size: int) -> Tower:
 
 READERS = {
     "Phi3VForCausalLM": Composite(
+        _tower,
         text=Text("", "LlamaForCausalLM", name=""),
-        tower=_tower,
         renames=(
             ("model.vision_embed_tokens.", "vision_embed_tokens."),
             *reversed(MODEL_RENAMES),

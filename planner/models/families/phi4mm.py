@@ -181,8 +181,8 @@ READERS = {
     # Adapters are dropped, as by hf_to_vllm_mapper, and can be served as LoRA.
     # Source: vLLM 0.33.0 `models/phi4mm.py` Phi4MMForCausalLM.
     "Phi4MMForCausalLM": Composite(
+        _towers,
         text=Text("", "LlamaForCausalLM", name=""),
-        tower=_towers,
         prefix="",
         renames=(
             ("model.embed_tokens_extend.image_embed.", "vision_encoder."),

@@ -26,6 +26,6 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
 
 READERS = {
     "Phi4ForCausalLMV": Composite(
-        text=Text("phi3", "Phi3ForCausalLM", name=""), tower=_modules
+        _modules, text=Text("phi3", "Phi3ForCausalLM", name="")
     )
 }

@@ -74,6 +74,6 @@ def _encoder(facts: Facts, name: str) -> Iterator[Module]:
 
 READERS = {
     "PixtralForConditionalGeneration": Composite(
-        text=Text("", tie=Tie.INNER), tower=_tower, renames=_RENAMES
+        _tower, text=Text("", tie=Tie.INNER), renames=_RENAMES
     )
 }

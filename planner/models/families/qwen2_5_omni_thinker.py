@@ -42,12 +42,12 @@ def _towers(facts: Facts, _text_size: int) -> tuple[Tower, ...]:
 READERS = dict.fromkeys(
     ("Qwen2_5OmniModel", "Qwen2_5OmniForConditionalGeneration"),
     Composite(
+        _towers,
         text=partial(
             read_thinker,
             model_type="qwen2_5_omni_text",
             architecture="Qwen2ForCausalLM",
         ),
-        tower=_towers,
         renames=THINKER_RENAMES,
     ),
 )

@@ -17,6 +17,6 @@ def _tower(facts: Facts, text_size: int) -> Tower:
 
 READERS = {
     "Qwen2AudioForConditionalGeneration": Composite(
-        text=Text("qwen2", "Qwen2ForCausalLM"), tower=_tower
+        _tower, text=Text("qwen2", "Qwen2ForCausalLM")
     )
 }

@@ -46,12 +46,10 @@ def _text(model_type: str) -> Text:
     return Text(model_type, "Qwen2ForCausalLM", tie=Tie.EITHER, flat_keys=FLAT_KEYS)
 
 
-read_qwen2_vl = Composite(
-    text=_text("qwen2_vl_text"), tower=_tower, renames=QWEN2_RENAMES
-)
+read_qwen2_vl = Composite(_tower, text=_text("qwen2_vl_text"), renames=QWEN2_RENAMES)
 READERS = {
     "Qwen2VLForConditionalGeneration": read_qwen2_vl,
     "Qwen2_5_VLForConditionalGeneration": Composite(
-        text=_text("qwen2_5_vl_text"), tower=_tower_2_5, renames=QWEN2_RENAMES
+        _tower_2_5, text=_text("qwen2_5_vl_text"), renames=QWEN2_RENAMES
     ),
 }

@@ -28,7 +28,7 @@ def _tower(facts: Facts, _text_size: int) -> Tower:
     return qwen3_vl_tower(vision, deepstack_columns=0)
 
 
-read_qwen3_5 = Composite(text=_text, tower=_tower, renames=QWEN3_RENAMES)
+read_qwen3_5 = Composite(_tower, text=_text, renames=QWEN3_RENAMES)
 
 
 def _read_interns2(facts: Facts, label: Label) -> ModelArchitecture:

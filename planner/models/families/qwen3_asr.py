@@ -24,10 +24,10 @@ def _tower(facts: Facts, _text_size: int) -> Tower:
 
 
 _read = Composite(
+    _tower,
     text=partial(
         read_thinker, model_type="qwen3_asr_text", architecture="Qwen3ForCausalLM"
     ),
-    tower=_tower,
     renames=(
         *THINKER_RENAMES,
         ("model.audio_tower.", "audio_tower."),

@@ -25,12 +25,12 @@ def _towers(facts: Facts, text_size: int) -> tuple[Tower, ...]:
 
 
 read_qwen3_omni = Composite(
+    _towers,
     text=partial(
         read_thinker,
         model_type="qwen3_omni_moe_text",
         architecture="Qwen3MoeForCausalLM",
     ),
-    tower=_towers,
     renames=(*THINKER_RENAMES, *reversed(MODEL_RENAMES)),
 )
 READERS = {"Qwen3OmniMoeForConditionalGeneration": read_qwen3_omni}

@@ -62,8 +62,8 @@ def read_qwen4_exp(facts: Facts, label: Label) -> ModelArchitecture:
     full = LayerKind((kept,), (*gated_attention(facts), *rest))
     rope = rope_cache(facts, kept.head_size, mrope_positions_factor=1)
     frame = Frame(
-        hidden_size=size,
-        rope=rope,
+        size,
+        rope,
         embeddings_on=Placement.EVERYWHERE,
         head_on=Placement.EVERYWHERE,
         is_tied=False,

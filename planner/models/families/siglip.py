@@ -40,4 +40,4 @@ def _pooling_head(facts: Facts) -> Iterator[Module]:
     yield from blocks.plain_mlp(f"{mlp}.fc1", f"{mlp}.fc2", size, wide)
 
 
-READERS = {"SiglipModel": Composite(text=_text, tower=_modules, prefix="text_model.")}
+READERS = {"SiglipModel": Composite(_modules, text=_text, prefix="text_model.")}

@@ -84,7 +84,7 @@ def read_step3_text(facts: Facts, label: Label) -> ModelArchitecture:
         ),
     )
     # vLLM's class passes no quantisation to its head, and never ties it.
-    frame = Frame(hidden_size=size, rope=rope, is_head_quantizable=False, is_tied=False)
+    frame = Frame(size, rope, is_head_quantizable=False, is_tied=False)
     return decoder(facts, label, frame, layers)
 
 

@@ -44,6 +44,6 @@ def _encoder(facts: Facts) -> Iterator[Module]:
 
 READERS = {
     "Step3VLForConditionalGeneration": Composite(
-        text=Text("step3_text", "Step3TextForCausalLM"), tower=_tower
+        _tower, text=Text("step3_text", "Step3TextForCausalLM")
     )
 }

@@ -44,9 +44,7 @@ def read_step3p5(facts: Facts, label: Label) -> ModelArchitecture:
         "hidden_size"
     ) // facts.integer("num_attention_heads")
     frame = Frame(
-        hidden_size=facts.integer("hidden_size"),
-        rope=_ropes(facts, types, head_size),
-        is_tied=False,
+        facts.integer("hidden_size"), _ropes(facts, types, head_size), is_tied=False
     )
     return decoder(facts, label, frame, layers)
 

@@ -137,8 +137,8 @@ def read_step5(facts: Facts, label: Label) -> ModelArchitecture:
             LayerKind(caches, (*modules, *mlp, _norms(facts, "layer", size, size)))
         )
     frame = Frame(
-        hidden_size=size,
-        rope=tuple(_ropes(facts, types, indexer)),
+        size,
+        tuple(_ropes(facts, types, indexer)),
         has_final_norm=False,
         extra_final=(_norms(facts, "model.norm", size),),
     )

@@ -68,5 +68,5 @@ READERS = dict.fromkeys(
         "Step3p7ForConditionalGeneration",
         "Step5ForConditionalGeneration",
     ),
-    Composite(text=Text("step3p5"), tower=_tower),
+    Composite(_tower, text=Text("step3p5")),
 )

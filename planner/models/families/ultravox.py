@@ -38,4 +38,4 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
     return Text()(facts, label)
 
 
-READERS = {"UltravoxModel": Composite(text=_text, tower=_modules, modalities=AUDIO)}
+READERS = {"UltravoxModel": Composite(_modules, text=_text, modalities=AUDIO)}

@@ -61,8 +61,8 @@ def _sounds(factor: int) -> Items:
     """
     return (
         MediaItem(
-            modality="audio",
-            tokens=1,
+            "audio",
+            1,
             patches=factor,
             inputs=_SAMPLES,
             most_parts=1 << 30,
@@ -71,4 +71,4 @@ def _sounds(factor: int) -> Items:
     )
 
 
-READERS = {"VoxtralForConditionalGeneration": Composite(text=_text, tower=_tower)}
+READERS = {"VoxtralForConditionalGeneration": Composite(_tower, text=_text)}

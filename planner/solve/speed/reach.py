@@ -71,10 +71,6 @@ class Attention:
     """Operations for each token attended to."""
     prefill_flops: float = 0.0
 
-    def bytes_at(self, tokens: float, *, seen: float) -> float:
-        """Return the bytes of a step for one request with `seen` tokens attended to."""
-        return self.state_bytes + self.token_bytes * seen if tokens else 0.0
-
 
 def attention_of(
     kernels: Kernels, layers: range, *, ranks: int, context_ranks: int

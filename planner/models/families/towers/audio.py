@@ -65,7 +65,7 @@ def _transformers_pass(
     encoder pads and copies the spectrogram: chunk_and_pad_features).
     """
     size, mlp_size = facts.integers("d_model", "encoder_ffn_dim")
-    whole = Moment(name="MLP", whole=beside * size + 2 * mlp_size)
+    whole = Moment("MLP", whole=beside * size + 2 * mlp_size)
     return TowerPass(moments=(whole,), input_copies=input_copies)
 
 

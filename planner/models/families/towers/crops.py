@@ -63,8 +63,8 @@ class PaddedCrops:
         # Each row of tokens ends in a mark, with one more between crops and whole.
         tokens = rows * (columns + 1) + 1 + whole * (whole + 1)
         return MediaItem(
-            modality="image",
-            tokens=tokens,
+            "image",
+            tokens,
             patches=(crops + 1) * (self.side // self.patch) ** 2,
             inputs=(crops + 1) * RGB * self.side**2,
             sizing=self,
@@ -103,8 +103,8 @@ class ScaledCrops:
         across = ceil(int(along * 336 / ratio) / 336)
         crops, rows = along * across, along if width < height else across
         return MediaItem(
-            modality="image",
-            tokens=(crops + 1) * 144 + 1 + (rows + 1) * 12,
+            "image",
+            (crops + 1) * 144 + 1 + (rows + 1) * 12,
             patches=(crops + 1) * (24 * 24 + 1),
             inputs=(crops + 1) * RGB * 336**2,
             sizing=self,
@@ -151,8 +151,8 @@ class PaddedPatches:
         tokens = -(-width // unit) * -(-height // unit)
         patches = tokens * self.merged**2
         return MediaItem(
-            modality="image",
-            tokens=tokens,
+            "image",
+            tokens,
             patches=patches,
             inputs=patches * RGB * self.patch**2,
             sizing=self,
@@ -190,11 +190,7 @@ class Spectrogram:
         steps = max((length - 400) // 160 + 1, 1)
         tokens = -(-steps // self.compression)
         return MediaItem(
-            modality="audio",
-            tokens=tokens,
-            patches=tokens,
-            inputs=steps * self.bins,
-            sizing=self,
+            "audio", tokens, patches=tokens, inputs=steps * self.bins, sizing=self
         )
 
 

@@ -63,7 +63,7 @@ def _vision_pass(facts: Facts) -> TowerPass:
     size, mlp_size = facts.integers("hidden_size", "intermediate_size")
     tables = 2 * facts.integer("head_dim")
     return TowerPass(
-        moments=(Moment(name="MLP", whole=4 * size + 3 * mlp_size + tables),),
+        moments=(Moment("MLP", whole=4 * size + 3 * mlp_size + tables),),
         turns=Turns(
             bytes_per_row=4 * 8 * facts.integer("position_embedding_size"),
             kept=size,

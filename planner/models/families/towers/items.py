@@ -259,15 +259,9 @@ def muse_glimmer_items(facts: Facts) -> Items:
     """
     patch = facts.integer("patch_size")
     pixels = 2 * RGB * patch**2
-    image = MediaItem(
-        modality="image", tokens=4096, patches=4 * 4096, inputs=4 * 4096 * pixels
-    )
+    image = MediaItem("image", 4096, patches=4 * 4096, inputs=4 * 4096 * pixels)
     video = MediaItem(
-        modality="video",
-        tokens=144,
-        patches=4 * 144,
-        inputs=4 * 144 * pixels,
-        most_parts=48,
+        "video", 144, patches=4 * 144, inputs=4 * 144 * pixels, most_parts=48
     )
     return (image, video)
 
@@ -297,8 +291,8 @@ def kimi_k25_items(facts: Facts) -> Items:
     patch = facts.integer("patch_size")
     return (
         MediaItem(
-            modality="vision_chunk",
-            tokens=patches // 4,
+            "vision_chunk",
+            patches // 4,
             patches=patches,
             inputs=patches * RGB * patch**2,
         ),
@@ -338,16 +332,16 @@ def gemma4_items(facts: Facts, image_tokens: int) -> Items:
     inputs = pooled * RGB * facts.integer("patch_size") ** 2
     frames, tokens = 32, 70
     image = MediaItem(
-        modality="image",
-        tokens=image_tokens,
+        "image",
+        image_tokens,
         patches=image_tokens * pooled,
         inputs=image_tokens * inputs,
         pieces=1,
         sizing=SoftTokens(),
     )
     video = MediaItem(
-        modality="video",
-        tokens=frames * (tokens + 2 + 6),
+        "video",
+        frames * (tokens + 2 + 6),
         embeddings=frames * tokens,
         patches=frames * tokens * pooled,
         inputs=frames * tokens * inputs,
@@ -374,8 +368,8 @@ def _merged_patches(
     tokens = pixels // _unit(facts) ** 2
     patches = tokens * facts.integer("spatial_merge_size") ** 2
     return MediaItem(
-        modality=modality,
-        tokens=tokens,
+        modality,
+        tokens,
         patches=patches,
         inputs=patches * frames * RGB * facts.integer("patch_size") ** 2,
     )

@@ -39,15 +39,12 @@ def minimax_m3_tower(
             moments=(
                 # The projector's first layer and its activation, then its output, for
                 # each patch, as wide as the language model.
-                Moment(name="projecting", whole=size, cut=2 * middle),
+                Moment("projecting", whole=size, cut=2 * middle),
                 Moment(
-                    name="projected",
-                    whole=size + text_size,
-                    cut=middle,
-                    reduced=text_size,
+                    "projected", whole=size + text_size, cut=middle, reduced=text_size
                 ),
                 # Queries and keys in fp32 before and after, and cast back.
-                Moment(name="rotating", whole=2 * size, cut=15 * size),
+                Moment("rotating", whole=2 * size, cut=15 * size),
             )
         ),
     )

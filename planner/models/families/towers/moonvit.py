@@ -61,7 +61,7 @@ def _k25_pass(facts: Facts) -> TowerPass:
     rotary = _ROTARY_SIDE**2 * (size // heads // 2) * 8
     whole = _STEPS * 2 * size + size + 2 * size // heads
     return TowerPass(
-        moments=(Moment(name="positions", whole=whole),),
+        moments=(Moment("positions", whole=whole),),
         tables_bytes=rotary + rows * columns * size * (4 + 2),
         kept_tables_bytes=rotary,
     )

@@ -75,19 +75,16 @@ def _qwen2_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
             # The input, also as the norm's; of the rest each rank its part: projected,
             # concatenated, rotated, and the output.
             Moment(
-                name="attention",
+                "attention",
                 whole=3 * size + tables,
                 cut=8 * size,
                 reduced=3 * size + size,
             ),
             # What was gathered is copied once, into the order of its columns.
             Moment(
-                name="gathering",
-                whole=2 * size + tables,
-                cut=3 * size,
-                reduced=2 * 3 * size,
+                "gathering", whole=2 * size + tables, cut=3 * size, reduced=2 * 3 * size
             ),
-            Moment(name="MLP", whole=3 * size + tables, cut=2 * mlp_size),
+            Moment("MLP", whole=3 * size + tables, cut=2 * mlp_size),
         ),
         copies_share=True,
     )
@@ -151,13 +148,10 @@ def _qwen2_5_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
     return TowerPass(
         moments=(
             Moment(
-                name="MLP's output",
-                whole=3 * size + tables,
-                cut=3 * mlp_size,
-                reduced=size,
+                "MLP's output", whole=3 * size + tables, cut=3 * mlp_size, reduced=size
             ),
             Moment(
-                name="attention's output",
+                "attention's output",
                 whole=3 * size + tables,
                 cut=8 * size,
                 reduced=size,
@@ -221,18 +215,13 @@ def _qwen3_pass(facts: Facts, levels: int) -> TowerPass:
     return TowerPass(
         moments=(
             Moment(
-                name="attention's output",
+                "attention's output",
                 whole=4 * size + beside,
                 cut=8 * size,
                 reduced=size,
             ),
-            Moment(name="MLP", whole=4 * size + beside, cut=2 * mlp_size),
-            Moment(
-                name="MLP's output",
-                whole=5 * size + beside,
-                cut=mlp_size,
-                reduced=size,
-            ),
+            Moment("MLP", whole=4 * size + beside, cut=2 * mlp_size),
+            Moment("MLP's output", whole=5 * size + beside, cut=mlp_size, reduced=size),
         ),
         copies_share=True,
     )

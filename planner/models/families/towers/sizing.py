@@ -20,7 +20,6 @@ from planner.values import frozen
 SOFT_TOKENS = (70, 140, 280, 560, 1120)
 """Tokens that an image of Gemma 4 may have."""
 SIDES = ("width", "height")
-FRAMES = ("num_frames",)
 
 
 @frozen

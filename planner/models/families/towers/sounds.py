@@ -16,9 +16,7 @@ def gemma4_audio_items(mel_bins: int = 128) -> Items:
 
     Source: vLLM 0.33.0 `models/gemma4_mm.py` (audio_seq_length).
     """
-    return (
-        MediaItem(modality="audio", tokens=750, patches=750, inputs=3000 * mel_bins),
-    )
+    return (MediaItem("audio", 750, patches=750, inputs=3000 * mel_bins),)
 
 
 @if_known
@@ -62,8 +60,8 @@ def _sound(
     facts: Facts, *, tokens: int, patches: int, per_prompt: int | None = None
 ) -> MediaItem:
     return MediaItem(
-        modality="audio",
-        tokens=tokens,
+        "audio",
+        tokens,
         patches=patches,
         inputs=3000 * facts.integer("num_mel_bins"),
         per_prompt=per_prompt,

@@ -111,8 +111,8 @@ def molmo_items(size: int, patch: int) -> Items:
     tokens = along // 2 * (grid // 2) + (grid // 2) ** 2
     return (
         MediaItem(
-            modality="image",
-            tokens=tokens,
+            "image",
+            tokens,
             marks=2 + along // 2 + 2 + grid // 2,
             patches=crops * (grid * grid + 1),
             inputs=crops * RGB * size * size,
@@ -203,8 +203,8 @@ def mistral3_items(facts: Facts, vision: Facts) -> Items:
     grid = -(-side // (vision.integer("patch_size") * merge))
     return (
         MediaItem(
-            modality="image",
-            tokens=grid * grid,
+            "image",
+            grid * grid,
             marks=grid,
             patches=(grid * merge) ** 2,
             inputs=RGB * side * side,
@@ -227,15 +227,15 @@ def minicpm_v_items(facts: Facts, *, has_videos: bool) -> Items:
     slices = sizing.count((side, side * most))
     patches = (side // facts.integer("patch_size", default=14)) ** 2
     image = MediaItem(
-        modality="image",
-        tokens=slices * tokens,
+        "image",
+        slices * tokens,
         patches=slices * patches,
         inputs=slices * RGB * side * side,
         sizing=sizing,
     )
     video = MediaItem(
-        modality="video",
-        tokens=tokens,
+        "video",
+        tokens,
         patches=patches,
         inputs=RGB * side * side,
         most_parts=16,
@@ -308,8 +308,8 @@ def _tiled(
 ) -> MediaItem:
     """Return an image cut into tiles of the tower's size."""
     return MediaItem(
-        modality="image",
-        tokens=tokens,
+        "image",
+        tokens,
         marks=marks,
         patches=tiles * (_grid(facts) ** 2 + extra_patches),
         inputs=tiles * RGB * _pair(facts, "image_size") ** 2,

@@ -68,7 +68,7 @@ class _Grouped:
     group_size: int
     """-1: one group holds all inputs of a row."""
 
-    def tensors(
+    def packed(
         self,
         on_rank: ExpertsOnRank,
         columns: int,
@@ -128,7 +128,7 @@ class _Grouped:
 
 
 @frozen
-class GPTQExperts:
+class GPTQExperts(_Grouped):
     """As `auto_gptq` checkpoints publish them; zero points stay, needed or not.
 
     Biases that no checkpoint fills are dropped after loading.
@@ -136,20 +136,17 @@ class GPTQExperts:
     Source: vLLM 0.33.0 `layers/quantization/auto_gptq.py` AutoGPTQMoEMethod.
     """
 
-    num_bits: int
-    group_size: int
     desc_act: bool = False
     is_sym: bool = True
 
     def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights, scales, zero points and orders on a rank."""
-        grouped = _Grouped(num_bits=self.num_bits, group_size=self.group_size)
         is_older = not layout.release.has(_HOLDS_WORDS_OF_ZEROS)
-        if is_older and grouped.suits_marlin(on_rank, layout):
-            return self._older(on_rank, grouped)
-        return _marlin_or_not(on_rank, layout, grouped, has_zero_points=not self.is_sym)
+        if is_older and self.suits_marlin(on_rank, layout):
+            return self._older(on_rank)
+        return _marlin_or_not(on_rank, layout, self, has_zero_points=not self.is_sym)
 
-    def _older(self, on_rank: ExpertsOnRank, grouped: _Grouped) -> Tensors:
+    def _older(self, on_rank: ExpertsOnRank) -> Tensors:
         """Return what Marlin's kernel holds in releases that take desc_act.
 
         In the order of their activations, every rank holds the scales of all groups of
@@ -163,13 +160,13 @@ class GPTQExperts:
         if not self.desc_act:
             padded = marlin_columns(columns, self.group_size)
         held = (
-            *grouped.tensors(on_rank, padded, has_zero_points=True, zeros=None),
+            *self.packed(on_rank, padded, has_zero_points=True, zeros=None),
             *biases(on_rank, intermediate_size=padded),
         )
         if not self.desc_act:
             return held
         experts, hidden = on_rank.num_experts, on_rank.hidden_size
-        missing = grouped.groups(on_rank.intermediate_size) - grouped.groups(columns)
+        missing = self.groups(on_rank.intermediate_size) - self.groups(columns)
         packed = WORD_BITS // self.num_bits
         more = experts * missing * (hidden + hidden // packed)
         orders = (Tensor(experts * hidden, "int32"), Tensor(experts * columns, "int32"))
@@ -180,29 +177,24 @@ class GPTQExperts:
         return _served_by_marlin_or_not(
             on_rank,
             layout,
-            _Grouped(num_bits=self.num_bits, group_size=self.group_size),
+            self,
             keeps_workspace=layout.release.has(KEEPS_GPTQ_WORKSPACE),
         )
 
 
 @frozen
-class AWQExperts:
+class AWQExperts(_Grouped):
     """As `auto_awq` checkpoints publish them.
 
     Source: vLLM 0.33.0 `layers/quantization/auto_awq.py` AutoAWQMoEMethod.
     """
 
-    num_bits: int
-    group_size: int
     has_zero_point: bool = True
 
     def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights, scales and zero points on a rank."""
         return _marlin_or_not(
-            on_rank,
-            layout,
-            _Grouped(num_bits=self.num_bits, group_size=self.group_size),
-            has_zero_points=self.has_zero_point,
+            on_rank, layout, self, has_zero_points=self.has_zero_point
         )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
@@ -210,7 +202,7 @@ class AWQExperts:
         return _served_by_marlin_or_not(
             on_rank,
             layout,
-            _Grouped(num_bits=self.num_bits, group_size=self.group_size),
+            self,
             keeps_workspace=layout.release.has(KEEPS_AWQ_WORKSPACE),
         )
 
@@ -235,24 +227,20 @@ def _marlin_or_not(
         on_rank.intermediate_size_per_partition, grouped.group_size
     )
     return (
-        *grouped.tensors(on_rank, columns, has_zero_points=True),
+        *grouped.packed(on_rank, columns, has_zero_points=True),
         *biases(on_rank, intermediate_size=columns),
     )
 
 
 @frozen
-class PackedExperts:
+class PackedExperts(_Grouped):
     """As compressed-tensors checkpoints of format pack-quantized publish them.
 
     Source: vLLM 0.33.0 `layers/quantization/compressed_tensors/
     compressed_tensors_moe/compressed_tensors_moe_wna16.py`.
     """
 
-    num_bits: int
-    group_size: int
-    """-1: strategy "channel"."""
     is_sym: bool = True
-    has_act_order: bool = False
 
     def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights, scales, zero points and shapes on a rank.
@@ -262,19 +250,18 @@ class PackedExperts:
                 scale a row on Hopper.
         """
         self._check(on_rank)
-        grouped = _Grouped(num_bits=self.num_bits, group_size=self.group_size)
         columns = on_rank.intermediate_size_per_partition
         if prefers_humming(layout):
             if self.group_size == -1:
                 # vLLM stops with a bare assertion where Marlin's kernel is not taken.
                 raise Refused("AssertionError: weight_quant.strategy == 'group'")
-            return grouped.for_humming(on_rank, has_zero_points=not self.is_sym)
-        if grouped.suits_marlin(on_rank, layout) and not self._uses_trtllm(
+            return self.for_humming(on_rank, has_zero_points=not self.is_sym)
+        if self.suits_marlin(on_rank, layout) and not self._uses_trtllm(
             on_rank, layout
         ):
             columns = marlin_columns(columns, self.group_size)
         return (
-            *grouped.tensors(on_rank, columns, has_zero_points=not self.is_sym),
+            *self.packed(on_rank, columns, has_zero_points=not self.is_sym),
             *(Tensor(2 * on_rank.num_experts),) * 2,
             *biases(on_rank, intermediate_size=columns),
         )
@@ -321,7 +308,7 @@ class PackedExperts:
         return _served_by_marlin_or_not(
             on_rank,
             layout,
-            _Grouped(num_bits=self.num_bits, group_size=self.group_size),
+            self,
             keeps_workspace=layout.release.has(_KEEPS_PACKED_WORKSPACE),
         )
 
