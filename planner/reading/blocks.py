@@ -1,7 +1,7 @@
 """HCL, TOML and files of NAME=value as nodes that know their places in the text.
 
 Source: HCL 2 native syntax specification (Terraform 1.13, Nomad 1.10); TOML 1.0; dotenv
-and Java's properties, as DJL's serving.properties has them; podman-systemd.unit(5).
+and Java's properties, as DJL's serving.properties has them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,6 @@ _HCL = re.compile(
 )
 _TOML = re.compile(r"^\[\[?[\w.\"' -]+\]\]?[ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
 _TOML_VALUE = re.compile(r"(?:\s|#[^\n]*\n)*[\w.\"-]+[ \t]*=[ \t]*[\"'\d\[{tf]")
-_UNIT = re.compile(r"^\[Container\][ \t]*\r?$", re.MULTILINE)
-_UNIT_LINE = re.compile(
-    r"(?:\[(?P<part>\w+)\][^\n]*|(?P<name>\w+)[ \t]*=[ \t]*"
-    r"(?P<value>(?:[^\\\n]|\\(?:\r?\n)?)*)|[ \t]*(?:[#;][^\n]*)?)(?:\n|\Z)"
-)
 _NAMED_LINE = re.compile(
     r"[ \t]*(?:export[ \t]+)?(?P<name>(?:option\.[\w.]+|[A-Za-z]\w*))[ \t]*=[ \t]*"
     r"(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\n#]*?)[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)"
@@ -64,7 +59,6 @@ def blocks_of(page: Passage) -> Node | None:
     readers: tuple[tuple[bool, Callable[[], Node]], ...] = (
         (_HCL.search(page.text) is not None, lambda: _Blocks(page).body(0, "")),
         (_TOML.search(page.text) is not None, lambda: _Blocks(page).toml()),
-        (_UNIT.search(page.text) is not None, lambda: _unit(page)),
         ("=" in page.text, lambda: _named(page)),
     )
     for is_like, reader in readers:
@@ -167,33 +161,6 @@ def _named(page: Passage) -> Node:
                 raise ValueError
         at = match.end()
     return _table(page, 0, len(page.text), pairs, "names")
-
-
-def _unit(page: Passage) -> Node:
-    """Return a unit of Podman's Quadlet: sections of names and values."""
-    parts: dict[str, list[tuple[Node, Node]]] = {}
-    sections: list[Node] = []
-    at = 0
-    while at < len(page.text):
-        match = _UNIT_LINE.match(page.text, at)
-        if match is None or match.end() == at:
-            raise ValueError
-        at = match.end()
-        if match["part"]:
-            sections.append(_scalar(page, *match.span("part"), "", match["part"]))
-        elif match["name"]:
-            key = _scalar(page, *match.span("name"), "", match["name"])
-            end = match.start("value") + len(match["value"].rstrip())
-            value = page.text[match.start("value") : end]
-            node = _scalar(page, match.start("value"), end, "raw", value)
-            parts.setdefault(sections[-1].text if sections else "", []).append(
-                (key, node)
-            )
-    pairs = [
-        (key, _table(page, key.start, key.end, parts.get(key.text, []), "unit"))
-        for key in {key.text: key for key in sections}.values()
-    ]
-    return _table(page, 0, len(page.text), pairs, "unit")
 
 
 class _Blocks:

@@ -42,8 +42,6 @@ def passage_of(node: Node) -> Passage:
     >>> list(passage_of(one.pairs[0][1]).places)
     [7, 8, 10, 11]
     """
-    if node.style == "raw":
-        return node.page.part(node.start, node.end)
     if node.style in ("|", ">"):
         pieces, places, indent = _block(node)
         encode: Callable[[str], str] = partial(
@@ -250,7 +248,7 @@ def removed(table: Node, key: Node, value: Node) -> list[Edit]:
 
 def check_may_grow(table: Node, name: str) -> None:
     """Refuse to add to what is no table in the text, but values by their paths."""
-    if table.style in ("set", "unit"):
+    if table.style == "set":
         raise PlannerError(
             f"The text has no place for {name}: add a value by its path."
         )
