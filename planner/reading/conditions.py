@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from planner.reading.words import Word
+from planner.reading.word import Word
 
-_OF_OUTSIDE = re.compile(r"\$(?:\w+|[@*]|\{[\w@*]+(?::?[-+?][^{}]*)?\})\Z")
+_OF_OUTSIDE = re.compile(r"\$(?:\w+|[@*]|\{[\w@*]+(?:[^\w{}][^{}]*)?\})\Z")
 _COUNT = re.compile(r"\$\{?#\}?\Z")
 _TEXTS: Mapping[str, Callable[[str], bool]] = {"-n": bool, "-z": operator.not_}
 _NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
@@ -26,7 +26,7 @@ _NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
     "-lt": operator.lt,
     "-le": operator.le,
 }
-_LONGEST = 200
+_LONGEST, _MOST_STARS = 200, 2
 _SAID = dict.fromkeys(("", "0", "false", "no", "off", "none"), False) | dict.fromkeys(
     ("1", "true", "yes", "on"), True
 )
@@ -50,8 +50,10 @@ def holds(words: Sequence[Word]) -> bool | None:
         return None if inner is None else not inner
     if names[:1] in (["true"], ["false"]):
         return names[0] == "true"
-    values = [told(word) for word in words[1:] if word.value not in ("]", "]]")]
-    if names and names[0] in ("[", "[[", "test"):
+    is_test = bool(names) and names[0] in ("[", "[[", "test")
+    first = 1 if is_test or names[-1:] != ["]]"] else 0  # behind `&&` in `[[ ... ]]`
+    values = [told(word) for word in words[first:] if word.value not in ("]", "]]")]
+    if is_test or not first:
         return _test(values)
     said = [_SAID.get((value or "").lower()) for value in values if value is not None]
     return said[0] if len(said) == len(values) == 1 else None
@@ -81,9 +83,21 @@ def _compared(left: str, name: str, right: str) -> bool | None:
 
 def fits(value: str, pattern: str) -> bool:
     """Return whether a value has the form of a pattern of `case`."""
-    if pattern.count("*") > 1 or len(pattern) > _LONGEST:
+    if pattern.count("*") > _MOST_STARS or len(pattern) > _LONGEST:
         return value == pattern
     return fnmatchcase(value[:_LONGEST], pattern)
+
+
+def together(
+    left: bool | None,
+    joined: str,
+    right: bool | None,
+) -> bool | None:
+    """Return what two conditions come to with `&&` or `||` between them."""
+    decides = joined == "||"
+    if decides in (left, right):
+        return decides
+    return None if None in (left, right) else not decides
 
 
 class Branches:
@@ -96,6 +110,8 @@ class Branches:
         self._is_open: list[bool] = []
         """Whether a branch before may have run."""
         self._subjects: list[str | None] = []
+        self._undo: list[dict[str, Callable[[], None]]] = []
+        """What sets variables back once a branch that does not run ends."""
 
     @property
     def is_run(self) -> bool:
@@ -107,15 +123,30 @@ class Branches:
         """Whether patterns are read here."""
         return bool(self._subjects)
 
+    def set_back_later(
+        self, name: str, saved: Callable[[], Callable[[], None]]
+    ) -> None:
+        """Keep what a variable was before it is set in a branch that does not run."""
+        at = max(at for at, holds in enumerate(self._holds) if holds is False)
+        if name not in self._undo[at]:
+            self._undo[at][name] = saved()
+
+    def _set_back(self) -> None:
+        for set_back in self._undo[-1].values():
+            set_back()
+        self._undo[-1].clear()
+
     def begin(self, condition: bool | None) -> None:
         """Begin `if` with its condition."""
         self._holds.append(condition)
         self._is_decided.append(condition is True)
         self._is_open.append(condition is None)
+        self._undo.append({})
 
     def turn(self, condition: bool | None) -> None:
         """Begin the next branch: it runs where none before it has."""
         if self._holds:
+            self._set_back()
             self._holds[-1] = False if self._is_decided[-1] else condition
             self._is_decided[-1] |= condition is True
             self._is_open[-1] |= condition is None
@@ -127,6 +158,8 @@ class Branches:
     def end(self) -> None:
         """End the innermost `if`."""
         if self._holds:
+            self._set_back()
+            self._undo.pop()
             self._holds.pop()
             self._is_decided.pop()
             self._is_open.pop()

@@ -13,7 +13,8 @@ from planner.reading.passage import Passage
 from planner.reading.quoting import escaped
 from planner.reading.scopes import Variables
 from planner.reading.shell_blocks import lines_of
-from planner.reading.words import Word, read_document, read_word
+from planner.reading.word import Word
+from planner.reading.words import read_document, read_word
 
 _PLAIN_WORD = re.compile(r"[^\s\\'\"$`|&;<>()#{}]+(?=\s|\Z)")
 _COMMENT = re.compile(r"#[^\n]*")
@@ -46,10 +47,9 @@ class Lexer:
         self.awaited: list[tuple[str, bool]] = []
         """Here-documents that begin with the next line: their ends, and if quoted."""
 
-    @property
-    def is_skipped(self) -> bool:
-        """Whether what stands here is known not to run."""
-        return False
+    def may_set(self, name: str) -> bool:
+        """Return whether a variable is set here; it may be set back later."""
+        return bool(name)
 
     @cached_property
     def lines(self) -> Mapping[str, Sequence[int]]:
@@ -133,7 +133,7 @@ class Lexer:
             elif operator == ")":
                 break
         self.is_in_array = False
-        if self.is_skipped:
+        if not self.may_set(array["name"]):
             return
         self.scope.set_array(array["name"], found, is_more=bool(array["more"]))
 

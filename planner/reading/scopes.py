@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from planner.reading.passage import Passage, Piece
 from planner.reading.variables import Over
-from planner.reading.words import Word
+from planner.reading.word import Word
 
 _KEY = re.compile(r"\[([^\[\]]+)\]=")
 _REST = ("@", "*")
@@ -53,6 +53,21 @@ class Variables:
         else:
             before = self.words(name) if is_more else None
             self.arrays[name] = [*(before or ()), *items]
+
+    def saved(self, name: str) -> Callable[[], None]:
+        """Return what sets a variable back to what it is now."""
+        word, items = self._own.get(name), self.arrays.get(name)
+        copied = None if items is None else list(items)
+
+        def set_back() -> None:
+            self._own.pop(name, None)
+            self.arrays.pop(name, None)
+            if word is not None:
+                self._own[name] = word
+            if copied is not None:
+                self.arrays[name] = copied
+
+        return set_back
 
     def keys(self, name: str) -> Sequence[str]:
         """Return the numbers of an array's items, or the names that they have."""

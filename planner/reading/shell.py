@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
-from planner.reading.conditions import Branches, holds
+from planner.reading.conditions import Branches, holds, together
 from planner.reading.lexing import Lexer
 from planner.reading.passage import Passage
 from planner.reading.scopes import Variables
@@ -28,7 +28,7 @@ from planner.reading.shell_blocks import (
     turns_of,
 )
 from planner.reading.variables import Over, Until
-from planner.reading.words import Word
+from planner.reading.word import Word
 from planner.values import frozen
 
 __all__ = ["Command", "Word", "commands_of"]
@@ -49,6 +49,7 @@ _CLOSES = ("fi", "done", "esac", "}")
 """Words around commands that may not run, or run again."""
 _LEADS = ("then", "else", "do", "{", "!", "time")
 """Words before a command that may set variables."""
+_JOINS = ("&&", "||")
 _CASE = ["case", "WORD", "in"]
 _CONDITION = re.compile(r"\|\||(?:\[|\[\[|test|\(\() &&")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=")
@@ -84,6 +85,8 @@ class _Reader(Lexer):
         super().__init__(passage, Variables(passage, known, arguments))
         self.depth = 0
         self.branches = Branches()
+        self.begun: tuple[str, bool | None, str] | None = None
+        """A condition that goes on: of what, whether it holds so far, what joins."""
         self.held: bool | None = None
         """Whether the command before is known to have succeeded."""
         self.after = ""
@@ -132,14 +135,16 @@ class _Reader(Lexer):
         """Return whether the next line has flags of the same command."""
         return not self.awaited and bool(_FORGOTTEN.match(self.text, self.at))
 
-    @property
-    def is_skipped(self) -> bool:
-        """Whether a command here does not run, by what the text tells."""
-        behind = self.after[-2:]
-        is_left = (behind == "&&" and self.held is False) or (
-            behind == "||" and self.held is True
-        )
-        return is_left or not self.branches.is_run
+    def may_set(self, name: str) -> bool:
+        """Return whether a variable is set here, by what the text tells.
+
+        In a branch that does not run it is set for the branch alone.
+        """
+        if self.held is (self.after[-2:] == "||") and self.after[-2:] in _JOINS:
+            return False
+        if not self.branches.is_run:
+            self.branches.set_back_later(name, partial(self.scope.saved, name))
+        return True
 
     def _is_case(self, words: list[Word]) -> bool:
         """Begin `case WORD in`, once these are its words."""
@@ -160,11 +165,8 @@ class _Reader(Lexer):
         """Read what begins, parts and ends branches."""
         begins = words[0].value if words else ""
         self.depth += (begins in _OPENS) - (begins in _CLOSES)
-        if begins in ("if", "elif"):
-            condition = holds(words[1:])
-            if operator in ("&&", "||") and condition is not (operator == "||"):
-                condition = None
-            (self.branches.begin if begins == "if" else self.branches.turn)(condition)
+        if begins in ("if", "elif") or self.begun:
+            self._condition(words, operator)
         elif begins == "else":
             self.branches.otherwise()
         elif begins == "fi":
@@ -233,6 +235,18 @@ class _Reader(Lexer):
         yield from self._body(*self.functions[name])
         self.num_calls -= 1
         self.scope.arguments = before
+
+    def _condition(self, words: Sequence[Word], operator: str) -> None:
+        """Read a condition of `if` up to its end, with `&&` and `||` in it."""
+        if self.begun:
+            name, before, joined = self.begun
+            condition = together(before, joined, holds(words))
+        else:
+            name, condition = words[0].value, holds(words[1:])
+        self.begun = (name, condition, operator) if operator in _JOINS else None
+        if self.begun is None:
+            begin = self.branches.begin if name == "if" else self.branches.turn
+            begin(condition)
 
     def _ended(
         self, words: Sequence[Word], operator: str, into: str
@@ -307,8 +321,7 @@ class _Reader(Lexer):
 
     def _keep(self, own: Mapping[str, Word]) -> None:
         """Set variables for all that follows."""
-        if self.is_skipped:
-            return
+        own = {name: word for name, word in own.items() if self.may_set(name)}
         is_optional = self.depth > 0 or bool(_CONDITION.match(self.after))
         given = [
             name

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from planner.reading.words import Word
+from planner.reading.word import Word
 
 _MARK = re.compile(
     r"(?:\A|[;&|\n])[ \t\r]*+(?P<word>do|done|[{}])(?![\w=/.-])|\)\s*+(?P<brace>\{)"

@@ -10,9 +10,11 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from planner.reading.passage import Edit, Passage, Piece, Span
+from planner.reading.passage import Passage, Piece, Span
 from planner.reading.quoting import escaped, in_document, in_double, in_single
 from planner.reading.sums import whole_result
+from planner.reading.text_changes import changed
+from planner.reading.word import Word
 from planner.values import frozen
 
 _PLAIN = re.compile(r"(?:[^\s\\'\"$`|&;<>()#{]|\{(?!\{))+")
@@ -23,7 +25,8 @@ _PARENS = r"[^()]*+(?:\([^()]*+(?:\([^()]*+\)[^()]*+)*+\)[^()]*+)*+"
 _PARAMETER = re.compile(
     r"\$(?:(?P<plain>[A-Za-z_]\w*|[0-9@*])"
     r"|\{(?P<braced>[A-Za-z_]\w*|\d+|[@*])(?P<item>\[[^\]{}]*\])?"
-    rf"(?:(?P<then>:?[-=?+])(?P<rest>{_BRACES}))?\}})"
+    rf"(?:(?P<then>:?[-=?+])(?P<rest>{_BRACES})"
+    r"|(?P<change>,,|\^\^|[#%/][^{}$\"'\\`]+))?\})"
 )
 _SUM = re.compile(rf"\$\(\((?P<sum>{_PARENS})\)\)")
 _SIZE = re.compile(r"\$\{#([A-Za-z_]\w*)\[[@*]\]\}")
@@ -36,56 +39,6 @@ _MOST_NAMES = 40
 _MOST_NAMES, _NO_QUOTE = 40, "\0"
 _SPLIT = re.compile(r"[^\\'\"`$|&;<>()*?]*")
 """A value whose blanks part words: it has no quotes, operators and patterns."""
-
-
-@frozen
-class Word:
-    """One word of a command, or one item of a list of words."""
-
-    passage: Passage
-    """What the shell passes on, for commands inside of it; where it is written."""
-    start: int
-    end: int
-    """Its place in the whole text, quotes included."""
-    write: Callable[[str], str] = shlex.quote
-    """Writes another word in this place."""
-    variables: tuple[str, ...] = ()
-    """Variables and substitutions whose values the text does not tell."""
-    via: Word | None = None
-    """The variable in the command that the word comes from."""
-
-    @property
-    def value(self) -> str:
-        """The word as the program gets it."""
-        return self.passage.text
-
-    @property
-    def at(self) -> tuple[Span, ...]:
-        """The characters of the whole text that it comes from."""
-        via = () if self.via is None else ((self.via.start, self.via.end),)
-        return tuple(dict.fromkeys(((self.start, self.end), *via, *self.passage.at)))
-
-    def replaced(self, value: str) -> Edit:
-        """Return the edit that writes another word here."""
-        return Edit(start=self.start, end=self.end, text=self.write(value))
-
-    def part(self, start: int, end: int | None = None) -> Word:
-        """Return a part of the word, for an edit of that part alone."""
-        inner = self.passage.part(start, len(self.value) if end is None else end)
-        is_named = len(inner.through) > len(self.passage.through)
-        return Word(
-            passage=inner,
-            start=inner.places[0],
-            end=inner.places[-1],
-            write=inner.encode,
-            variables=tuple(name for name in self.variables if name in inner.text),
-            via=self if is_named else self.via,
-        )
-
-    def resolved(self) -> Word:
-        """Return the word where it is written, if it is one variable as a whole."""
-        found = self.part(0)
-        return self if found.via is self.via else found
 
 
 class Scope(Protocol):
@@ -296,13 +249,13 @@ class _Builder:
         found = _SUM.match(self.text, at, self.stop)
         result = None if found is None else whole_result(found["sum"], self._number)
         if found is not None and result is not None:
-            self._put_number(result, at)
+            self._put_text(str(result), at)
             return found.end()
         if not is_quoted and self.text.startswith(("$'", '$"'), at):
             return at + 1
         size = _SIZE.match(self.text, at, self.stop)
         if size is not None and self.scope.words(size[1]) is not None:
-            self._put_number(len(self.scope.keys(size[1])), at)
+            self._put_text(str(len(self.scope.keys(size[1]))), at)
             return size.end()
         other = _OTHER.match(self.text, at, self.stop)
         end = at + 1 if other is None else other.end()
@@ -311,8 +264,7 @@ class _Builder:
             self.run.append(self.outer.part(at + 2, end - 1))
         return self._leave_open(at, end)
 
-    def _put_number(self, number: int, at: int) -> None:
-        text = str(number)
+    def _put_text(self, text: str, at: int) -> None:
         made = self.outer.inside(text, [at] * (len(text) + 1), str)
         self.put_in(made, at, is_certain=False)
 
@@ -325,6 +277,9 @@ class _Builder:
         name = match["plain"] or match["braced"]
         then = (match["then"] or "").removeprefix(":")
         found = self._items(name, match["item"])
+        if match["change"]:
+            self._put_changed(match, found)
+            return
         is_told = bool(found) and not any(one.variables for one in found)
         is_empty = not "".join(one.value for one in found)
         if then == "+":
@@ -342,6 +297,14 @@ class _Builder:
             self._leave_open(*match.span())
         else:
             self._put_words(found, match.start(), self.scope.is_certain(name))
+
+    def _put_changed(self, match: re.Match[str], found: Sequence[Word]) -> None:
+        is_told = len(found) == 1 and not found[0].variables
+        text = changed(found[0].value, match["change"]) if is_told else None
+        if text is None:
+            self._leave_open(*match.span())
+        else:
+            self._put_text(text, match.start())
 
     def _put_words(self, found: Sequence[Word], at: int, is_certain: bool) -> None:
         for number, one in enumerate(found):
