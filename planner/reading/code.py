@@ -28,6 +28,8 @@ _SURE = re.compile(
 """What tells code from words, and from a script of a shell."""
 _MAGIC = re.compile(r"^[ \t]*(?P<sign>[%!])(?:[^\\\n]|\\(?:\r?\n|.))*$", re.MULTILINE)
 _IN_MAGIC = re.compile(r"\{(?P<name>[A-Za-z_]\w*)\}|\$(?P<plain>[A-Za-z_]\w*)")
+_OF_RAY = ("model_loading_config", "accelerator_type")
+_MOST_NAMED = 16
 _OF_ENV = re.compile(r"[ \t]*%(?:set_)?env[ \t]+(?P<name>\w+)[ \t=]+(?P<value>\S+)")
 
 
@@ -236,10 +238,40 @@ class _Code(Commands):
             env=self.variables(),
             shown="?" if starter.model_of else "",
         )
+        start = self._told(start, self._starter_name(node), starter, given)
         start = self._labelled(start, given.get("accelerator_type"))
         found = FoundStart(kind=starter.kind, start=self.placed(start))
         self.record(self.page.places[self.span(node)[0]], found)
         return Value(node=node, open=self.unknown(node).open, fields=dict(given))
+
+    def _starter_name(self, node: ast.Call) -> str:
+        return self.dotted(node.func).rsplit(".", 1)[-1]
+
+    def _told(self, start: Start, by: str, starter: Starter, given: Scope) -> Start:
+        """Return a start that says what was left aside, and what is put in later."""
+        sites = list(start.sites)
+        for name, (argument, value) in starter.means.items():
+            if name in given and given[name].value.constant is True:
+                sites.append(
+                    replace(self.site(argument, given[name], name), value=value)
+                )
+        known = {site.written for site in sites}
+        used = {*known, *starter.tables, *starter.needs, *_OF_RAY}
+        left = [n for n in given if n not in used and not n.startswith("**")]
+        rest = [n.lstrip("*") for n in given if n.startswith("**")]
+        shown = ", ".join(left[:_MOST_NAMED])
+        return replace(
+            start,
+            sites=tuple(sites),
+            notes=(*start.notes, *([f"Read by {by} itself: {shown}."] if left else ())),
+            open=(
+                *start.open,
+                *(
+                    f"{one} may add arguments: the text does not set it."
+                    for one in rest
+                ),
+            ),
+        )
 
     def _labelled(self, start: Start, label: Slot | None) -> Start:
         """Return a start with the GPU that Ray asks its cluster for."""
@@ -254,6 +286,8 @@ class _Code(Commands):
         self, given: Scope, names: Mapping[str, str], starter: Starter | None = None
     ) -> Iterator[Site]:
         for name, slot in given.items():
+            if name.startswith("**"):
+                continue
             if starter is not None and name not in names:
                 is_own = not starter.takes_all or name in starter.own
                 if is_own or name in starter.tables:

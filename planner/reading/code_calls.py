@@ -15,7 +15,7 @@ from typing import Any
 from planner.reading.code_functions import Functions
 from planner.reading.code_values import Piece, Scope, Slot, Value, plain_of
 
-_CALLED_BY = ("remote", "local", "spawn")
+_CALLED_BY = ("remote", "local", "spawn", "bind")
 """Attributes by which a function is called elsewhere."""
 _DECLARES = ("option", "argument")
 _SAME = "strip lstrip rstrip dedent cleandoc Path expanduser realpath abspath".split()
@@ -42,6 +42,9 @@ _FUNCTIONS: Mapping[str, str] = {
     "str": "text",
     "split": "words",
     "len": "length",
+    "get": "default_of",
+    "max": "extreme",
+    "min": "extreme",
     "dumps": "json",
 }
 """Functions of other modules by what they give back."""
@@ -68,6 +71,15 @@ class Calls(Functions):
         if found is not None:
             return found
         return self._known(node, name, several, named)
+
+    def attribute(self, node: ast.Attribute, base: Value) -> Value:
+        """Return what an object has by a name; of a property, what it gives back."""
+        found = super().attribute(node, base)
+        if isinstance(found.body, ast.FunctionDef):
+            names = {self.dotted(one) for one in found.body.decorator_list}
+            if names & {"property", "functools.cached_property", "cached_property"}:
+                return self.call(found, [], {}, node) or self.unknown(node)
+        return found
 
     def _function(self, node: ast.expr, base: Value) -> Value | None:
         """Return a function or a class of this code, of `serve.remote` too."""
@@ -221,6 +233,22 @@ class Calls(Functions):
         if default is None and made and isinstance(made.use, ast.Lambda):
             return self.value(made.use.body)
         return None if default is None else self.one(default)
+
+    def _as_default_of(
+        self, _node: ast.Call, several: Sequence[Slot], _named: Scope
+    ) -> Value | None:
+        """Return the default of `settings.get("name", default)`."""
+        return self.one(several[1]) if len(several) > 1 else None
+
+    def _as_extreme(
+        self, node: ast.Call, several: Sequence[Slot], _named: Scope
+    ) -> Value | None:
+        numbers = [slot.value.constant for slot in several if slot.value.is_known]
+        is_sure = len(numbers) == len(several) > 1 and all(
+            isinstance(one, int | float) for one in numbers
+        )
+        pick = max if self.dotted(node.func) == "max" else min
+        return self.calculated(node, pick(numbers)) if is_sure else None
 
     def _as_table(
         self, node: ast.Call, several: Sequence[Slot], named: Scope

@@ -68,15 +68,17 @@ class Functions(Running):
         fields: Scope = {}
         for base in node.bases:
             fields |= self.value(base).fields or {}
+        before = len(self.functions)
         outer, around = (self.scopes, self.around), self._decorated(node)
         self.scopes, self.around = (*self.scopes, fields), around
         self.run(node.body)
         self.scopes, self.around = outer
         value = Value(body=node, fields=fields, scopes=self.scopes, around=around)
         self.put(self.scopes[-1], node.name, Slot(value=value))
-        for slot in fields.values():
-            if isinstance(slot.value.body, ast.FunctionDef | ast.AsyncFunctionDef):
-                self.functions.append(replace(slot.value, bound=value))
+        self.functions[before:] = [
+            one if one.bound else replace(one, bound=value)
+            for one in self.functions[before:]
+        ]
 
     def made(
         self, kind: Value, several: Sequence[Slot], named: Scope, node: ast.expr | None

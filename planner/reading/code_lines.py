@@ -25,6 +25,7 @@ _LOST_COMMA = re.compile(
 )
 _MOST_LINES = 60
 _WIDEST = 200
+_QUOTES = ('"""', "'''")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -57,27 +58,26 @@ def _end_of(text: str, at: int) -> tuple[int, str]:
     opened: list[str] = []
     lines, quote = 0, ""
     head = text[at : at + _WIDEST]
-    indent = len(head) - len(head.lstrip(" \t"))
+    deeper = _deeper(len(head) - len(head.lstrip(" \t")))
     for match in _TOKEN.finditer(text, at):
         token = match[0]
-        if quote:
-            quote = "" if token == quote else quote
-        elif len(token) == 3 and token[0] * 3 == token and token[0] in "'\"":  # noqa: PLR2004 - quotes
-            quote = token
+        if token in _QUOTES or quote:
+            quote = "" if token == quote else quote or token
         elif token in _CLOSES:
             opened.append(_CLOSES[token])
-        elif token in ")]}" and opened:
-            opened.pop()
-        if token == "\n":
-            lines += 1
-            if lines > _MOST_LINES:
-                return at, ""
-            if opened or quote:
-                continue
-            following = text[match.end() : match.end() + _WIDEST]
-            if not re.match(rf"(?:[ \t]*\n)*[ \t]{{{indent + 1},}}\S", following):
-                return match.end(), ""
+        elif token in ")]}":
+            del opened[-1:]
+        lines += token == "\n"
+        if lines > _MOST_LINES:
+            return at, ""
+        is_end = token == "\n" and not opened and not quote
+        if is_end and not deeper.match(text, match.end()):
+            return match.end(), ""
     return len(text), "".join(reversed(opened))
+
+
+def _deeper(indent: int) -> re.Pattern[str]:
+    return re.compile(rf"(?:[ \t]{{0,{_WIDEST}}}\n){{0,3}}[ \t]{{{indent + 1},}}\S")
 
 
 def _with_end(page: Passage, at: int, end: int, missing: str) -> Passage:

@@ -31,6 +31,8 @@ class Running(Expressions):
         super().__init__(page)
         self.journal: list[_Change] | None = None
         self.left = _MOST_LINES
+        self.is_handling = False
+        """Whether an error is dealt with: what starts then is another try."""
         self.skipped: list[tuple[Sequence[ast.stmt], tuple[Scope, ...]]] = []
 
     def run(self, statements: Sequence[ast.stmt]) -> bool:
@@ -140,7 +142,8 @@ class Running(Expressions):
         if truth is not None:
             taken, left = (node.body, node.orelse)[:: 1 if truth else -1]
             self.skipped.append((left, self.scopes))
-            return self.run(taken)
+            is_asked = any(isinstance(one, ast.Call) for one in ast.walk(node.test))
+            return self.run(taken) and not is_asked  # what is behind it may run, too
         start, end = self.span(node.test)
         shown = f"if {' '.join(self.text[start:end].split())}"
         branches = [self._branch(node.body), self._branch(node.orelse)]
@@ -246,10 +249,12 @@ class Running(Expressions):
 
     def _try(self, node: ast.Try) -> None:
         self.run(node.body)
+        self.is_handling = True
         for handler in node.handlers:
             self._merge(
                 [self._branch(handler.body), (False, [])], ("after an error", "")
             )
+        self.is_handling = False
         self.run([*node.orelse, *node.finalbody])
 
     _trystar = _try

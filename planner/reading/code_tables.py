@@ -40,6 +40,8 @@ class Starter:
     """What arguments must be for it to start vLLM; None: not given."""
     model_of: tuple[str, ...] = ()
     """Functions of which another call names the model."""
+    means: Mapping[str, tuple[str, object]] = field(default_factory=dict)
+    """Switches, each with the argument of vLLM that it sets where it is on."""
     own: frozenset[str] = frozenset()
     """Arguments that it reads itself, where it takes all others."""
 
@@ -83,6 +85,7 @@ _OF_UNSLOTH = Starter(
         "max_num_seqs": "max_num_seqs",
     },
     takes_all=False,
+    means={"load_in_4bit": ("quantization", "bitsandbytes")},
     needs={"fast_inference": (True,)},
 )
 _LOADS_VLLM = Starter(
@@ -181,7 +184,13 @@ VARIABLES = ("environment", "env", "env_vars", "envs", "environment_variables")
 GPUS = ("gpu", "gpus", "accelerators", "accelerator", "accelerator_type", "gpu_type")
 GPU_IDS = ("gpu_type_id", "gpu_type_ids", "gpuTypeId")
 COUNTS = ("gpu_count", "gpuCount", "num_gpus")
-HOLD_COUNTS = ("device_requests", "resources", "limits", "container_resources")
+HOLD_COUNTS = (
+    "device_requests",
+    "resources",
+    "limits",
+    "container_resources",
+    "ray_actor_options",
+)
 """Arguments that hold a number of GPUs further inside."""
 SMALLER = {"A100": "A100-40GB", "V100": "V100-16GB"}
 """Names that mean the card with less memory at Modal and SkyPilot."""
