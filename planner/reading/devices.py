@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.engine.gpu import GPU
@@ -23,9 +23,11 @@ _GPU = re.compile(
     r"|[AHBLTVP]\d{1,3}[A-Z]?|GB\d{2,3}|GH200|DGX Spark|Thor|Orin"
     r"|(?P<bare>[1-5]0[5-9]0)(?!\s?(?:tok|user|ctx|cont|req|jet|Kont|Nutz|词|トー|上下)))"
     r"(?:[\s-]*(?:Ti|SUPER|Ada|NVL|PCIe|SXM\d?|Blackwell|MIG-\dg\.\d+gb|(?<=-)\d+GB)"
-    r"(?![A-Za-z0-9]))*)s?(?![A-Za-z0-9_-]|\.\d)",
+    r"(?![A-Za-z0-9]))*)s?(?!(?!x\d)[A-Za-z0-9_-]|\.\d)",
     re.IGNORECASE,
 )
+_SLICE = re.compile(r"(?:MIG[\s-]?)?\b(\dg\.\d{1,3}gb)\b", re.IGNORECASE)
+"""A part of a GPU, by its profile."""
 _BESIDE_MEMORY = ("link", "sign", "loose")
 _ALIKE = 0.12
 """A size that is sold as so much is reported a little smaller."""
@@ -62,9 +64,14 @@ def device_terms(text: str) -> list[Term]:
         for machine, span in machines_in(text)
     ]
     text = blanked(text, ((one.start, one.end) for one in found))
+    part = _SLICE.search(text)
     for match in _GPU.finditer(text):
         name = re.sub(r"\s+", " ", match["gpu"]).strip()
         gpu = gpu_named_in(f"RTX {name}" if match["bare"] else name)
+        part_of = gpu_named_in(f"{name}-MIG-{part[1].lower()}") if part else None
+        if part_of is not None and part is not None:
+            found.append(_term("named", text, *part.span(), value=part_of))
+            gpu = part_of
         if gpu is not None:
             found.append(_term("gpu", text, *match.span("gpu"), value=gpu))
         elif match["bare"]:
@@ -208,7 +215,7 @@ def _with_loose_counts(place: Place, quantities: Sequence[Quantity]) -> Place:
 
 
 def _of_memory(
-    terms: Sequence[Term], quantities: Iterable[Quantity]
+    terms: Sequence[Term], quantities: Sequence[Quantity]
 ) -> tuple[Place, ...]:
     """Return the GPU that is planned for "24 GB of VRAM"."""
     found = next((one for one in quantities if one.role == "vram"), None)
@@ -221,14 +228,13 @@ def _of_memory(
     also = f"; so have {', '.join(others)}" if others else ""
     number = next(numbers_before(terms, found.at), None)
     counted = [terms[number]] if number is not None else []
-    return (
-        Place(
-            gpu=first,
-            count=counted[0].value if counted else None,
-            note=f"{_with_noun(terms, found)}: planned on {first}{also}.",
-            terms=(found.term, *counted),
-        ),
+    place = Place(
+        gpu=first,
+        count=counted[0].value if counted else None,
+        note=f"{_with_noun(terms, found)}: planned on {first}{also}.",
+        terms=(found.term, *counted),
     )
+    return (_with_loose_counts(place, quantities),)
 
 
 def _with_noun(terms: Sequence[Term], found: Quantity) -> str:

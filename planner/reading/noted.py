@@ -137,7 +137,7 @@ def _flags(piece: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:
         at = match.end("name")
         if known is None or not (is_named or "_" in name or name == "dtype"):
             continue
-        text = (match["value"] or "").strip("'\"").rstrip(".:")
+        text = (match["value"] or "").strip("'\"").rstrip(".:?!")
         value = _table(text) or typed(known, [text] if text else [])
         if (
             match["dashes"]

@@ -25,7 +25,7 @@ _BESIDE = ("loose", "times", "memory")
 _UNITS = {"money": "money", "time": "time", "bits": "bits", "size": "size"}
 REACH = 8
 """Terms as far as a noun can stand from its number."""
-_LEAST_TOKENS = 1024
+_LEAST_TOKENS = 1000
 """With a letter behind it, such a number alone is a length: "at 32k"."""
 
 
@@ -68,7 +68,7 @@ def _quantity(terms: Sequence[Term], at: int, taken: set[int]) -> Quantity:
         return Quantity(term=term, role=_UNITS[term.unit], at=at)
     if term.unit in ("memory", "percent"):
         return _measured(terms, at, after, before)
-    if before in taken or not term.is_digits:
+    if before in taken or not (term.is_digits or term.value >= _LEAST_TOKENS):
         before = None
     if after is not None and before is not None and _has_own(terms, after, before):
         after = None
@@ -101,7 +101,7 @@ def _role(
     if after is not None and before is not None:
         is_weak = kinds[after] in ("card", "unit")
         after = None if is_weak and kinds[before] in _ITEMS else after
-    if after is not None and kinds[after] == "token" and term.is_digits:
+    if after is not None and kinds[after] == "token" and term.value > 1:
         return _of_tokens(terms, after, before)
     for noun in (after, before):
         is_counted = noun is not None and kinds[noun] in _COUNTS

@@ -36,7 +36,9 @@ _FORMATS = (
         "kv_cache_dtype",
         "fp8",
         r"fp8[\s_-]*(?:e4m3\s*|的\s*)?(?:kv(?:[\s_-]*cache)?|cache kv)"
-        r"|(?:kv[\s_-]*(?:cache|缓存|キャッシュ)?|cache kv)[\w\s-]{0,12}?fp8",
+        r"|(?:kv[\s_-]*(?:cache|缓存|キャッシュ)?|cache kv)[\w\s-]{0,12}?fp8"
+        r"|8[\s-]?bits?[\s-]*(?:kv[\s_-]*cache|cache kv)"
+        r"|(?:kv[\s_-]*cache|cache kv)[\w\s]{0,6} 8[\s-]?bits?",
     ),
     ("model", "NVFP4", r"\bnvfp4\b"),
     ("model", "AWQ", r"\bawq\b"),

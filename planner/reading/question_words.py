@@ -17,7 +17,7 @@ from planner.data import DATA
 from planner.values import frozen
 
 _KINDS = (
-    *("rate", "shared", "prompt", "answer", "context", "token", "user", "concurrency"),
+    *("rate", "user", "concurrency", "shared", "prompt", "answer", "context", "token"),
     *("image", "video", "audio", "vram", "ram", "utilization", "card", "node", "unit"),
     *("total", "loose", "link"),
 )
@@ -42,6 +42,7 @@ _CHINESE = {one: at for at, one in enumerate("一二三四五六七八九", 1)} 
     "单": 1,
     "双": 2,
 }
+_TENS = {"十": 10, "百": 100, "千": 1000}
 _UNITS = {
     "memory": r"[\s-]?(?:GiB|GB?|Go|gigs?|gigabytes?)",
     "percent": r"\s?(?:%|per ?cent|Prozent|pour ?cent|por ciento|パーセント)",
@@ -166,15 +167,17 @@ def _power(letter: str) -> int:
 
 
 def _chinese(written: str) -> int:
-    """Return a number up to 999 in Chinese letters.
+    """Return a number in Chinese letters.
 
-    >>> _chinese("三十二"), _chinese("十六"), _chinese("两百")
-    (32, 16, 200)
+    >>> _chinese("三十二"), _chinese("十六"), _chinese("两百"), _chinese("三万二千")
+    (32, 16, 200, 32000)
     """
     total, digit = 0, 0
     for one in written:
-        if one in "十百":
-            total += (digit or 1) * (10 if one == "十" else 100)
+        if one == "万":
+            total, digit = (total + digit) * 10_000, 0
+        elif one in _TENS:
+            total += (digit or 1) * _TENS[one]
             digit = 0
         else:
             digit = _CHINESE[one]
@@ -235,7 +238,7 @@ def _pattern() -> re.Pattern[str]:
     )
     kinds = "|".join(f"(?P<{kind}>{_words(kind)})" for kind in _KINDS)
     return re.compile(
-        rf"(?P<number>{number})|(?P<numeral>[一二两三四五六七八九十百]+|[单双])"
+        rf"(?P<number>{number})|(?P<numeral>[一二两三四五六七八九十][一二两三四五六七八九十百千万]*|[单双])"
         rf"|(?P<letters>(?<![{_L}])(?:{_any(map(re.escape, _numbers()))})(?![{_L}]))"
         rf"|(?P<times>[x*](?![{_L}]))|{kinds}"
         r"|(?P<sep>[,;!?/|\n]|\.(?=\s|\Z))|(?P<sign>[:=()])"
