@@ -17,11 +17,12 @@ from planner.planning.serving import NULL_BLOCKS, Serving, serving
 from planner.reading.fixing import Fix
 from planner.reading.question import releases_asked
 from planner.reading.reading import Reading
-from planner.reading.searching import USUAL, cheapest, which_models
+from planner.reading.searching import USUAL, cheapest, fewest, which_models
 from planner.show import speed as speed_words
 from planner.show import upgrade as upgrade_words
 from planner.show.verdict import verdict
 from planner.solve import longest_context, most_requests
+from planner.solve.price_list import list_prices
 from planner.solve.speed.bound import speed_bound
 from planner.solve.upgrading import upgrade
 from planner.units import counted, format_gib
@@ -105,7 +106,7 @@ def _fits(asked: Asked) -> Iterator[str]:
     elif served is not None and (is_short or plan.fits):
         yield from _of_load(plan, served)
     elif plan.outcome is Outcome.TOO_CLOSE:
-        yield f"Too close to call: {_one_request(plan)}"
+        yield error.message if error else verdict(plan).headline
     else:
         yield f"{'Yes' if plan.fits else 'No'}: {_one_request(plan)}"
     if not plan.fits or is_short:
@@ -276,6 +277,18 @@ def _why(asked: Asked) -> Iterator[str]:
     yield _LESS
 
 
+def _cheapest(asked: Asked) -> Iterator[str]:
+    """Answer what the named GPUs cost and whether they do, then what is cheapest."""
+    price = list_prices().prices.get(asked.plan.gpu.name)
+    if price is not None:
+        per_hour = price.per_hour * asked.plan.gpus_total
+        yield (
+            f"{asked.plan.gpus_total} x {asked.plan.gpu.name}: {per_hour:.2f} "
+            f"{list_prices().currency} per hour. {next(_fits(asked))}"
+        )
+    yield from cheapest(asked.reading)
+
+
 def _upgrade(asked: Asked) -> Iterator[str]:
     reading, plan = asked.reading, asked.plan
     first, last = releases_asked(reading.given)
@@ -309,6 +322,10 @@ def _other(asked: Asked) -> Iterator[str]:
     )
     at_once = f" for {counted(requests, 'requests')} at once" if requests else ""
     name = f"{plan.gpus_total} x {plan.gpu.name}"
+    if longest.value is None and reading.gpus is None:
+        yield fewest(reading, plan)
+        yield f"On one: {_why_not(plan)}"
+        return
     if longest.value is None:
         yield f"No context fits{at_once} on {name}. {longest.why}"
     else:
@@ -329,7 +346,7 @@ def _other(asked: Asked) -> Iterator[str]:
 _ANSWERS: Mapping[str, Callable[[Asked], Iterator[str]]] = {
     "fits": _fits,
     "users": _users,
-    "cheapest": lambda asked: cheapest(asked.reading),
+    "cheapest": _cheapest,
     "which_models": lambda asked: which_models(asked.reading),
     "speed": _speed,
     "why": _why,

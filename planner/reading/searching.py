@@ -8,6 +8,7 @@ from planner.errors import PlannerError
 from planner.models.catalogue import popular
 from planner.planning.load import Load
 from planner.planning.planning import plan as plan_of
+from planner.planning.result import Plan
 from planner.reading.reading import Reading
 from planner.solve import SetUp, set_ups
 from planner.solve.price_list import list_prices
@@ -45,6 +46,20 @@ def _set_up(found: SetUp, currency: str) -> str:
     price = found.price_per_hour
     cost = "" if price is None else f" at {price:.2f} {currency} per hour"
     return f"{found.gpus_total} x {found.gpu.name}{cost}"
+
+
+def fewest(reading: Reading, plan: Plan) -> str:
+    """Say how many GPUs of the planned kind it takes at least."""
+    length = reading.engine_args.get("max_model_len", USUAL.request_tokens)
+    usual = Load(prompt_tokens=max(length - 1, 1), output_tokens=1)
+    load = reading.load or usual
+    layout = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+    start = plan.changed(**dict.fromkeys((*layout, "load", "max_model_len")))
+    found = set_ups(start, load, [plan.gpu], prices={}, nodes=2).fewest
+    words = f"{counted(load.requests, 'requests')} of {load.request_tokens:,} tokens"
+    if found is None:
+        return f"Not even 16 x {plan.gpu.name} hold {words}."
+    return f"At least {found.gpus_total} x {plan.gpu.name} for {words} at once."
 
 
 def which_models(reading: Reading) -> Iterator[str]:
