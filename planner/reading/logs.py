@@ -181,8 +181,8 @@ def command_in(text: str) -> Reading | None:
     for line in text[:_BEFORE].splitlines(keepends=True):
         sign = sign_in(line)
         if sign is not None:
-            before = line[: sign.start()]
-            head += before if _STARTED.search(before) else ""
+            around = (line[: sign.start()], line[sign.end() :])
+            head += next(filter(_STARTED.search, around), "")
             break
         head += line
     return _first_command(head) if _STARTED.search(head) else None

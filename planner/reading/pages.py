@@ -1,7 +1,8 @@
 """What programs print of GPUs, of a running server or of a model, pasted alone.
 
-Source: NVIDIA driver 580 `nvidia-smi` (its table, -L, -q and --query-gpu); Prometheus'
-text format 0.0.4; Transformers 4.57 `configuration_utils.py` for config.json.
+Source: NVIDIA driver 580 `nvidia-smi` (its table, -L, -q and --query-gpu); vLLM 0.33.0
+`collect_env.py`; Prometheus' text format 0.0.4; Transformers 4.57
+`configuration_utils.py` for config.json.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ _TABLE = re.compile(
     r"\|[^|\n]*\|\s*(?P<used>\d+)MiB\s*/\s*(?P<total>\d+)MiB",
     re.MULTILINE,
 )
-_LISTED = re.compile(r"^\s*GPU (?P<index>\d+): (?P<name>[^(\n]+?) \(UUID", re.MULTILINE)
+_LISTED = re.compile(
+    r"^\s*GPU (?P<index>\d+): (?P<name>[^(\n]+?)(?: \(UUID|[ \t]*$)", re.MULTILINE
+)
+_COLLECTED = re.compile(r"^\s*vLLM Version\s*: v?(\d+\.\d+\.\d+)", re.MULTILINE)
+"""In what vLLM's collect_env.py prints."""
 _SLICE = re.compile(r"^\s+MIG (?P<profile>\d+[cg]\.\d+gb\S*)\s+Device", re.MULTILINE)
 _NAMED = re.compile(r"^\s*Product Name\s*: (?P<name>[^\n]+)$", re.MULTILINE)
 _FREE = re.compile(
@@ -71,7 +76,9 @@ def reading_of_page(text: str) -> Reading | None:
 def _of_gpus(text: str) -> Reading | None:
     cards = tuple(_cards(text))
     lines = (line for line in text.splitlines() if not _OF_A_PAGE.search(line))
-    if not cards or len(" ".join(lines).split()) > _MOST_WORDS:
+    version = _COLLECTED.search(text)
+    is_all = version is not None or len(" ".join(lines).split()) <= _MOST_WORDS
+    if not (cards and is_all):
         return None
     gpu, note = _gpu(cards)
     names = list(dict.fromkeys(card.name for card in cards))
@@ -80,6 +87,7 @@ def _of_gpus(text: str) -> Reading | None:
         kind=Kind.GPUS,
         given=text,
         gpu=gpu,
+        vllm_version=None if version is None else version[1],
         gpus=len(cards),
         open=(NOT_NAMED["model"], *([] if gpu else [NOT_NAMED["gpu"]])),
         notes=(*([unlike + note] if unlike or note else []),),

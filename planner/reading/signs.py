@@ -30,7 +30,8 @@ OUTPUT = re.compile(
 """What only vLLM writes, with its figures."""
 _FAILURE = re.compile(
     r"OutOfMemoryError:|(?:^|[:|>]\s*)CUDA out of memory\b"
-    r"|CUDA error: out of memory|Tried to allocate [\d.]+ [KMG]i?B"
+    r"|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|Tried to allocate [\d.]+ [KMG]i?B"
     r"|Engine ?[Cc][o]re (?:failed|encountered|hit|init)"
     r"|No available memory for the cache blocks|max seq len \(\d+\)"
     r"|exceeds available Mamba cache blocks \(\d|Error in memory profiling\."
@@ -38,7 +39,8 @@ _FAILURE = re.compile(
     r"|warming up sampler with \d+ dummy requests|NCCL (?:error|WARN)"
     r"|nccl(?:UnhandledCuda|System|Internal|InvalidUsage|Remote)Error"
     r"|\bOOMKilled\b|(?i:exit(?:ed)?(?: with)?(?: code| status)?[ :=(]+137\b)"
-    r"|^\s*Killed\s*$|: line \d+: +\d+ Killed\b|(?i:out of memory): Killed process \d"
+    r"|^\s*Killed\s*$|: line \d+: +\d+ Killed\b|^\[\d+\] [ +\d]+killed\b"
+    r"|(?i:out of memory): Killed process \d"
     r"|oom-kill:|larger than the number of available GPUs \(\d"
     r"|total number of available GPUs|Current node has no GPU available"
     r"|Bus error \(core dumped\)"
@@ -49,6 +51,9 @@ _ANY_ERROR = re.compile(
     r"|^\s*(?:[a-z_]\w*\.)*\w*(?:Error|Exception): \S"
 )
 """Errors of any program: where something else in the text is vLLM's."""
+_ALONE = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
+_MOST_LINES = 3
+"""Of a text that is an error of Python and no more."""
 _IF = re.compile(
     r"\b(?:if|whenever|when|should|may|might|means?|wenn|falls|si|cuando|lorsqu\w*)\b"
     r"|[\u5982\u82e5]\u679c?|\u51fa\u73b0",
@@ -119,9 +124,11 @@ def named_in(text: str) -> str:
     looked_at = text[:_LONGEST_SEARCHED]
     programs = {one[0].lower(): one[0] for one in _PROGRAM.finditer(looked_at)}
     gpu = noted_gpu(looked_at)
+    model = noted_model(looked_at) or ""
+    is_written = model.rpartition("/")[2].lower() in looked_at.lower()
     named = [
         *list(programs.values())[:_MOST_NAMED],
-        noted_model(looked_at),
+        model if is_written else "",
         gpu.name if isinstance(gpu, GPU) else gpu,
     ]
     found = [name for name in named if name]
@@ -133,11 +140,14 @@ def named_in(text: str) -> str:
 
 def signs_in(text: str) -> Iterator[str]:
     """Yield the lines that only a program's output has."""
-    is_vllm = OF_VLLM.search(text) is not None
-    for line in text.splitlines():
+    lines = text.splitlines()
+    any_error = _ANY_ERROR if OF_VLLM.search(text) else _ALONE
+    is_alone = len(lines) <= _MOST_LINES and 'File "' not in text
+    is_read = any_error is _ANY_ERROR or is_alone
+    for line in lines:
         sign = sign_in(line)
-        if sign is None and is_vllm:
-            sign = _ANY_ERROR.search(line)
+        if sign is None and is_read:
+            sign = any_error.search(line)
         if sign is None or _SHELL.search(line):
             continue
         comment = _COMMENT.search(line)

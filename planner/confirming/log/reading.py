@@ -34,7 +34,7 @@ OF_VLLM = re.compile(
     r"|init engine \(profile|for the cache blocks|gpu_memory_utilization"
     r"|serve at least one request with the model|User-specified max_model_len"
     r"|Starting vLLM|vllm-openai|-gpu-memory-utilization|\bvLLM\b|dummy requests"
-    r"|█\s+version \d"
+    r"|█\s+version \d|Avg prompt throughput:"
     r"|max[_-]model[_-]len|max[_-]num[_-](?:seqs|batched)|enforce[_-]eager",
 )
 """Words that only a log of vLLM, or a quote from one, has."""

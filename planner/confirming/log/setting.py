@@ -93,7 +93,7 @@ _DEVICE = re.compile(
 )
 _OTHER_DEVICE = re.compile(
     r"\b(CPU|TPU|XPU)(?: \+ host)? KV cache size|VLLM_(CPU)_KVCACHE_SPACE"
-    r"|for (NPU) graph memory|available (HPU) memory"
+    r"|for (NPU) graph memory|available (HPU) memory|\b(ROCm)\b"
 )
 """Beside "GPU", which plugins for other devices write as well."""
 _COLD = re.compile(
