@@ -33,7 +33,7 @@ class ShownAsText:
 class Shown(ShownAsText):
     """A hint or a solution: a title, text with a paragraph on each line, and code."""
 
-    title: str
+    title: str = "Solution"
     text: str
     code: str = ""
 

@@ -46,7 +46,7 @@ class Exercise:
     name: str
     """Lesson and number, such as "2.1"."""
     title: str
-    minutes: int
+    minutes: int = 2
     """The time that it takes at most, as the lesson states it."""
     parts: tuple[Part, ...]
     hints: tuple[str, ...]

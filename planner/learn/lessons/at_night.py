@@ -45,7 +45,6 @@ def minutes_at_least(job: Pipeline) -> float:
 CARDS_FOR_THE_NIGHT = Exercise(
     name="7.1",
     title="Cards for the night",
-    minutes=2,
     parts=(
         Number(
             name="at_least",
@@ -79,7 +78,6 @@ CARDS_FOR_THE_NIGHT = Exercise(
         "Replicas x 2, for the fewest and for the most.",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"{REPLICAS[0]} to {REPLICAS[1]} replicas x "
         f"{_night().gpus_per_replica:g} cards = {_night().gpus_minimum:g} to "
         f"{_night().gpus_maximum:g} cards.",
@@ -114,7 +112,6 @@ def _places() -> tuple[int, int]:
 WHO_WAITS = Exercise(
     name="7.2",
     title="Who waits?",
-    minutes=2,
     parts=(
         Number(
             name="placed",
@@ -161,7 +158,6 @@ WHO_WAITS = Exercise(
 A_PLACE_FOR_EVERY_REPLICA = Exercise(
     name="7.3",
     title="A place for every replica",
-    minutes=2,
     parts=(
         Made(
             name="pipeline",
@@ -189,7 +185,6 @@ A_PLACE_FOR_EVERY_REPLICA = Exercise(
         "concurrency=(2, 2)",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"{_job().replicas_maximum} replicas x {_job().gpus_per_replica:g} cards "
         f"= {_job().gpus_total:g} cards.\n"
         + "\n".join(one.why for one in _job().on(_servers()).replicas),

@@ -60,7 +60,6 @@ _TWICE_A_THOUSAND = (
 FORTY_VISITORS = Exercise(
     name="6.1",
     title="The memory of forty visitors",
-    minutes=2,
     parts=(
         Size(
             name="kv_cache",
@@ -92,7 +91,6 @@ FORTY_VISITORS = Exercise(
         "40 x 4,000 x 72 KiB",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"{VISITORS.requests} requests x "
         f"{serving(_desk(), VISITORS).blocks_per_request} blocks x "
         f"{rank_of(_desk()).bytes_per_block:,} bytes = {_all_requests():,} bytes = "
@@ -112,7 +110,6 @@ def _most() -> Solution:
 ON_ONE_CARD = Exercise(
     name="6.2",
     title="How many on one card",
-    minutes=2,
     parts=(
         Number(
             name="requests",
@@ -154,7 +151,6 @@ def _answer() -> Plan:
 CHOOSE_THE_CARDS = Exercise(
     name="6.3",
     title="Choose the cards",
-    minutes=2,
     parts=(
         made_plan(
             of_model("Qwen/Qwen3-8B"),
@@ -181,7 +177,6 @@ CHOOSE_THE_CARDS = Exercise(
         "desk.changed(tensor_parallel_size=2)",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"{_answer().gpus_total} L4 at {PRICES['L4']} are {_price(_answer()):.1f} "
         f"euros per hour. They hold {serving(_answer(), VISITORS).requests_held} such "
         "requests.",
@@ -236,7 +231,6 @@ YOUR_OWN = Exercise(
         "It does not serve? planner.advise(own) says what would help.",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"One of many: {_own().name} on {_own().gpu.name} serves "
         f"{serving(_own(), _own().load or VISITORS).requests_served} of its requests "
         "at once.",

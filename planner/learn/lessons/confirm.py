@@ -48,7 +48,6 @@ def _weights() -> int:
 BEFORE_IT_STARTS = Exercise(
     name="5.1",
     title="Before it starts",
-    minutes=2,
     parts=(
         Size(
             name="weights",
@@ -85,7 +84,6 @@ BEFORE_IT_STARTS = Exercise(
         "requested: small.gpu.total_memory_bytes x 0.3",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"{why(_small(), 'weights')}\nrequested: 0.3 x {format_gib(_total())} = "
         f"{format_gib(_requested())}.",
     ),
@@ -108,7 +106,6 @@ def _logged(name: str) -> int:
 READ_THE_LOG = Exercise(
     name="5.2",
     title="Read the log",
-    minutes=2,
     parts=(
         Size(
             name="kv_cache",
@@ -164,7 +161,6 @@ def _measured_blocks() -> int:
 EXPLAIN_THE_DIFFERENCE = Exercise(
     name="5.3",
     title="Explain the difference",
-    minutes=2,
     parts=(
         Number(
             name="blocks",
@@ -246,7 +242,6 @@ def _of_the_miss() -> str:
 THE_ONE_IT_MISSED = Exercise(
     name="5.4",
     title="The one it missed",
-    minutes=2,
     parts=(
         Size(
             name="off",
@@ -300,7 +295,6 @@ def _answer() -> Plan:
 MAKE_ROOM = Exercise(
     name="5.5",
     title="Make room for a test",
-    minutes=2,
     parts=(
         made_plan(
             of_model("Qwen/Qwen3-0.6B"),
@@ -333,7 +327,6 @@ MAKE_ROOM = Exercise(
         "gpu_memory_utilization=0.36 requests more of the machine's memory.",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"{why(_answer(), 'KV cache')}\nThat is "
         f"{_answer().kv_cache_size_tokens:,} tokens.",
         code=_answer().command(),

@@ -108,7 +108,6 @@ def _blocks() -> int:
 BLOCKS = Exercise(
     name="3.2",
     title="Blocks",
-    minutes=2,
     parts=(
         Number(
             name="blocks",
@@ -195,7 +194,6 @@ def _kinds(name: str) -> str:
 THREE_MODELS = Exercise(
     name="3.3",
     title="Three models that store less",
-    minutes=2,
     parts=(
         Choice(name="gemma", options=_WAYS, expected="a", says=_REPLIES),
         Choice(name="deepseek", options=_WAYS, expected="b", says=_REPLIES),
@@ -242,7 +240,6 @@ LONG_DOCUMENTS = Exercise(
         "kv_cache_dtype makes a token smaller; quantization leaves more room.",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"{why(_answer(), 'KV cache')}\n"
         f"{rank_of(_answer()).available_kv_cache_bytes:,} bytes / "
         f"{token_bytes(_answer()):,} bytes for each token = "

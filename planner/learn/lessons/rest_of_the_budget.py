@@ -51,7 +51,6 @@ def _share() -> float:
 WHAT_IS_ALLOWED = Exercise(
     name="4.1",
     title="What is allowed",
-    minutes=2,
     parts=(
         Choice(
             name="meaning",
@@ -126,7 +125,6 @@ def _sequences() -> int:
 FEWER_AT_ONCE = Exercise(
     name="4.2",
     title="Fewer at once",
-    minutes=2,
     parts=(
         Size(
             name="buffers",
@@ -247,7 +245,6 @@ MORE_WITHOUT_LOSS = Exercise(
         "Try max_num_seqs=64, then less.",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"{why(_answer(), 'KV cache')}\nThat is "
         f"{_answer().kv_cache_size_tokens:,} tokens instead of "
         f"{_desk().kv_cache_size_tokens:,}.",

@@ -93,7 +93,6 @@ FROM_PARAMETERS_TO_BYTES = Exercise(
         "cards: your size / desk.limiting_rank.requested_memory_bytes, rounded up.",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"{_weights(_largest()) // 2:,} parameters x 2 bytes = "
         f"{_weights(_largest()):,} bytes = {format_gib(_weights(_largest()))}.\n"
         f"{format_gib(_weights(_largest()))} / "
@@ -110,7 +109,6 @@ def _fp8() -> Plan:
 HALF_THE_BYTES = Exercise(
     name="2.2",
     title="Half the bytes?",
-    minutes=2,
     parts=(
         Size(
             name="weights",
@@ -168,7 +166,6 @@ def _alone() -> Plan:
 TWO_CARDS = Exercise(
     name="2.3",
     title="Two cards",
-    minutes=2,
     parts=(
         Size(
             name="each_card",
@@ -242,7 +239,6 @@ A_LARGER_MODEL = Exercise(
         "tensor_parallel_size=2 uses two cards as one.",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"Two cards leave {format_gib(line_of(_answer(), 'KV cache').size_bytes)} "
         f"each for the KV cache, which is {_answer().kv_cache_size_tokens:,} tokens.",
         code=_answer().command(),

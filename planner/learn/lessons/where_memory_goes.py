@@ -52,7 +52,6 @@ def _at_first() -> int:
 READ_THE_BAR = Exercise(
     name="1.1",
     title="Read the bar",
-    minutes=2,
     parts=(
         Size(
             name="requested",
@@ -106,7 +105,6 @@ READ_THE_BAR = Exercise(
         "Type learn.lines(desk) to see each line with its size and its arithmetic.",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"The card has {format_gib(_total())}; vLLM requests a share of it, "
         f"{format_gib(_requested())}.\n{why(_desk(), 'KV cache')}",
     ),
@@ -127,7 +125,6 @@ def _unmoved() -> str:
 WHICH_LINE_GROWS = Exercise(
     name="1.2",
     title="Which line grows?",
-    minutes=2,
     parts=(
         Choice(
             name="line",
@@ -170,7 +167,6 @@ def _max_num_seqs() -> int:
 SHORTER_QUESTIONS = Exercise(
     name="1.3",
     title="Shorter questions",
-    minutes=2,
     parts=(
         Number(
             name="requests",
@@ -201,7 +197,6 @@ SHORTER_QUESTIONS = Exercise(
         "desk.kv_cache_size_tokens / 4096",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"{_desk().kv_cache_size_tokens:,} tokens / {_SHORT:,} tokens for each "
         f"request = {_requests(_SHORT):.2f} requests.",
         code="desk.changed(max_model_len=4096).max_concurrency",
@@ -232,7 +227,6 @@ A_PLAN_THAT_STARTS = Exercise(
         "between 12,000 and that one.",
     ),
     solved=lambda: Shown(
-        title="Solution",
         text=f"Any length from {_LONG:,} to "
         f"{_desk().max_model_len_that_fits or 0:,} tokens works.",
         code=_long_plan().command(),

@@ -13,7 +13,7 @@ from math import ceil, sqrt
 from planner.models.architecture import DummySizes, MediaItem
 from planner.models.families.facts import Facts
 from planner.models.families.towers.facts import RGB, Items, if_known
-from planner.models.families.towers.sizing import SIDES
+from planner.models.families.towers.sizing import BySides
 from planner.values import frozen
 
 _PHI4_CROPS, _PHI3_CROPS = 36, 16
@@ -22,7 +22,7 @@ dynamic_hd and num_crops."""
 
 
 @frozen
-class PaddedCrops:
+class PaddedCrops(BySides):
     """Phi-4-multimodal's images: crops below each other, rows of padding left out.
 
     Source: vLLM 0.33.0 `models/phi4mm.py` Phi4MMProcessingInfo
@@ -33,8 +33,6 @@ class PaddedCrops:
     side: int = 448
     patch: int = 14
     keys: tuple[str, ...] = ("dynamic_hd",)
-    options: tuple[str, ...] = SIDES
-    is_counted: bool = True
 
     def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
         """Return the largest image of as many crops as requested."""
@@ -72,7 +70,7 @@ class PaddedCrops:
 
 
 @frozen
-class ScaledCrops:
+class ScaledCrops(BySides):
     """Phi-3-vision's images, enlarged to as many crops as their shape allows.
 
     Source: vLLM 0.33.0 `models/phi3v.py` Phi3VProcessingInfo; the image processor that
@@ -81,8 +79,6 @@ class ScaledCrops:
 
     most: int = _PHI3_CROPS
     keys: tuple[str, ...] = ("num_crops",)
-    options: tuple[str, ...] = SIDES
-    is_counted: bool = True
 
     def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
         """Return the largest image of as many crops as requested."""
@@ -112,7 +108,7 @@ class ScaledCrops:
 
 
 @frozen
-class PaddedPatches:
+class PaddedPatches(BySides):
     """Kimi-VL's images: patches as they are, up to a limit, merged two by two.
 
     Source: vLLM 0.33.0 `models/kimi_vl.py` KimiVLProcessingInfo get_num_image_tokens;
@@ -126,8 +122,6 @@ class PaddedPatches:
     side: int = 1024
     """Pixels along the sides of the dummy image."""
     keys: tuple[str, ...] = ("in_token_limit",)
-    options: tuple[str, ...] = SIDES
-    is_counted: bool = True
 
     def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
         """Return an image of no more patches than requested."""
@@ -160,7 +154,7 @@ class PaddedPatches:
 
 
 @frozen
-class Spectrogram:
+class Spectrogram(BySides):
     """Phi-4-multimodal's sounds: steps of 10 milliseconds, several in a token.
 
     Source: vLLM 0.33.0 `models/phi4mm.py` get_audio_num_frames,
@@ -171,14 +165,7 @@ class Spectrogram:
     compression: int
     longest: int = 241_000
     """Samples of the longest dummy sound, 15 seconds."""
-    keys: tuple[str, ...] = ()
     options: tuple[str, ...] = ("length",)
-    is_counted: bool = True
-
-    def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
-        """Return the sound as it is."""
-        del settings
-        return item
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return a sound of at most this length."""

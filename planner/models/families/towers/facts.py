@@ -5,7 +5,7 @@ Also DeepSeek-VL2's images, resized to whichever of several sizes fits them best
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec
 
@@ -13,7 +13,7 @@ from planner.errors import UnknownArchitecture
 from planner.models.architecture import DummySizes, MediaItem
 from planner.models.families.facts import Facts
 from planner.models.families.towers.grids import Size, best_fit
-from planner.models.families.towers.sizing import SIDES
+from planner.models.families.towers.sizing import BySides
 from planner.values import frozen
 
 P = ParamSpec("P")
@@ -44,7 +44,7 @@ def sides(facts: Facts, name: str) -> tuple[int, int]:
 
 
 @frozen
-class Candidates:
+class Candidates(BySides):
     """Tiles of the size that fits best, and the whole image as one more.
 
     Source: vLLM 0.33.0 `models/deepseek_vl2.py` DeepseekVL2ProcessingInfo;
@@ -55,20 +55,12 @@ class Candidates:
     sizes: tuple[Size, ...]
     patch: int = 14
     merged: int = 2
-    keys: tuple[str, ...] = ()
-    options: tuple[str, ...] = SIDES
-    is_counted: bool = True
 
     @property
     def largest(self) -> Size:
         """Width and height of the image with the most tokens, the first of equals."""
         sizes = [(width, height) for height, width in self.sizes]
         return max(sizes, key=lambda size: self.image(*size).tokens)
-
-    def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
-        """Return the item as it is."""
-        del settings
-        return item
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image of at most these sides."""

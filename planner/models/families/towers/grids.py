@@ -11,7 +11,7 @@ from math import ceil, log
 from math import inf as infinity
 
 from planner.models.architecture import DummySizes, MediaItem
-from planner.models.families.towers.sizing import SIDES, scaled
+from planner.models.families.towers.sizing import BySides, scaled
 from planner.values import frozen
 
 Size = tuple[int, int]
@@ -35,21 +35,7 @@ def best_fit(sizes: tuple[Size, ...], image: Size) -> Size:
 
 
 @frozen
-class _Grid:
-    """Base of the grids, which have no settings except sides."""
-
-    keys: tuple[str, ...] = ()
-    options: tuple[str, ...] = SIDES
-    is_counted: bool = True
-
-    def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
-        """Return the item as it is."""
-        del settings
-        return item
-
-
-@frozen
-class PinPoints(_Grid):
+class PinPoints(BySides):
     """LLaVA-NeXT's images: tiles of the size that fits best, less its padding.
 
     Source: vLLM 0.33.0 `models/llava_next.py` LlavaNextProcessingInfo.
@@ -93,7 +79,7 @@ class PinPoints(_Grid):
 
 
 @frozen
-class Splits(_Grid):
+class Splits(BySides):
     """Idefics 3's images: the long side always has the same length, in this many tiles.
 
     The dummy image is a tile, and enlarged as any other.
@@ -118,7 +104,7 @@ class Splits(_Grid):
 
 
 @frozen
-class Slices(_Grid):
+class Slices(BySides):
     """MiniCPM-V's images: slices in the shape nearest to theirs, and the whole.
 
     The budget is counted from the largest image.
@@ -164,7 +150,7 @@ class Slices(_Grid):
 
 
 @frozen
-class Overlaps(_Grid):
+class Overlaps(BySides):
     """Molmo's images: crops that share a margin, and the whole, pooled two by two.
 
     Source: vLLM 0.33.0 `models/molmo.py` MolmoProcessingInfo, select_tiling,

@@ -23,17 +23,25 @@ SIDES = ("width", "height")
 
 
 @frozen
-class AnySize:
-    """Items that the processor resizes to one size."""
+class BySides:
+    """What most sizings have in common: sides count, and the processor has no say."""
 
-    options: tuple[str, ...] = (*SIDES, "num_frames", "length")
     keys: tuple[str, ...] = ()
-    is_counted: bool = False
+    options: tuple[str, ...] = SIDES
+    is_counted: bool = True
 
     def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
         """Return the item as it is."""
         del settings
         return item
+
+
+@frozen
+class AnySize(BySides):
+    """Items that the processor resizes to one size."""
+
+    options: tuple[str, ...] = (*SIDES, "num_frames", "length")
+    is_counted: bool = False
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the item as it is."""
@@ -42,7 +50,7 @@ class AnySize:
 
 
 @frozen
-class PaddedSound:
+class PaddedSound(BySides):
     """Sounds that the processor pads with silence, which yields no tokens.
 
     Source: vLLM 0.33.0 `models/qwen2_audio.py` _get_feat_extract_output_lengths.
@@ -50,14 +58,8 @@ class PaddedSound:
 
     hop: int = 160
     """Samples of a step of the spectrogram."""
-    keys: tuple[str, ...] = ()
     options: tuple[str, ...] = ("length",)
     is_counted: bool = False
-
-    def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
-        """Return the sound as it is."""
-        del settings
-        return item
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the sound with the tokens of its length."""
@@ -69,7 +71,7 @@ class PaddedSound:
 
 
 @frozen
-class AnyPixels:
+class AnyPixels(BySides):
     """Images and frames of Qwen-VL, whose sides are rounded to those of a token.
 
     Source: vLLM 0.33.0 `models/qwen2_vl.py` Qwen2VLDummyInputsBuilder; Transformers'
@@ -85,7 +87,6 @@ class AnyPixels:
     heeds_frames: bool = False
     """Whether num_frames leaves fewer parts, of two frames each."""
 
-    keys: tuple[str, ...] = ()
     options: tuple[str, ...] = (*SIDES, "num_frames")
     is_counted: bool = False
 
@@ -118,21 +119,14 @@ class AnyPixels:
 
 
 @frozen
-class Clip:
+class Clip(BySides):
     """A video counted with all its frames.
 
     Source: vLLM 0.33.0 `models/gemma4_mm.py` Gemma4ProcessingInfo.
     """
 
     frames: int
-    keys: tuple[str, ...] = ()
     options: tuple[str, ...] = (*SIDES, "num_frames")
-    is_counted: bool = True
-
-    def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
-        """Return the item as it is."""
-        del settings
-        return item
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the video with as many frames as requested, at most its own."""
@@ -143,20 +137,13 @@ class Clip:
 
 
 @frozen
-class FrameByFrame:
+class FrameByFrame(BySides):
     """A video of which each frame is a part of one size.
 
     Source: vLLM 0.33.0 `models/internvl.py` InternVLDummyInputsBuilder.
     """
 
-    keys: tuple[str, ...] = ()
     options: tuple[str, ...] = (*SIDES, "num_frames")
-    is_counted: bool = True
-
-    def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
-        """Return the item as it is."""
-        del settings
-        return item
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the video with at most as many frames as requested."""
@@ -165,7 +152,7 @@ class FrameByFrame:
 
 
 @frozen
-class SoftTokens:
+class SoftTokens(BySides):
     """Gemma 4's images, whose number of tokens is a setting.
 
     Source: vLLM 0.33.0 `models/gemma4_mm.py` _get_max_soft_tokens,
@@ -173,7 +160,6 @@ class SoftTokens:
     """
 
     keys: tuple[str, ...] = ("max_soft_tokens",)
-    options: tuple[str, ...] = SIDES
     is_counted: bool = False
 
     def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
@@ -190,7 +176,7 @@ class SoftTokens:
 
 
 @frozen
-class PatchGrid:
+class PatchGrid(BySides):
     """Mistral's images: one token for each square, cut off ones among them.
 
     Source: vLLM 0.33.0 `models/pixtral.py` PixtralHFEncoderInfo.get_patch_grid_size,
@@ -201,8 +187,6 @@ class PatchGrid:
     """Pixels along an image's longest side."""
     unit: int
     keys: tuple[str, ...] = ("longest_edge",)
-    options: tuple[str, ...] = SIDES
-    is_counted: bool = True
 
     def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
         """Return an image with the longest side that `size` requests."""
@@ -219,7 +203,7 @@ class PatchGrid:
 
 
 @frozen
-class Tiles:
+class Tiles(BySides):
     """InternVL's images: tiles in the shape nearest to theirs, and a small copy.
 
     Source: vLLM 0.33.0 `transformers_utils/processors/internvl.py`
@@ -233,8 +217,6 @@ class Tiles:
     has_copy: bool
     """Whether more than one tile come with a small copy of the whole."""
     keys: tuple[str, ...] = ("max_dynamic_patch", "min_dynamic_patch")
-    options: tuple[str, ...] = SIDES
-    is_counted: bool = True
 
     def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
         """Return an image of as many tiles as requested."""
@@ -279,7 +261,7 @@ class Tiles:
 
 
 @frozen
-class Canvas:
+class Canvas(BySides):
     """Llama 4's images: tiles of the canvas that fits best, and the whole once more.
 
     Source: vLLM 0.33.0 `models/mllama4.py` Mllama4ProcessingInfo; Transformers'
@@ -289,8 +271,6 @@ class Canvas:
     side: int
     most: int
     keys: tuple[str, ...] = ("max_patches",)
-    options: tuple[str, ...] = SIDES
-    is_counted: bool = True
 
     def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
         """Return an image of as many tiles as requested, one below the other."""

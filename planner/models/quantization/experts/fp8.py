@@ -136,8 +136,6 @@ class Fp8BlockExperts:
     """Of the language model; vLLM leaves DeepGEMM aside for some."""
     is_online: bool = False
     """Whether vLLM quantises while loading, and then pads to whole blocks."""
-    can_refine: bool = True
-    """Whether a rank's share may cut through blocks, whose scales it then repeats."""
     keeps_shape_on_hopper: ClassVar[bool] = True
     """Whether its kernels leave weights and scales as they were loaded there."""
 
@@ -198,7 +196,7 @@ class Fp8BlockExperts:
         if columns % block_n == 0 and not (is_split and columns % block_k):
             return None
         finer = gcd(block_n, block_k, columns, on_rank.hidden_size)
-        can_refine = self.can_refine and layout.release.has(_REFINES_FP8_BLOCKS)
+        can_refine = layout.release.has(_REFINES_FP8_BLOCKS)
         if can_refine and finer >= _FINEST_BLOCK:
             return finer, finer
         if columns % block_n:
