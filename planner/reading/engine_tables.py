@@ -8,7 +8,7 @@ LLMConfig, `ray.data.llm` vLLMEngineProcessorConfig; vLLM recipes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -92,6 +92,22 @@ def arguments(table: Node | None) -> list[Site]:
         for key, node in entries(table)
         if table is not None
     ]
+
+
+def named_entries(table: Node, names: Mapping[str, str]) -> list[Site]:
+    """Return the entries of a table whose names stand for arguments."""
+    return [
+        entry(table, name, key, node, _typed(name, node))
+        for key, node in entries(table)
+        if (name := names.get(key.text)) and not node.is_nothing
+    ]
+
+
+def _typed(name: str, node: Node) -> object:
+    """Return a value as the chart's flag gives it, whether it is quoted or not."""
+    known = flag_named(f"--{name}")
+    is_quoted = known is not None and isinstance(node.value, str)
+    return typed(known[1], [node.text]) if known and is_quoted else node.value
 
 
 def model_site(key: Node, node: Node) -> Site | None:

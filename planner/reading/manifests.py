@@ -37,10 +37,10 @@ from planner.reading.services import (
     starts_in_llm_d,
     starts_in_llm_service,
     starts_in_predictor,
-    starts_in_stack,
 )
 from planner.reading.shell import Command, Word, commands_of
 from planner.reading.sites import Site, Start
+from planner.reading.stack_chart import starts_in_stack
 from planner.reading.templates import (
     Scope,
     beside,

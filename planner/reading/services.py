@@ -1,8 +1,7 @@
-"""Starts of vLLM that a controller or a chart completes: KServe, llm-d, Helm.
+"""Starts of vLLM that a controller or a chart completes: KServe and llm-d.
 
 Source: KServe 0.16 serving.kserve.io InferenceService, LLMInferenceService
-(`config/llmisvcconfig`); llm-d-modelservice `templates/_helpers.tpl`; vLLM production
-stack `helm/templates/deployment-vllm-multi.yaml`.
+(`config/llmisvcconfig`); llm-d-modelservice `templates/_helpers.tpl`.
 """
 
 from __future__ import annotations
@@ -12,24 +11,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from planner.engine.server import flag_named
 from planner.errors import PlannerError
 from planner.reading.command import (
     Program,
-    env_site,
     env_sites,
     flag_words,
     start_of,
 )
 from planner.reading.container import FoundStart, version_of
-from planner.reading.engine_tables import entries, entry, model_site
-from planner.reading.flag_values import typed
+from planner.reading.engine_tables import entry, model_site, named_entries
 from planner.reading.passage import Edit
 from planner.reading.pods import (
     Surroundings,
     gpu_of,
     gpus_of,
-    joined_image,
     kubernetes_reads,
     starts_in_container,
     variables_of,
@@ -37,11 +32,10 @@ from planner.reading.pods import (
 from planner.reading.reading import Kind
 from planner.reading.shell import commands_of
 from planner.reading.sites import Site, Start, WordList, shell_list
-from planner.reading.yaml_edits import added, added_below, passage_of
+from planner.reading.yaml_edits import added_below, passage_of
 from planner.reading.yaml_nodes import Node
 from planner.reading.yaml_words import (
     add_words,
-    as_it_is,
     joined_lists,
     list_of,
     word_of,
@@ -70,24 +64,6 @@ _WORKERS = {
     "tensorParallelSize": "tensor_parallel_size",
     "pipelineParallelSize": "pipeline_parallel_size",
 }
-_STACK: Mapping[str, str] = {
-    "enableChunkedPrefill": "enable_chunked_prefill",
-    "enablePrefixCaching": "enable_prefix_caching",
-    "maxModelLen": "max_model_len",
-    "dtype": "dtype",
-    "tensorParallelSize": "tensor_parallel_size",
-    "pipelineParallelSize": "pipeline_parallel_size",
-    "maxNumSeqs": "max_num_seqs",
-    "gpuMemoryUtilization": "gpu_memory_utilization",
-    "maxLoras": "max_loras",
-}
-_BESIDE: Mapping[str, str] = {
-    "enableLoRA": "enable_lora",
-    "enableTool": "enable_auto_tool_choice",
-    "toolCallParser": "tool_call_parser",
-    "chatTemplate": "chat_template",
-}
-_OF_STACK = ("v0", "v1", "extraArgs", "prometheusMultiprocDir")
 
 
 def mounted_models(root: Node) -> Iterator[Site]:
@@ -166,7 +142,7 @@ def starts_in_predictor(root: Node) -> Iterator[FoundStart]:
         if not mounted:
             unknown.append(_elsewhere(model.word("storageUri") or "a storage"))
     workers = predictor.get("workerSpec")
-    sites += [] if workers is None else _named(workers, _WORKERS)
+    sites += [] if workers is None else named_entries(workers, _WORKERS)
     nodes = whole_number(predictor.word("workerSpec", "pipelineParallelSize")) or 1
     granted = given.start.gpus
     own = [
@@ -313,101 +289,3 @@ def _artifact(chart: Node) -> tuple[list[Site], list[str]]:
     if artifacts is not None and name is not None and (is_template or uri is None):
         return [entry(artifacts, "model", *name, name[1].text)], []
     return [], [_elsewhere("" if uri is None else uri[1].text)]
-
-
-def starts_in_stack(root: Node) -> Iterator[FoundStart]:
-    """Yield the starts in the values of vLLM's production stack."""
-    for spec in root.items_of("servingEngineSpec", "modelSpec"):
-        yield FoundStart(kind=Kind.HELM, start=_of_stack(spec))
-
-
-def _of_stack(spec: Node) -> Start:
-    """Return the start of a modelSpec of vLLM's production stack."""
-    config = spec.get("vllmConfig")
-    model = spec.entry("modelURL")
-    extra = spec.get("vllmConfig", "extraArgs")
-    sites = [] if model is None else [entry(spec, "model", *model, model[1].text)]
-    sites += _named(spec, _BESIDE)
-    sites += [] if config is None else _named(config, _STACK)
-    if config is not None and config.get("enablePrefixCaching") is None:
-        sites.append(_prefix_caching(config))
-    found = list_of(extra, as_it_is) if extra is not None and extra.items else None
-    if found is not None:
-        program = Program(first=0, takes_model=False)
-        sites += start_of(found, program, {}).sites
-    env, unknown = variables_of(spec)
-    selectors = [spec.get("nodeSelectorTerms"), spec.get("nodeSelector")]
-    gpu, several = gpu_of(*selectors)
-    return Start(
-        sites=tuple(sites),
-        add=partial(_add_to_stack, spec, config),
-        env={name: env_site(name, word) for name, word in env.items()},
-        version=_release(spec),
-        gpu=gpu,
-        gpus=whole_number(spec.word("requestGPU")),
-        shown=spec.word("name"),
-        notes=tuple(_stack_notes(spec, config)),
-        open=(*unknown, *several),
-    )
-
-
-def _named(table: Node, names: Mapping[str, str]) -> list[Site]:
-    return [
-        entry(table, name, key, node, _typed(name, node))
-        for key, node in entries(table)
-        if (name := names.get(key.text)) and not node.is_nothing
-    ]
-
-
-def _typed(name: str, node: Node) -> object:
-    """Return a value as the chart's flag gives it, whether it is quoted or not."""
-    known = flag_named(f"--{name}")
-    is_quoted = known is not None and isinstance(node.value, str)
-    return typed(known[1], [node.text]) if known and is_quoted else node.value
-
-
-def _prefix_caching(config: Node) -> Site:
-    """Return the switch that the chart sets off where it is not given."""
-    return Site(
-        name="enable_prefix_caching",
-        value=False,
-        replace=partial(added, config, "enablePrefixCaching"),
-        remove=list,
-        written="enablePrefixCaching",
-    )
-
-
-def _add_to_stack(
-    spec: Node, config: Node | None, name: str, value: object
-) -> list[Edit]:
-    own = {argument: key for key, argument in _STACK.items()}.get(name)
-    beside = {argument: key for key, argument in _BESIDE.items()}.get(name)
-    if beside is not None:
-        return added(spec, beside, value)
-    if own is not None:
-        return added_below(spec, "vllmConfig", own, value)
-    if config is None:
-        raise PlannerError(
-            f"The text has no place for {name}: write `vllmConfig:` with `extraArgs: "
-            "[]` below the model first."
-        )
-    return add_words(config, "extraArgs", flag_words(name, value))
-
-
-def _release(spec: Node) -> Site | None:
-    """Return the release that repository and tag tell."""
-    image = joined_image(spec)
-    return None if image is None or "vllm" not in image.value else version_of(image)
-
-
-def _stack_notes(spec: Node, config: Node | None) -> Iterator[str]:
-    if spec.word("lmcacheConfig", "enabled").lower() == "true":
-        yield (
-            "lmcacheConfig adds --kv-transfer-config with LMCache's connector, whose "
-            "own buffers on the GPU are not counted."
-        )
-    if spec.get("raySpec") is not None:
-        yield "raySpec joins several machines by Ray; requestGPU counts those of one."
-    for name in () if config is None else config.names:
-        if name not in _STACK and name not in _OF_STACK:
-            yield f"vllmConfig.{name} is not read by the chart: left aside."
