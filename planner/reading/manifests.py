@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
-from planner.errors import PlannerError
 from planner.reading.adapting import start_of_document, starts_by_frameworks
 from planner.reading.anywhere import starts_anywhere
-from planner.reading.blocks import blocks_of, is_hcl, scalar_of, tree_of
+from planner.reading.blocks import scalar_of, tree_of
 from planner.reading.code import starts_in_code
 from planner.reading.container import FoundStart, starts_in
 from planner.reading.engine_tables import starts_in_serve, starts_in_table
 from planner.reading.frameworks import NoStartError
 from planner.reading.jobs import starts_in_job
+from planner.reading.manifest_pages import check_form, roots_of
 from planner.reading.passage import Passage
 from planner.reading.pods import (
     Surroundings,
@@ -42,37 +41,11 @@ from planner.reading.shell import Command, Word, commands_of
 from planner.reading.sites import Site, Start
 from planner.reading.stack_chart import starts_in_stack
 from planner.reading.templates import (
-    Scope,
-    beside,
-    filled,
-    hidden,
-    scope_of,
     shown,
-    without_control,
 )
 from planner.reading.yaml_edits import passage_of
 from planner.reading.yaml_nodes import Node, documents
 
-_LIKE = re.compile(
-    r"(?:\s|#[^\n]*\n)*(?:---|%YAML|[{\[]|- |[\"']?\$?[\w./-]+[\"']?[ \t]*:(?:\s|\Z))"
-)
-_NAMED = re.compile(r"vllm|model|engine|max[-_]|parallel|kaito", re.IGNORECASE)
-_CLEAR = re.compile(
-    r"^(?:apiVersion|services|servingEngineSpec|modelArtifacts|applications)[ \t]*:",
-    re.MULTILINE,
-)
-_DOCUMENT = re.compile(r"^(?:services|apiVersion|version)[ \t]*:", re.MULTILINE)
-_CLEAR_BUT_FOR_YAML = re.compile(r"^[\w-]*(?:model|engine)[\w-]*[ \t]*:", re.MULTILINE)
-_FOREIGN = re.compile(
-    r"^apiVersion:[ \t]*(?P<group>(?!\S*k8s\.io/)[\w-]+(?:\.[\w-]+)+/\w+)", re.MULTILINE
-)
-_KIND = re.compile(r"^kind:[ \t]*([A-Z]\w+)", re.MULTILINE)
-_ENGINE = re.compile(r":[ \t]*[\"']?vllm[\"']?[ \t]*$", re.MULTILINE | re.IGNORECASE)
-_NAMES_MODEL = re.compile(
-    r"\b(?:model\w*|uri|url|repo\w*)[ \t]*:[ \t]*[\"']?(?:hf://)?"
-    r"(?P<model>[\w.-]+/[\w.-]+)[\"']?[ \t]*$",
-    re.MULTILINE | re.IGNORECASE,
-)
 _MOUNTED = "/mnt/models"
 
 
@@ -98,22 +71,7 @@ def starts_in_manifest(page: Passage, text: str) -> Iterator[FoundStart]:
     if refused and not is_found:
         raise NoStartError(refused[0])
     if not is_found:
-        _check_form(page)
-
-
-def _check_form(page: Passage) -> None:
-    """Refuse an object of a platform that is not known, naming what it holds."""
-    version = _FOREIGN.search(page.text)
-    if version is None or not _ENGINE.search(page.text):
-        return
-    kind = _KIND.search(page.text, version.end())
-    models = sorted({match["model"] for match in _NAMES_MODEL.finditer(page.text)})
-    said = f" It names {', '.join(models[:3])}." if models else ""
-    raise NoStartError(
-        f"{kind[1] if kind else 'An object'} of {version['group']} is no form that the "
-        f"planner knows, and what it gives vLLM is not told here.{said} Give the "
-        "command that it runs."
-    )
+        check_form(page)
 
 
 def _starts_in_page(page: Passage, text: str) -> Iterator[FoundStart]:
@@ -124,7 +82,7 @@ def _starts_in_page(page: Passage, text: str) -> Iterator[FoundStart]:
 
 
 def _starts_or_refusals(page: Passage, text: str) -> Iterator[FoundStart | str]:
-    roots, scope = _roots(page)
+    roots, scope = roots_of(page)
     around = Surroundings(text=text, known=scope.env)
     runtimes = {
         root.word("metadata", "name")
@@ -141,43 +99,6 @@ def _starts_or_refusals(page: Passage, text: str) -> Iterator[FoundStart | str]:
             continue
         for found in _of_document(root, around):
             yield replace(found, start=_with_mounted(found.start, mounted))
-
-
-def _roots(page: Passage) -> tuple[list[Node], Scope]:
-    """Return the documents of a page, their templates filled, and their values."""
-    if not _NAMED.search(page.text):
-        return [], Scope()
-    is_blocks = is_hcl(page.text)
-    env: dict[str, str] = {}
-    if _DOCUMENT.search(page.text):
-        page, env = beside(page)
-    roots = _parsed(page, is_hcl=is_blocks)
-    scope = replace(scope_of(roots), env=env)
-    full = filled(page, scope, is_hcl=is_blocks)
-    if full is not page:
-        with suppress(PlannerError):  # a value that would be a sign of the language
-            roots = _parsed(full, is_hcl=is_blocks) or roots
-    return roots, scope
-
-
-def _parsed(page: Passage, *, is_hcl: bool) -> list[Node]:
-    """Return the documents of a page; none where it is nothing of the kind."""
-    masked = hidden(page, is_hcl=is_hcl)
-    if is_hcl or not _LIKE.match(masked.text):
-        root = blocks_of(masked)
-        return [] if root is None else [root]
-    try:
-        return documents(masked)
-    except PlannerError as error:
-        with suppress(PlannerError):
-            return documents(without_control(masked))
-        is_missing = "PyYAML" in str(error) and _CLEAR_BUT_FOR_YAML.search(page.text)
-        root = blocks_of(masked)  # TOML begins as a list of YAML does
-        if root is not None:
-            return [root]
-        if is_missing or page.expansion.is_too_large or _CLEAR.search(page.text):
-            raise
-        return []
 
 
 def _is_told_by(root: Node, runtimes: set[str]) -> bool:

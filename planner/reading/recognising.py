@@ -21,10 +21,10 @@ from planner.reading.dialects import filled_in
 from planner.reading.frameworks import NoStartError
 from planner.reading.image_file import starts_in_image_file
 from planner.reading.logs import check_start, reading_of_log
+from planner.reading.manifest_pages import is_document, reading_of_page
 from planner.reading.manifests import starts_by_programs, starts_in_manifest
 from planner.reading.notebooks import is_notebook
 from planner.reading.noted import is_note, is_other, other_engine
-from planner.reading.pages import reading_of_page
 from planner.reading.passage import Passage
 from planner.reading.reading import Kind, Reading, reading_of, without_gpu
 from planner.reading.running import is_address, reading_of_server
@@ -227,7 +227,12 @@ def _starts_in(document: Document, text: str) -> Sequence[FoundStart]:
     own = _READERS.get(Language.DATA if is_table else document.language, ())
     for reader in (*own, *(one for one in _ALL_READERS if one not in own)):
         found = list(reader(document.page, text))
-        if found or (reader is starts_in_code and is_code(document.page.text)):
+        is_read = (
+            is_code(document.page.text)
+            if reader is starts_in_code
+            else reader is starts_in_manifest and is_document(document.page)
+        )
+        if found or is_read:
             return found
     return ()
 
