@@ -30,6 +30,7 @@ from planner.reading.reading import Kind, Reading, reading_of, without_gpu
 from planner.reading.running import is_address, reading_of_server
 from planner.reading.sharing import beside
 from planner.reading.shell import commands_of
+from planner.reading.shell_blocks import has_here_document
 from planner.reading.signs import has_log, is_log, named_in
 from planner.reading.splitting import (
     Document,
@@ -225,7 +226,10 @@ def _starts_in(document: Document, text: str) -> Sequence[FoundStart]:
         return ()
     is_table = is_toml(document.page.text)  # whose headers Python reads, too
     own = _READERS.get(Language.DATA if is_table else document.language, ())
-    for reader in (*own, *(one for one in _ALL_READERS if one not in own)):
+    readers = [*own, *(one for one in _ALL_READERS if one not in own)]
+    if has_here_document(document.page.text) and not is_code(document.page.text):
+        readers.sort(key=(starts_in_code, starts_in_lines).__contains__)
+    for reader in readers:
         found = list(reader(document.page, text))
         is_read = (
             is_code(document.page.text)

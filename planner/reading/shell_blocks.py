@@ -22,6 +22,7 @@ PATTERN = re.compile(
 )
 """How a function and a loop over a list begin."""
 _RANGE = re.compile(r"\{(\d{1,3})\.\.(\d{1,3})\}\Z|\$\(seq\s+(\d{1,3})\s+(\d{1,3})\)\Z")
+_HERE = re.compile(r"<<-?[ \t]*[\\'\"]?(?P<end>[A-Za-z_]\w*)")
 _KEYS = re.compile(r"\$\{!(\w+)\[[@*]\]\}\Z")
 _OPENS = {"do": "done", "{": "}"}
 
@@ -42,6 +43,16 @@ def ends_of_blocks(text: str) -> Mapping[int, int]:
         elif begun[word]:
             ends[begun[word].pop()] = mark.start("word")
     return ends
+
+
+def has_here_document(text: str) -> bool:
+    r"""Return whether a text has a here-document with its end.
+
+    >>> has_here_document("cat <<EOF\nx\nEOF"), has_here_document("a << b\n")
+    (True, False)
+    """
+    found = {match["end"] for match in _HERE.finditer(text)}
+    return bool(found) and not found.isdisjoint(map(str.strip, text.split("\n")))
 
 
 def lines_of(text: str) -> Mapping[str, Sequence[int]]:
