@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from planner.reading import code_tables as tables
+from planner.reading.code_calls import FUNCTIONS
 from planner.reading.code_lines import lines_of_code
 from planner.reading.code_starts import Commands
 from planner.reading.code_tables import STARTERS, Starter
@@ -44,12 +45,21 @@ def starts_in_code(page: Passage, text: str) -> Iterator[FoundStart]:
         return
     tree = _parsed(page.text)
     if tree is not None:
-        yield from _starts(_Code(page, text, {}), tree)
+        if not _is_data(tree.body):
+            yield from _starts(_Code(page, text, {}), tree)
         return
     cells = _as_cells(page)
     tree = None if cells.text == page.text else _parsed(cells.text)
     if tree is not None:
         yield from _starts(_Code(cells, text, _magics(page)), tree)
+
+
+def _is_data(body: Sequence[ast.stmt]) -> bool:
+    """Return whether code is one table, or a list of them: JSON is."""
+    (one, *others) = body or [ast.Pass()]
+    value = one.value if isinstance(one, ast.Expr) and not others else None
+    items = value.elts if isinstance(value, ast.List) else [value]
+    return bool(items) and all(isinstance(item, ast.Dict) for item in items)
 
 
 def starts_in_lines(page: Passage, text: str) -> Iterator[FoundStart]:
@@ -175,11 +185,13 @@ class _Code(Commands):
         starter = self._starter(name)
         if starter is not None:
             return self._constructed(node, starter, several, named)
-        if self.in_image(node, several, named):
+        if self.in_image(node, several, named) or self.by_variables(node, named):
             return self.unknown(node)
-        self._around_command(several, named)
+        if last not in FUNCTIONS:
+            self._around_command(several, named)
         if several and several[0].value.constant == "vllm":
-            self.command(Value(node=node, items=[*several]))
+            words = [replace(slot, owner=node) for slot in several]
+            self.command(Value(node=node, items=words))
         return None
 
     def _around_command(self, several: Sequence[Slot], named: Scope) -> None:

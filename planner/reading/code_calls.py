@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from planner.reading.code_expressions import NAMED
 from planner.reading.code_functions import Functions
 from planner.reading.code_values import Piece, Scope, Slot, Value, plain_of
 
@@ -30,10 +31,10 @@ _NUMBERS: Mapping[str, Callable[[Any], Any]] = {
     "float": float,
     "bool": bool,
 }
-_FUNCTIONS: Mapping[str, str] = {
+FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys("field Field Option Argument Query Parameter".split(), "default"),
     **dict.fromkeys(_NUMBERS, "number"),
-    **dict.fromkeys((*_SAME, "from_pretrained"), "same"),
+    **dict.fromkeys((*_SAME, "from_pretrained", "Template"), "same"),
     **dict.fromkeys("list tuple copy deepcopy asdict vars DictConfig".split(), "copy"),
     **dict.fromkeys("cli parse HfArgumentParser".split(), "object"),
     **dict.fromkeys(("ArgumentParser", "FlexibleArgumentParser"), "parser"),
@@ -191,6 +192,9 @@ class Calls(Functions):
             return self._split(node, base)
         if name == "format":
             return self.formatted(node, base, several, named)
+        if name in ("substitute", "safe_substitute"):
+            table = several[0].value.fields if several else None
+            return self.filled(node, base, NAMED, (), {**(table or {}), **named})
         if name == "join" and several and several[0].value.items is not None:
             words = several[0].value.items
             pieces: list[Piece] = []
@@ -218,7 +222,7 @@ class Calls(Functions):
     ) -> Value | None:
         """Return what a function gives back that the text does not have."""
         last = name.rsplit(".", 1)[-1]
-        read = _FUNCTIONS.get(last)
+        read = FUNCTIONS.get(last)
         if read is not None:
             return getattr(self, f"_as_{read}")(node, several, named)  # type: ignore[no-any-return]
         if last[:1].isupper() and named:  # an object of a class from elsewhere

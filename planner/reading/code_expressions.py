@@ -41,8 +41,13 @@ _COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.In: lambda one, several: one in several,
     ast.NotIn: lambda one, several: one not in several,
 }
+_TYPES = {
+    f"torch.{name}": name
+    for name in ("float16", "bfloat16", "float32", "half", "float")
+}
 _MOST_ROUNDS = 64
 _PERCENT = re.compile(r"%(?:\((?P<name>\w+)\))?[-+ #0]*\d*(?:\.\d+)?[sdrifg]|%%")
+NAMED = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)\}?")
 _BRACES = re.compile(r"\{(?P<name>\w*)(?:![rsa])?(?::[^{}]*)?\}")
 
 
@@ -149,6 +154,11 @@ class Expressions(Texts):
     def attribute(self, node: ast.Attribute, base: Value) -> Value:
         """Return what a table or an object has by a name."""
         slot = None if base.fields is None else base.fields.get(node.attr)
+        if node.attr == "value" and base.is_known and base.constant is not None:
+            return base  # of an enumeration
+        dtype = _TYPES.get(self.dotted(node))
+        if dtype is not None:
+            return self.calculated(node, dtype)
         found = self._seen(node, None if slot is None else self.one(slot))
         return found if found.body is None else replace(found, bound=base)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.reading import code_tables as tables
+from planner.reading.adapting import start_of_variables
 from planner.reading.code_commands import Composed, ComposedList, with_open
 from planner.reading.code_sites import Sites
 from planner.reading.code_values import Piece, Scope, Slot, Value
@@ -28,11 +29,12 @@ from planner.reading.sites import Start
 
 _COMMAND = re.compile(r"\bvllm\b|lm[_-]eval|lighteval")
 _IS_ONE = re.compile(
-    r"\bvllm\s+(?:serve|bench|run-batch)\b|vllm\.entrypoints|lm[_-]eval\b"
+    r"\bvllm[\s-]+(?:serve|bench|run-batch)\b|vllm\.entrypoints|lm[_-]eval\b"
     r"|lighteval\b|benchmark_\w+\.py|\b(?:docker|podman)\s+(?:run|create)\b"
 )
+_OF_PLATFORM = re.compile(r"(?:OPTION|SM_VLLM|VLLM|HF_MODEL|MODEL)_")
 _OF_SHELL = re.compile(r"[\s&|;<>]")
-_IMAGE = re.compile(r"(?:^|[/_-])vllm(?:[/:@_-]|$)", re.IGNORECASE)
+_IMAGE = re.compile(r"^vllm[/:]|[/_-]vllm(?:[:@/_-]|$)", re.IGNORECASE)
 _GPU = re.compile(
     r"(?:modal\.gpu\.)?(?P<gpu>[A-Za-z][^:=(]*?)!?(?:[:=](?P<count>\d{1,2}))?$"
 )
@@ -85,6 +87,8 @@ class Commands(Sites):
             node, ast.Constant | ast.JoinedStr | ast.List | ast.BinOp | ast.Call
         ):
             self._keep(found)
+        elif isinstance(node, ast.Dict) and found.fields is not None:
+            self.in_image(node, (), found.fields)
         return found
 
     def _keep(self, value: Value) -> None:
@@ -154,7 +158,7 @@ class Commands(Sites):
         kind = found.kind if is_evaluation else Kind.PYTHON
         self.record(at, FoundStart(kind=kind, start=start))
 
-    def in_image(self, node: ast.Call, several: Sequence[Slot], named: Scope) -> bool:
+    def in_image(self, node: ast.expr, several: Sequence[Slot], named: Scope) -> bool:
         """Take the start that a container of vLLM's image makes, if this is one."""
         image = next((named[name] for name in tables.IMAGES if name in named), None)
         image = image or (several[0] if several else None)
@@ -192,6 +196,25 @@ class Commands(Sites):
                 FoundStart(kind=Kind.PYTHON, start=start),
             )
         return bool(found)
+
+    def by_variables(self, node: ast.expr, named: Scope) -> bool:
+        """Take the start that variables describe to a platform, if these do."""
+        given = next((named[name] for name in tables.VARIABLES if name in named), None)
+        fields = {} if given is None else _fields(given.value)
+        fields = {name: slot for name, slot in fields.items() if slot.value.pieces}
+        if not any(_OF_PLATFORM.match(name) for name in fields):
+            return False
+        composed = ComposedList(self.page, self.whole, [*fields.values()], self.span)
+        words = dict(zip(fields, composed.words().words, strict=True))
+        found = start_of_variables(words, self.whole)
+        if found is None:
+            return False
+        start = self._granted(composed.start(found).start, named)
+        self.record(
+            self.page.places[self.span(node)[0]],
+            FoundStart(kind=Kind.PYTHON, start=start),
+        )
+        return True
 
     def _words_of(self, slot: Slot) -> list[Slot]:
         """Return the words that a container is given, as a list or as a text."""

@@ -23,7 +23,7 @@ from planner.reading.image_file import starts_in_image_file
 from planner.reading.logs import check_start, reading_of_log
 from planner.reading.manifest_pages import is_document, reading_of_page
 from planner.reading.manifests import starts_by_programs, starts_in_manifest
-from planner.reading.notebooks import is_notebook
+from planner.reading.notebooks import cells_of, is_notebook
 from planner.reading.noted import is_note, is_other, other_engine
 from planner.reading.passage import Passage
 from planner.reading.reading import Kind, Reading, reading_of, without_gpu
@@ -127,9 +127,12 @@ def _whole(given: str, start: int) -> Reading | None:
         return Reading(kind=Kind.MODEL, given=given, model=stripped)
     if is_log(given):
         return reading_of_log(given, start)
-    if len(given) > LONGEST:
+    size = len(given)
+    if size > LONGEST and is_notebook(given):  # what it printed and shows is not read
+        size = sum(len(page.text) for page, _ in cells_of(given))
+    if size > LONGEST:
         raise PlannerError(
-            f"The text holds {len(given):,} characters; {LONGEST:,} are read of a "
+            f"The text holds {size:,} characters; {LONGEST:,} are read of a "
             "command, a manifest or code, and any number of a log of vLLM."
         )
     return None

@@ -127,6 +127,18 @@ VALUES = {
     "a sum": f"{_RUN}N = 9000\nos.system('vllm serve a/b --max-model-len ' + str(N))\n",
     "percent": f"{_RUN}os.system('vllm serve %s --max-model-len %d' % ('a/b', 9000))\n",
     "format": f"{_RUN}os.system('vllm serve a/b --max-model-len {{}}'.format(9000))\n",
+    "a template": (
+        f"import string\n{_RUN}t = string.Template('vllm serve $m --max-model-len "
+        "$n')\nos.system(t.substitute(m='a/b', n=9000))\n"
+    ),
+    "words of a call": (
+        f"{_RUN}p = asyncio.create_subprocess_exec('vllm', 'serve', 'a/b', "
+        "'--max-model-len', '9000')\n"
+    ),
+    "an enumeration": (
+        f"import enum\n{_LLM}class N(enum.Enum):\n    A = 9000\n"
+        "LLM('a/b', max_model_len=N.A.value)\n"
+    ),
     "words of a text": (
         f"{_RUN}C = '''\nvllm serve a/b\n  --max-model-len 9000\n'''\n"
         "subprocess.Popen(shlex.split(C))\n"

@@ -44,6 +44,7 @@ TEXTS = {
         _CODE.splitlines(keepends=True),
         outputs=[{"text": ["INFO 05-02 10:11:12 [x.py:1] Model loading took 7.5 GiB"]}],
     ),
+    "a long notebook": _notebook(_CODE, outputs=[{"data": "x" * 100_000}]),
     "a cell of a shell": _notebook(f"%%bash\n{_COMMAND}\n", "print('x')"),
     "a cell that writes a file": _notebook(f"%%writefile run.sh\n{_COMMAND}\n"),
 }
