@@ -17,6 +17,7 @@ from planner.reading.code_values import Piece, Scope, Slot, Value
 from planner.reading.container import FoundStart, gpu_named_in
 from planner.reading.passage import Passage
 from planner.reading.sites import Site, Start
+from planner.reading.syntax import parsed
 
 _CALLED = re.compile(
     r"\b(?:LLM|AsyncLLM|EngineArgs|AsyncEngineArgs|LLMConfig|v?LLMEngine\w*Config)\b"
@@ -43,13 +44,13 @@ def starts_in_code(page: Passage, text: str) -> Iterator[FoundStart]:
     """
     if not _CALLED.search(page.text):
         return
-    tree = _parsed(page.text)
+    tree = parsed(page.text)
     if tree is not None:
         if not _is_data(tree.body):
             yield from _starts(_Code(page, text, {}), tree)
         return
     cells = _as_cells(page)
-    tree = None if cells.text == page.text else _parsed(cells.text)
+    tree = None if cells.text == page.text else parsed(cells.text)
     if tree is not None:
         yield from _starts(_Code(cells, text, _magics(page)), tree)
 
@@ -65,7 +66,7 @@ def _is_data(body: Sequence[ast.stmt]) -> bool:
 def starts_in_lines(page: Passage, text: str) -> Iterator[FoundStart]:
     """Yield the starts in lines of code between lines of words, in order."""
     plain = lines_of_code(page) if _SURE.search(page.text) else None
-    tree = None if plain is None else _parsed(plain.text)
+    tree = None if plain is None else parsed(plain.text)
     if plain is not None and tree is not None:
         yield from _starts(_Code(plain, text, {}), tree)
 
@@ -86,13 +87,6 @@ def _magics(page: Passage) -> dict[int, Passage]:
         match.start("sign"): page.part(*match.span())
         for match in _MAGIC.finditer(page.text)
     }
-
-
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _starts(code: _Code, tree: ast.Module) -> Iterator[FoundStart]:

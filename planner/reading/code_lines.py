@@ -5,11 +5,12 @@ Each statement stands for itself; a comma that was lost between two lines is put
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from planner.reading.passage import Passage, joined
+from planner.reading.syntax import parsed
 
 _BEGINS = re.compile(
     r"[ \t]*(?:(?:from|import|if|for|with|def|class|async|try|else|elif|except)\b"
@@ -101,16 +102,8 @@ def _parsed(page: Passage) -> Passage | None:
         lines = list(_dedented(page, start))
     found = joined(lines)
     for text in (found.text, _LOST_COMMA.sub(r"\1,", found.text)):
-        try:
-            ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        return Passage(
-            text=text,
-            places=found.places,
-            encode=found.encode,
-            expansion=found.expansion,
-        )
+        if parsed(text) is not None:
+            return replace(found, text=text)
     return None
 
 

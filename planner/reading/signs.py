@@ -8,7 +8,6 @@ Source: vLLM 0.33.0 `logger.py`, `v1/core/kv_cache_utils.py`, `v1/worker/utils.p
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
@@ -16,6 +15,7 @@ from planner.confirming.log import OF_VLLM
 from planner.engine.gpu import GPU
 from planner.reading.notebooks import is_notebook
 from planner.reading.noted import RECORD, noted_gpu, noted_model, other_engine
+from planner.reading.syntax import parsed
 
 OUTPUT = re.compile(
     r"(?i:available KV cache(?: memory)?): -?\d|Model loading took:? [\d.]+ G"
@@ -171,7 +171,5 @@ def failure_in(line: str) -> re.Match[str] | None:
 def _is_code(text: str) -> bool:
     if len(text) > _LONGEST_CODE or not _CODE.search(text):
         return False
-    try:
-        return bool(ast.parse(text).body)  # a heading of Markdown is a comment
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return False
+    tree = parsed(text)
+    return tree is not None and bool(tree.body)  # a heading of Markdown is a comment

@@ -8,7 +8,6 @@ AsciiDoc, Org 9.7 and BBCode for blocks of code; HTML `pre`.
 
 from __future__ import annotations
 
-import ast
 import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ from enum import StrEnum
 
 from planner.reading.notebooks import cells_of
 from planner.reading.passage import Passage, joined
+from planner.reading.syntax import parsed
 from planner.values import frozen
 
 _FENCE = re.compile(
@@ -158,12 +158,8 @@ def spans_of_code(text: str) -> Iterator[Document]:
 
 def is_code(text: str) -> bool:
     """Return whether a text is Python as a whole: what it quotes is no document."""
-    if not _OF_PYTHON.search(text):
-        return False
-    try:
-        return bool(ast.parse(text).body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+    tree = parsed(text) if _OF_PYTHON.search(text) else None
+    return tree is not None and bool(tree.body)
 
 
 def _fenced(page: Passage, fence: re.Match[str]) -> tuple[int, Document]:
