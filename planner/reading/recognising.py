@@ -21,10 +21,11 @@ from planner.reading.dialects import filled_in
 from planner.reading.frameworks import NoStartError
 from planner.reading.image_file import starts_in_image_file
 from planner.reading.logs import check_start, reading_of_log
-from planner.reading.manifest_pages import is_document, reading_of_page
+from planner.reading.manifest_pages import is_document
 from planner.reading.manifests import starts_by_programs, starts_in_manifest
 from planner.reading.notebooks import cells_of, is_notebook
 from planner.reading.noted import is_note, is_other, other_engine
+from planner.reading.pages import reading_of_page
 from planner.reading.passage import Passage
 from planner.reading.reading import Kind, Reading, reading_of, without_gpu
 from planner.reading.running import is_address, reading_of_server
