@@ -29,6 +29,10 @@ from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
 _LONGEST = 2_000
 """Characters; a longer text is no question."""
 _MOST_LINES = 12
+_COMMAND = re.compile(
+    r"\s*(?:[$%>#] )?(?:[a-z][\w./-]* ){1,4}--?[a-z][\w-]*[ =]\S", re.A
+)
+"""A program, its words and a flag: of another program than vLLM's server."""
 _CODE = re.compile(
     r"^[ \t]*(?:import \w|from [\w.]+ import|def \w|class \w|[\w-]+:\s*$|#!)"
     r"|[{}]|<[/!]?[a-zA-Z][^<>]*>|\w\([^)]*[\"']|=\s*[\"']",
@@ -91,7 +95,8 @@ def questions_in(text: str) -> tuple[Reading, ...]:
 
 def _is_prose(text: str) -> bool:
     is_short = len(text) <= _LONGEST and text.strip().count("\n") < _MOST_LINES
-    return is_short and not is_other(text) and not _CODE.search(text)
+    is_typed_in = _COMMAND.match(text) and "?" not in text
+    return is_short and not (is_typed_in or is_other(text) or _CODE.search(text))
 
 
 def _reading(asked: Question, model: NamedModel, place: Place) -> Reading:
