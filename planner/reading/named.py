@@ -34,6 +34,10 @@ _FORMATS = frozenset(("awq", "gptq", "fp", "int", "gguf", "bnb"))
 _REPUBLISHED = ("unsloth/", "NousResearch/")
 """Owners of copies, which have the models' own names."""
 _PART = re.compile(r"[^a-z0-9.]+")
+_SIZE = re.compile(r"(?i)(?<![\w.])(?:\d+x)?\d+(?:\.\d+)?[bm](?![a-z])")
+"""Parameters in a model's name."""
+_JOINED = re.compile(r"(?<=[a-z])(?=\d)")
+"""Where "llama3.3" could be two words."""
 _OWN_NAME = re.compile(
     r"(?<![\w./-])(?!\d+-?bit)(?=[\w-]*[A-Za-z])[\w-]+/(?=[\w.-]*[A-Za-z])[\w.-]*\d[\w.-]*\w(?![\w/])",
     re.ASCII,
@@ -133,7 +137,13 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
 
 @lru_cache(maxsize=256)
 def _found(words: tuple[str, ...]) -> list[Entry]:
-    return [one for one in search(" ".join(words)) if _holds(one.name, words)]
+    """Return the models with these words; "llama3.3" is "llama 3.3" where it must."""
+    apart = tuple(_JOINED.sub(" ", " ".join(words)).split())
+    for each in dict.fromkeys((words, apart)):
+        found = [one for one in search(" ".join(each)) if _holds(one.name, each)]
+        if found:
+            return found
+    return []
 
 
 def _variant(written: str, following: Sequence[re.Match[str]]) -> NamedModel | None:
@@ -160,6 +170,12 @@ def _named(found: Sequence[Entry], words: Sequence[str], written: str) -> NamedM
         ),
     )
     best, *others = [one.name for one in ranked]
+    if not _is_exact(best, written) and not _SIZE.search(" ".join(words)):
+        sizes = {match[0] for name in (best, *others) for match in _SIZE.finditer(name)}
+        if len(sizes) > 1:
+            shown = ", ".join([best, *others[:3]])
+            note = f'"{written}" stands for models of several sizes: {shown}.'
+            return NamedModel(name="", written=written, note=note)
     also = f" Others: {', '.join(others[:3])}." if others else ""
     note = "" if _is_exact(best, written) else f'"{written}" is taken for {best}.{also}'
     return NamedModel(name=best, written=written, note=note)
