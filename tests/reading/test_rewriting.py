@@ -48,6 +48,7 @@ NEW = {"max_model_len": 12345}
         (CMD + 'eval "$CMD"\n', "8192", "12345"),
         (CMD + "srun $CMD\n", "8192", "12345"),
         (CMD.replace('"', "'") + 'bash -c "$CMD"\n', "8192", "12345"),
+        (CMD + 'bash -c "cd /x && $CMD"\n', "8192", "12345"),
         ("vllm serve org/m --max-model-len $((32*1024))\n", "$((32*1024))", "12345"),
         (PYTHON.format(WORDS.format("str(N)")), "8192", "12345"),
         ('c = ["vllm", "serve", "m/m"]\nc += ["--max-model-len", "9"]\n', "9", "12345"),
@@ -73,7 +74,7 @@ def test_a_value_is_changed_where_it_comes_from(text: str, was: str, now: str) -
 @pytest.mark.parametrize(
     ("text", "changes", "line"),
     [
-        (CMD + 'bash -c "cd /x && $CMD"\n', {"model": "a/b"}, 2),
+        ("[ -f x ] && " + CMD + 'bash -c "cd /x && $CMD"\n', {"model": "a/b"}, 2),
         (CMD + "eval $CMD\n", {"served_model_name": "a b"}, None),
         (
             'c = ["vllm", "serve", "m/m"]\nc.append("--enforce-eager")\n',
