@@ -17,7 +17,7 @@ from typing import Any
 
 from planner.data import DATA
 from planner.errors import PlannerError
-from planner.learn.display import ShownAsText
+from planner.learn.display import ShownAsPage
 from planner.learn.exercise import Outcome
 from planner.learn.parts import Choice
 from planner.models.catalogue import find
@@ -27,7 +27,6 @@ from planner.show.html import Html, fragment, tag
 from planner.show.page import wide_page
 from planner.show.pieces import command_line, to_open
 from planner.values import frozen
-from planner.views import views_of
 
 CAUSES: Mapping[str, tuple[str, str]] = {
     "free memory": (
@@ -66,7 +65,7 @@ class Remedy:
 
 
 @frozen(repr=False)
-class DebugThisStart(ShownAsText):
+class DebugThisStart(ShownAsPage):
     """A start that failed: its command, its error, and what to choose from."""
 
     number: int
@@ -144,13 +143,6 @@ class DebugThisStart(ShownAsText):
     def credit(self) -> str:
         """Where the start was published, and how exactly it is quoted."""
         return f"Source: {self.source} (error {self.wording})"
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return views_of(self).mimebundle(self)
-
-    def to_html(self) -> str:
-        """Return a page of its own, which needs no kernel and no network."""
-        return views_of(self).page(self)
 
     def table(self) -> Html:
         """Show the start where no script runs, with the explanation folded."""

@@ -7,6 +7,7 @@ from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
 from planner.show.pieces import NOTHING, to_open
 from planner.values import frozen
+from planner.views import views_of
 
 _SYMBOLS = {
     AnswerState.RIGHT: "✔",
@@ -27,6 +28,19 @@ class ShownAsText:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+class ShownAsPage(ShownAsText):
+    """One that a notebook shows as a page, which is also a file."""
+
+    __slots__ = ()
+
+    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
+        return views_of(self).mimebundle(self)
+
+    def to_html(self) -> str:
+        """Return a page of its own, which needs no kernel and no network."""
+        return views_of(self).page(self)
 
 
 @frozen(repr=False)

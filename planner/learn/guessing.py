@@ -11,7 +11,7 @@ from typing import Any
 
 from planner.errors import PlannerError
 from planner.learn.account import rank_of
-from planner.learn.display import ShownAsText
+from planner.learn.display import ShownAsPage, ShownAsText
 from planner.models.catalogue import popular
 from planner.planning.planning import plan
 from planner.planning.result import Plan
@@ -23,7 +23,6 @@ from planner.show.pieces import table_html, to_open
 from planner.show.verdict import subject
 from planner.units import GIB, format_gib
 from planner.values import frozen
-from planner.views import views_of
 
 _MODELS, _STRIDE, _OTHERS = 149, 53, 71
 """The most used published models; a prime, so that each has its turn before one comes
@@ -141,7 +140,7 @@ def points(wrong: float, total: float) -> int:
 
 
 @frozen(repr=False)
-class GuessTheBar(ShownAsText):
+class GuessTheBar(ShownAsPage):
     """The pair of a day, and others to go on with."""
 
     rounds: tuple[Round, ...]
@@ -157,13 +156,6 @@ class GuessTheBar(ShownAsText):
     def __str__(self) -> str:
         names = ", ".join(part.name for part in self.rounds[0].parts)
         return f"{self.rounds[0]}\nThe parts: {names}."
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return views_of(self).mimebundle(self)
-
-    def to_html(self) -> str:
-        """Return a page of its own, which needs no kernel and no network."""
-        return views_of(self).page(self)
 
     def table(self) -> Html:
         """Ask for the first bar, where no script runs, with the answer folded."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from planner.errors import PlannerError
 from planner.learn.account import rank_of
-from planner.learn.display import ShownAsText
+from planner.learn.display import ShownAsPage
 from planner.learn.kv_simulation import Simulation, Step
 from planner.learn.kv_tables import SHARED, Arrival, Kind, Rule
 from planner.memory.kv_cache.kv_groups import LayerGroup
@@ -30,7 +30,6 @@ from planner.show.pieces import table_html
 from planner.show.verdict import subject
 from planner.units import counted, format_size
 from planner.values import frozen
-from planner.views import views_of
 
 _SQUARES = 60
 _MOST_AT_ONCE = 2.7
@@ -59,7 +58,7 @@ _MARKS = {Kind.FULL: "", Kind.WINDOW: "w", Kind.CHUNK: "c", Kind.STATE: "s"}
 
 
 @frozen(repr=False)
-class LivingCache(ShownAsText):
+class LivingCache(ShownAsPage):
     """A KV cache at work, step by step."""
 
     plan: Plan
@@ -140,13 +139,6 @@ class LivingCache(ShownAsText):
             for text in step.events
         ]
         return "\n".join([self.words, *lines])
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return views_of(self).mimebundle(self)
-
-    def to_html(self) -> str:
-        """Return a page of its own, which needs no kernel and no network."""
-        return views_of(self).page(self)
 
     def table(self) -> Html:
         """Tell the steps as a table, where no script runs."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.errors import PlannerError
-from planner.learn.display import ShownAsText
+from planner.learn.display import ShownAsPage
 from planner.planning.inputs import Inputs
 from planner.planning.planning import plan
 from planner.planning.result import Plan
@@ -23,7 +23,6 @@ from planner.show.pieces import table_html
 from planner.show.verdict import cache_name, shown_lines, verdict
 from planner.units import format_gib
 from planner.values import frozen
-from planner.views import views_of
 
 LEAST_VALUES, MOST_VALUES = 2, 60
 """A plan takes milliseconds and 3 kB of the page."""
@@ -38,7 +37,7 @@ _COLUMNS = ("Verdict", "KV cache", "KV tokens", "Requests at once")
 
 
 @frozen(repr=False)
-class Slider(ShownAsText):
+class Slider(ShownAsPage):
     """The plans of several values of one argument, shown as a slider.
 
     Without scripts it is a table with a row for each value.
@@ -58,13 +57,6 @@ class Slider(ShownAsText):
         return "\n".join(
             "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows
         )
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return views_of(self).mimebundle(self)
-
-    def to_html(self) -> str:
-        """Return a page of its own, which needs no kernel and no network."""
-        return views_of(self).page(self)
 
     def table(self) -> Html:
         """Show the values as a table, where no script runs."""

@@ -47,7 +47,7 @@ def _fake(monkeypatch) -> None:
     """No vLLM, no pauses, no event loop: everything happens in the run's thread."""
     monkeypatch.setattr(run_thread, "new_run", FakeRun)
     monkeypatch.setattr(run_thread, "new_dry_run", FakeDryStart)
-    monkeypatch.setattr(run_thread, "_loop", lambda: None)
+    monkeypatch.setattr(run_thread, "running_loop", lambda: None)
     monkeypatch.setattr(
         "planner.app.widgets.background._poster", lambda: lambda call: call()
     )

@@ -7,14 +7,13 @@ and one back, with the changes of the controls.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Any
 
 import traitlets
 
-from planner.app.widgets.callbacks import listen
+from planner.app.widgets.callbacks import listen, running_loop
 from planner.app.widgets.fields import Field
 from planner.app.widgets.models import Find, hub_rows
 from planner.app.widgets.page_widget import PageWidget
@@ -138,7 +137,7 @@ class Controls(PageWidget):
         self._waiting[field.name] = field
         if self._is_answering or self._is_due:
             return
-        loop = _running_loop()
+        loop = running_loop()
         if loop is None:
             self._flush()
         else:
@@ -179,10 +178,3 @@ def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 def _number_of(content: object) -> int | None:
     number = content.get("n") if isinstance(content, dict) else None
     return number if type(number) is int else None
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

@@ -328,6 +328,15 @@ class EntryField(Field):
         return super().state() | {key: value for key, value in more.items() if value}
 
 
+class OwnEntry(EntryField):
+    """An entry that is no argument of vLLM, so that nothing is left to vLLM."""
+
+    @property
+    def has_choice(self) -> bool:
+        """There is none."""
+        return False
+
+
 def read_all(fields: dict[str, Field]) -> dict[str, Any]:
     """Return the values of fields; each field shows its own error.
 

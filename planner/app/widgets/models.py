@@ -9,7 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from planner.app.widgets import parsing
-from planner.app.widgets.fields import ChoiceField, EntryField, Field, FieldError
+from planner.app.widgets.fields import (
+    ChoiceField,
+    Field,
+    FieldError,
+    OwnEntry,
+)
 from planner.engine.not_covered import NOT_COVERED
 from planner.errors import PlannerError
 from planner.models.sources.hub_errors import is_repo_id
@@ -154,20 +159,11 @@ class GpuField(ChoiceField):
         return made | {"options": [*self._listed, *others]}
 
 
-class PartField(EntryField):
-    """A part of a GPU that the user describes."""
-
-    @property
-    def has_choice(self) -> bool:
-        """It is no argument of vLLM."""
-        return False
-
-
 def other_gpu_fields() -> dict[str, Field]:
     """Return the fields of a GPU that is not in the list."""
     fields: dict[str, Field] = {}
     for name, (title, hint, example) in _PARTS.items():
-        field = PartField(name, hint, _AS_TYPED)
+        field = OwnEntry(name, hint, _AS_TYPED)
         field.title, field.term, field.kind = title, "gpu", "part"
         field.chosen = f"such as {example}"
         fields[name] = field

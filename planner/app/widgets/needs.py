@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.app.widgets import parsing
 from planner.app.widgets.controls import Group
-from planner.app.widgets.fields import EntryField, Field
+from planner.app.widgets.fields import Field, OwnEntry
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.values import frozen
@@ -124,19 +124,14 @@ RECIPES: Sequence[Recipe] = (
 )
 
 
-class NeedField(EntryField):
-    """A part of the load; empty: none is given."""
+class NeedField(OwnEntry):
+    """A part of the load; empty: none is given, and an entry is taken back."""
 
     def __init__(self, name: str) -> None:
         title, hint, self.assumed = _GIVEN[name]
         super().__init__(name, hint, parsing.COUNT)
         self.title = title
         self.kind = "need"
-
-    @property
-    def has_choice(self) -> bool:
-        """It is no argument of vLLM; an empty entry takes it back."""
-        return False
 
     def show_assumed(self, is_needed: bool) -> None:
         """Show what counts while it is empty; nothing where no part is given."""

@@ -11,7 +11,7 @@ from planner import ray
 from planner.app.widgets.callbacks import Later
 from planner.app.widgets.chart import PlotlyChart
 from planner.app.widgets.controls import Controls, Group
-from planner.app.widgets.fields import EntryField, Field, FieldError, read_all
+from planner.app.widgets.fields import Field, FieldError, OwnEntry, read_all
 from planner.app.widgets.parsing import COUNT, FROM_NOTHING, Entry
 from planner.app.widgets.section import Fold
 from planner.errors import PlannerError
@@ -45,15 +45,6 @@ def _share(name: str, text: str) -> float:
     return float(text)
 
 
-class RayField(EntryField):
-    """A field of the pipeline: empty means Ray's choice, not vLLM's."""
-
-    @property
-    def has_choice(self) -> bool:
-        """False: the setting is not vLLM's."""
-        return False
-
-
 SHARE = Entry(kind="number", parse=_share)
 VERSION = Entry(kind="text", parse=lambda _name, text: text)
 
@@ -64,27 +55,27 @@ def _fields() -> list[tuple[str, list[Field]]]:
         (
             "Replicas",
             [
-                RayField("replicas_min", "engines from the start", COUNT),
-                RayField("replicas_max", "engines at most", COUNT),
-                RayField("batch_size", "rows of a batch", COUNT),
-                RayField("max_concurrent_batches", "batches at once", COUNT),
-                RayField("ray_version", "release of Ray", VERSION),
+                OwnEntry("replicas_min", "engines from the start", COUNT),
+                OwnEntry("replicas_max", "engines at most", COUNT),
+                OwnEntry("batch_size", "rows of a batch", COUNT),
+                OwnEntry("max_concurrent_batches", "batches at once", COUNT),
+                OwnEntry("ray_version", "release of Ray", VERSION),
             ],
         ),
         (
             "Other stages",
             [
-                RayField("preprocess_workers", "tasks at most", COUNT),
-                RayField("preprocess_gpus", "GPUs of each, or a share", SHARE),
-                RayField("postprocess_workers", "tasks at most", COUNT),
-                RayField("postprocess_gpus", "GPUs of each, or a share", SHARE),
+                OwnEntry("preprocess_workers", "tasks at most", COUNT),
+                OwnEntry("preprocess_gpus", "GPUs of each, or a share", SHARE),
+                OwnEntry("postprocess_workers", "tasks at most", COUNT),
+                OwnEntry("postprocess_gpus", "GPUs of each, or a share", SHARE),
             ],
         ),
         (
             "Nodes",
             [
-                RayField("nodes", "how many", FROM_NOTHING),
-                RayField("gpus_per_node", "of each", COUNT),
+                OwnEntry("nodes", "how many", FROM_NOTHING),
+                OwnEntry("gpus_per_node", "of each", COUNT),
             ],
         ),
     ]

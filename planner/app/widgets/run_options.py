@@ -12,7 +12,7 @@ import traitlets
 
 from planner.app.widgets.callbacks import Presence, listen
 from planner.app.widgets.controls import Controls, Group
-from planner.app.widgets.fields import ChoiceField, EntryField, read_all
+from planner.app.widgets.fields import ChoiceField, EntryField, OwnEntry, read_all
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.parsing import Entry
 from planner.app.widgets.static_files import script, sheet
@@ -53,18 +53,13 @@ _ESCAPES = re.compile(
 )
 
 
-class OptionEntry(EntryField):
+class OptionEntry(OwnEntry):
     """An entry that is not an argument of vLLM; its default is the planner's."""
 
     def __init__(self, name: str, hint: str, entry: Entry, value: str) -> None:
         super().__init__(name, hint, entry)
         self.default = value
         self.value = value
-
-    @property
-    def has_choice(self) -> bool:
-        """False: the setting is not vLLM's."""
-        return False
 
 
 class OptionsForm(Controls):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from planner.app.widgets.callbacks import running_loop
 from planner.confirming.options import Event, Listener
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class RunThread:
         on_end: Callable[[object], None],
     ) -> None:
         self._on_end = on_end
-        self._loop = _loop()
+        self._loop = running_loop()
         self._batches = Batches(on_event, self._loop)
         self._engine = new_engine(self._batches.add)
         self._thread = Thread(target=self._execute, daemon=True, name="planner-run")
@@ -142,16 +143,9 @@ class Batches:
 
 def later(seconds: float, call: Callable[[], None]) -> None:
     """Call on the page's event loop after a while; not at all without a loop."""
-    loop = _loop()
+    loop = running_loop()
     if loop is not None:
         loop.call_later(seconds, call)
-
-
-def _loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _post(loop: asyncio.AbstractEventLoop | None, call: Callable[[], None]) -> None:
