@@ -30,7 +30,7 @@ _SURE = re.compile(
 """What tells code from words, and from a script of a shell."""
 _MAGIC = re.compile(r"^[ \t]*(?P<sign>[%!])(?:[^\\\n]|\\(?:\r?\n|.))*$", re.MULTILINE)
 _IN_MAGIC = re.compile(r"\{(?P<name>[A-Za-z_]\w*)\}|\$(?P<plain>[A-Za-z_]\w*)")
-_OF_RAY = ("model_loading_config", "accelerator_type")
+_OF_RAY = ("model_loading_config", "accelerator_type", "runtime_env")
 _MOST_NAMED = 16
 _OF_ENV = re.compile(r"[ \t]*%(?:set_)?env[ \t]+(?P<name>\w+)[ \t=]+(?P<value>\S+)")
 
@@ -177,7 +177,10 @@ class _Code(Commands):
         self._model_of(last, several, named)
         self.named_devices(named)
         starter = self._starter(name)
-        if starter is not None:
+        told = named.get("model_args")
+        if starter is not None and told is not None and told.value.is_text:
+            self.evaluated(named)
+        elif starter is not None:
             return self._constructed(node, starter, several, named)
         if self.in_image(node, several, named) or self.by_variables(node, named):
             return self.unknown(node)
@@ -233,7 +236,7 @@ class _Code(Commands):
             fields = slot.value.fields
             if name in starter.tables and fields is not None:
                 inner = slot.value.node or inner
-                sites += self._sites(fields, {})
+                sites += self._sites(fields, starter.names)
             elif name == "model_loading_config" and fields is not None:
                 source = fields.get("model_source") or fields.get("model_id")
                 sites += [] if source is None else [self.site("model", source)]
@@ -241,7 +244,7 @@ class _Code(Commands):
             sites=tuple(sites),
             add=partial(self.added, inner, starter.names),
             entrypoint=starter.entrypoint,
-            env=self.variables(),
+            env={**self.variables(), **self._of_runtime(given)},
             shown="?" if starter.model_of else "",
         )
         start = self._told(start, self._starter_name(node), starter, given)
@@ -249,6 +252,13 @@ class _Code(Commands):
         found = FoundStart(kind=starter.kind, start=self.placed(start))
         self.record(self.page.places[self.span(node)[0]], found)
         return Value(node=node, open=self.unknown(node).open, fields=dict(given))
+
+    def _of_runtime(self, given: Scope) -> dict[str, Site]:
+        """Return the variables that Ray sets for its workers."""
+        around = given.get("runtime_env")
+        inner = None if around is None else (around.value.fields or {}).get("env_vars")
+        fields = {} if inner is None else inner.value.fields or {}
+        return {name: self.site(name, slot) for name, slot in fields.items()}
 
     def _starter_name(self, node: ast.Call) -> str:
         return self.dotted(node.func).rsplit(".", 1)[-1]

@@ -1,40 +1,25 @@
-"""What functions of Python's own library give back, and the options of programs.
+"""What functions of Python's own library and of a few others give back.
 
-Source: Python 3.13 `argparse`, `os`, `shlex`, `subprocess`; click 8.3, typer 0.20
-options; dataclasses, pydantic 2 fields.
+Source: Python 3.13 `os`, `shlex`, `json`; typer 0.20 options; dataclasses, pydantic 2
+fields.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from planner.reading.code_expressions import NAMED
-from planner.reading.code_functions import Functions
-from planner.reading.code_values import Piece, Scope, Slot, Value, plain_of
+from planner.reading.code_methods import NUMBERS, SAME, Methods
+from planner.reading.code_values import Scope, Slot, Value, plain_of
 
 _CALLED_BY = ("remote", "local", "spawn", "bind")
 """Attributes by which a function is called elsewhere."""
-_DECLARES = ("option", "argument")
-_SAME = "strip lstrip rstrip dedent cleandoc Path expanduser realpath abspath".split()
-"""What changes a text in nothing that matters to a command."""
-_OF_TABLES = (
-    "copy parse_args parse_known_args parse_intermixed_args model_dump dict "
-    "add_argument_group add_mutually_exclusive_group"
-).split()
-"""Methods of a table, of a program's options or of an object that give it back."""
-_NUMBERS: Mapping[str, Callable[[Any], Any]] = {
-    "int": int,
-    "float": float,
-    "bool": bool,
-}
 FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys("field Field Option Argument Query Parameter".split(), "default"),
-    **dict.fromkeys(_NUMBERS, "number"),
-    **dict.fromkeys((*_SAME, "from_pretrained", "Template"), "same"),
+    **dict.fromkeys(NUMBERS, "number"),
+    **dict.fromkeys((*SAME, "from_pretrained", "Template"), "same"),
     **dict.fromkeys("list tuple copy deepcopy asdict vars DictConfig".split(), "copy"),
     **dict.fromkeys("cli parse HfArgumentParser".split(), "object"),
     **dict.fromkeys(("ArgumentParser", "FlexibleArgumentParser"), "parser"),
@@ -43,25 +28,24 @@ FUNCTIONS: Mapping[str, str] = {
     "str": "text",
     "split": "words",
     "len": "length",
+    "join": "path",
     "get": "default_of",
     "max": "extreme",
     "min": "extreme",
     "dumps": "json",
 }
 """Functions of other modules by what they give back."""
-_ITEMS = ("items", "keys", "values")
-_FLAGS = {"store_true": False, "store_false": True}
 
 
-class Calls(Functions):
+class Calls(Methods):
     """Follows calls; what starts vLLM among them is the matter of a class below."""
 
     def _call(self, node: ast.Call) -> Value | None:
         several = list(self.items_of(node.args, None))
-        named = self._named(node)
+        named = self.named(node)
         below = node.func.value if isinstance(node.func, ast.Attribute) else None
         base = Value() if below is None else self.value(below)
-        method = self._method(node, base, several, named)
+        method = self.method(node, base, several, named)
         if method is not None:
             return method
         name = self.dotted(node.func)
@@ -96,126 +80,6 @@ class Calls(Functions):
     ) -> Value | None:
         """Take a call that starts vLLM; return what stands for its result."""
         raise NotImplementedError
-
-    def _named(self, node: ast.Call) -> Scope:
-        """Return the arguments that are given by name."""
-        named: Scope = {}
-        for word in node.keywords:
-            if word.arg is None:
-                named |= self.spread(word.value)
-                continue
-            slot = self.slot(word.value)
-            place = (self.at(word.lineno, word.col_offset), self.span(word.value)[1])
-            named[word.arg] = replace(slot, place=place)
-        return named
-
-    def _method(
-        self, node: ast.Call, base: Value, several: Sequence[Slot], named: Scope
-    ) -> Value | None:
-        """Return what a method of a list, a table or a text gives back."""
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        if base.items is not None:
-            return self._of_list(node, base.items, name, several)
-        if base.fields is not None:
-            return self._of_table(node, base, name, several, named)
-        if base.is_text:
-            return self._of_text(node, base, name, several, named)
-        return None
-
-    def _of_list(
-        self, node: ast.Call, items: list[Slot], name: str, several: Sequence[Slot]
-    ) -> Value | None:
-        if not several:
-            return Value(node=node, items=list(items)) if name == "copy" else None
-        if name == "append":
-            self.grow(items, [replace(several[0], place=None, owner=None)])
-        elif name == "extend":
-            self.grow(items, self.all_of(several[0].value, node.args[0]))
-        elif name == "insert" and len(several) > 1:
-            at = several[0].value.constant
-            more = [replace(several[1], place=None, owner=None)]
-            self.grow(items, more, at if isinstance(at, int) else None)
-        else:
-            return None
-        return self.calculated(node, None)
-
-    def _of_table(
-        self,
-        node: ast.Call,
-        base: Value,
-        name: str,
-        several: Sequence[Slot],
-        named: Scope,
-    ) -> Value | None:
-        fields = base.fields if base.fields is not None else {}
-        key = several[0].value.constant if several else None
-        if name in ("update", "setdefault", "set_defaults"):
-            more = dict(several[0].value.fields or {}) if several else {}
-            if name == "setdefault" and key not in fields:
-                more = {str(key): slot for slot in several[1:]}
-            for entry, slot in {**more, **named}.items():
-                self.put(fields, entry, replace(slot, place=None))
-            return self.calculated(node, None)
-        if name in ("get", "pop") and several:
-            found = fields.get(str(key)) or (several[1] if len(several) > 1 else None)
-            return None if found is None else self.one(found)
-        if name in _ITEMS:
-            self.page.expansion.add(len(fields))
-            return Value(
-                node=node,
-                items=[self._item(node, name, *one) for one in fields.items()],
-            )
-        if name == "add_argument":
-            self._option(base, node, several, named)
-            return self.calculated(node, None)
-        if name in _OF_TABLES:
-            return Value(node=node, fields=dict(fields) if name == "copy" else fields)
-        return None
-
-    def _item(self, node: ast.expr, kind: str, name: str, slot: Slot) -> Slot:
-        key = Slot(value=self.calculated(node, name), use=node)
-        if kind != "items":
-            return key if kind == "keys" else slot
-        return Slot(value=Value(node=node, items=[key, slot]), use=node)
-
-    def _of_text(
-        self,
-        node: ast.Call,
-        base: Value,
-        name: str,
-        several: Sequence[Slot],
-        named: Scope,
-    ) -> Value | None:
-        if name in _SAME:
-            return base
-        if name == "split":
-            return self._split(node, base)
-        if name == "format":
-            return self.formatted(node, base, several, named)
-        if name in ("substitute", "safe_substitute"):
-            table = several[0].value.fields if several else None
-            return self.filled(node, base, NAMED, (), {**(table or {}), **named})
-        if name == "join" and several and several[0].value.items is not None:
-            words = several[0].value.items
-            pieces: list[Piece] = []
-            for slot in words:
-                between = base.pieces if pieces else ()
-                pieces += [replace(one, token=-1) for one in between]
-                pieces += self._term(slot.value)
-            made = self.made_of(node, pieces)
-            is_blank = not str(base.constant).strip()
-            return replace(made, joined=several[0].value if is_blank else None)
-        return None
-
-    def _split(self, node: ast.Call, text: Value) -> Value | None:
-        """Return the words of a text as a list: each stands where it is written."""
-        (first, *others) = text.pieces
-        if text.open or others or first.is_whole:
-            return replace(text, node=node, joined=None)
-        plain = first.text.replace("\n", " ")
-        passage = replace(first.passage, text=plain)
-        pieces = (replace(first, text=plain, passage=passage),)
-        return Value(node=node, constant=plain, pieces=pieces)
 
     def _known(
         self, node: ast.Call, name: str, several: Sequence[Slot], named: Scope
@@ -282,12 +146,21 @@ class Calls(Functions):
             return first if first.pieces else None
         return replace(first, constant=str(first.constant))
 
+    def _as_path(
+        self, node: ast.Call, several: Sequence[Slot], _named: Scope
+    ) -> Value | None:
+        """Return the path of `os.path.join`."""
+        path = several[0].value if several else Value()
+        for slot in several[1:]:
+            path = self.below(node, path, slot.value) or Value()
+        return path if path.is_text else None
+
     def _as_number(
         self, node: ast.Call, several: Sequence[Slot], _named: Scope
     ) -> Value | None:
-        kind = _NUMBERS[self.dotted(node.func)]
+        kind = NUMBERS[self.dotted(node.func)]
         is_known = bool(several) and several[0].value.is_known
-        return self._number_of(several[0].value, kind) if is_known else None
+        return self.number_of(several[0].value, kind) if is_known else None
 
     def _as_same(
         self, _node: ast.Call, several: Sequence[Slot], _named: Scope
@@ -309,7 +182,7 @@ class Calls(Functions):
         self, node: ast.Call, several: Sequence[Slot], _named: Scope
     ) -> Value | None:
         is_text = bool(several) and several[0].value.is_text
-        return self._split(node, several[0].value) if is_text else None
+        return self.split(node, several[0].value) if is_text else None
 
     def _as_length(
         self, node: ast.Call, several: Sequence[Slot], _named: Scope
@@ -329,49 +202,3 @@ class Calls(Functions):
         """Return the object of a class whose fields are a program's options."""
         kind = several[0].value if several else Value()
         return None if kind.body is None else self.call(kind, [], {}, node)
-
-    def _number_of(self, value: Value, kind: Callable[[Any], Any]) -> Value | None:
-        try:
-            return replace(value, constant=kind(value.constant))
-        except (TypeError, ValueError, OverflowError):
-            return None
-
-    def _option(
-        self, parser: Value, node: ast.Call, several: Sequence[Slot], named: Scope
-    ) -> None:
-        """Declare an option of a program: its default is what it stands for."""
-        flags = [str(slot.value.constant) for slot in several] or [""]
-        longest = next((flag for flag in flags if flag.startswith("--")), flags[0])
-        given = named.get("dest")
-        name = longest.lstrip("-").replace("-", "_")
-        name = str(given.value.constant) if given else name
-        if parser.fields is not None:
-            self.put(parser.fields, name, self._default(node, longest, named))
-
-    def _default(self, node: ast.Call, flag: str, named: Scope) -> Slot:
-        action = named.get("action")
-        is_set = _FLAGS.get(str(action.value.constant)) if action else None
-        default = named.get("default")
-        if default is None and is_set is None:
-            opened = self.unknown(node)
-            return Slot(value=replace(opened, open=flag), use=node)
-        if default is None:
-            return Slot(value=self.calculated(node, is_set), use=node)
-        kind = named.get("type")
-        by = None if kind is None else kind.use
-        convert = None if by is None else _NUMBERS.get(self.dotted(by))
-        value = default.value
-        if convert is not None and isinstance(value.constant, str):
-            value = self._number_of(value, convert) or value
-        return replace(default, value=value)
-
-    def options_of(self, body: ast.FunctionDef | ast.AsyncFunctionDef) -> Scope:
-        """Return the defaults of options that decorators declare."""
-        found: Scope = {}
-        for one in body.decorator_list:
-            if not isinstance(one, ast.Call):
-                continue
-            if self.dotted(one.func).rsplit(".", 1)[-1] in _DECLARES:
-                several = list(self.items_of(one.args, None))
-                self._option(Value(fields=found), one, several, self._named(one))
-        return found

@@ -229,13 +229,14 @@ class Expressions(Texts):
 
     def _boolop(self, node: ast.BoolOp) -> Value | None:
         values = [self.value(one) for one in node.values]
+        is_or = isinstance(node.op, ast.Or)
         for value in values:
             truth = self.truth_of(value)
-            if truth is None:
+            if truth is None and not is_or:
                 return None
-            if truth is isinstance(node.op, ast.Or):
+            if truth is is_or:
                 return value
-        return values[-1]
+        return values[-1]  # of `setting or default`, the default
 
     def _unaryop(self, node: ast.UnaryOp) -> Value | None:
         value = self.value(node.operand)
@@ -299,6 +300,8 @@ class Expressions(Texts):
         if left.fields is not None and right.fields is not None:
             self.page.expansion.add(len(left.fields) + len(right.fields))
             return Value(node=left.node, fields={**left.fields, **right.fields})
+        if isinstance(node.op, ast.Div) and left.is_text:
+            return self.below(whole, left, right)
         if isinstance(node.op, ast.Mod) and left.is_text:
             several = right.items or [Slot(value=right, use=whole)]
             return self.filled(whole, left, _PERCENT, several, right.fields or {})
@@ -311,6 +314,13 @@ class Expressions(Texts):
             if one.is_known and isinstance(one.constant, int | float)
         ]
         return self._calculation(whole, node.op, numbers)
+
+    def below(self, node: ast.expr, path: Value, name: Value) -> Value | None:
+        """Return a path below another one."""
+        if not (path.is_text and name.is_text):
+            return None
+        slash = self.calculated(node, "/").pieces
+        return self.made_of(node, [*self._term(path), *slash, *self._term(name)])
 
     def _term(self, value: Value) -> Iterator[Piece]:
         pieces = value.pieces

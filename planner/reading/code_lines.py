@@ -24,6 +24,8 @@ _TOKEN = re.compile(
 _LOST_COMMA = re.compile(
     r"^([^#\n]*[\])}\"'\w])\n(?=[ \t]*[A-Za-z_]\w*[ \t]*=(?!=))", re.MULTILINE
 )
+_LEFT_OUT = re.compile(r"^[ \t]*(?:\.\.\.|\u2026),?[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
+"""What stands for arguments that are not shown."""
 _MOST_LINES = 60
 _WIDEST = 200
 _QUOTES = ('"""', "'''")
@@ -101,7 +103,8 @@ def _parsed(page: Passage) -> Passage | None:
     if start:
         lines = list(_dedented(page, start))
     found = joined(lines)
-    for text in (found.text, _LOST_COMMA.sub(r"\1,", found.text)):
+    whole = _LEFT_OUT.sub(lambda match: " " * len(match[0]), found.text)
+    for text in (found.text, whole, _LOST_COMMA.sub(r"\1,", whole)):
         if parsed(text) is not None:
             return replace(found, text=text)
     return None

@@ -197,6 +197,24 @@ class Commands(Sites):
             )
         return bool(found)
 
+    def evaluated(self, named: Scope) -> None:
+        """Take the start of an evaluation whose arguments are one text."""
+        slots = {"--model": named.get("model"), "--model_args": named["model_args"]}
+        items = [self._word("lm_eval")]
+        for flag, slot in slots.items():
+            items += [] if slot is None else [self._word(flag), slot]
+        self._of_words(items, self.page.places[self.span_of(named["model_args"])])
+
+    def _word(self, text: str) -> Slot:
+        """Return a word that the code does not have."""
+        part = self.page.inside(text, [0] * (len(text) + 1), str)
+        piece = Piece(text=text, passage=part, is_whole=True)
+        return Slot(value=Value(constant=text, pieces=(piece,)))
+
+    def span_of(self, slot: Slot) -> int:
+        """Return where a value is used in the page."""
+        return 0 if slot.use is None else self.span(slot.use)[0]
+
     def by_variables(self, node: ast.expr, named: Scope) -> bool:
         """Take the start that variables describe to a platform, if these do."""
         given = next((named[name] for name in tables.VARIABLES if name in named), None)

@@ -7,8 +7,9 @@ Source: vLLM 0.33.0 `entrypoints/llm.py` LLM, `engine/arg_utils.py` EngineArgs; 
 0.6 `base.py`; outlines 0.1 `models/vllm.py`; lighteval 0.12
 `models/vllm/vllm_model.py`; lm-evaluation-harness 0.4 `models/vllm_causallms.py`;
 distilabel 1.5 `models/llms/vllm.py`; ms-swift 3.10 `llm/infer/infer_engine`;
-docker 7.1 `models/containers.py`; kubernetes 34 `V1Container`; RunPod 1.7
-`api/ctl_commands.py`; Airflow cncf.kubernetes 10 `KubernetesPodOperator`.
+Beam 0.2 `integrations/vllm.py`; docker 7.1 `models/containers.py`; kubernetes 34
+`V1Container`; RunPod 1.7 `api/ctl_commands.py`; Airflow cncf.kubernetes 10
+`KubernetesPodOperator`.
 """
 
 from __future__ import annotations
@@ -142,6 +143,15 @@ STARTERS: Mapping[str, Starter] = {
     ),
     "vLLM": Starter(
         modules=("distilabel",), names=_PLAIN, tables=("extra_kwargs",), takes_all=False
+    ),
+    "VLLMArgs": Starter(modules=("beam",), entrypoint="serve", first=()),
+    "simple_evaluate": Starter(
+        modules=("lm_eval",),
+        first=(),
+        names={**_NAMED, **_LENGTHS},
+        tables=("model_args",),
+        takes_all=False,
+        needs={"model": ("vllm", "vllm-vlm")},
     ),
     "models.vllm": Starter(modules=("outlines",)),
     "VLLMModelConfig": Starter(

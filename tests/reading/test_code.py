@@ -146,6 +146,16 @@ VALUES = {
     "escapes": f"{_RUN}os.system('vllm serve a/b \\\\\\n --max-model-len 9000')\n",
     "a line of a notebook": "M = 'a/b'\n!vllm serve {M} --max-model-len 9000\n",
     "words around it": f"So:\n{_LLM}LLM('a/b', max_model_len=9000)\nAnd so on.\n",
+    "arguments that are not shown": (
+        f"{_LLM}LLM(\n    'a/b',\n    max_model_len=9000,\n    ...\n)\n"
+    ),
+    "a setting or its default": (
+        f"import os\n{_LLM}LLM('a/b', max_model_len=int(os.getenv('N') or 9000))\n"
+    ),
+    "flags of a table's names": (
+        f"{_RUN}c = ['vllm', 'serve', 'a/b']\nfor k, v in {{'max_model_len': 9000}}"
+        ".items():\n    c += ['--' + k.replace('_', '-'), str(v)]\nsubprocess.run(c)\n"
+    ),
     "a branch that is taken": (
         f"FAST = False\n{_LLM}n = 1 if FAST else 9000\nif FAST:\n    n = 2\n"
         "LLM('a/b', max_model_len=n)\n"

@@ -21,6 +21,12 @@ ROWS = {
     "from outlines import models\nmodels.vllm('a/b', max_model_len=9)": "llm",
     "from lighteval.models.vllm.vllm_model import VLLMModelConfig\nVLLMModelConfig("
     "model_name='a/b', max_model_length=9, use_chat_template=True)": "llm",
+    "import lm_eval\nlm_eval.simple_evaluate(model='vllm', "
+    "model_args='pretrained=a/b,max_model_len=9')": "llm",
+    "import lm_eval\nlm_eval.simple_evaluate(model='vllm', "
+    "model_args={'pretrained': 'a/b', 'max_model_len': 9})": "llm",
+    "from beam.integrations import VLLM, VLLMArgs\nVLLM(gpu='L4', "
+    "vllm_args=VLLMArgs(model='a/b', max_model_len=9))": "serve",
     "from swift.llm import VllmEngine\nVllmEngine('a/b', max_model_len=9)": "llm",
     "pod = {'image': 'vllm/vllm-openai:v0.11.0', 'args': ['--model', 'a/b', "
     "'--max-model-len', '9']}": "serve",
