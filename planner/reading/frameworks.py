@@ -33,7 +33,7 @@ from planner.reading.yaml_nodes import Node
 from planner.reading.yaml_words import as_it_is, word_of
 from planner.values import frozen
 
-_DEEPEST, _MOST = 12, 4_000
+_DEEPEST, _MOST, _LONGEST = 12, 4_000, 4_000
 _HF = re.compile(r"hf://\"?|huggingface://")
 _ITEM = re.compile(
     r"(?:\A|,)\s*(?P<name>\w+)=(?P<value>[^,{\[]*(?:\{[^}]*\}|\[[^\]]*\])?)"
@@ -250,7 +250,7 @@ def framework_of(
 def framework_run_by(line: str) -> Framework | None:
     """Return the framework whose program a command runs."""
     rows = (row for row in frameworks() if row.program)
-    return next((row for row in rows if re.search(row.program, line)), None)
+    return next((row for row in rows if re.search(row.program, line[:_LONGEST])), None)
 
 
 def refusal(row: Framework, settings: Settings, line: str = "") -> str:
