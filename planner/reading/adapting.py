@@ -41,7 +41,7 @@ from planner.reading.yaml_words import as_it_is, list_of
 from planner.units import whole_number
 
 _HF = re.compile(r"hf://\"?|huggingface://")
-_INTERPOLATED = re.compile(r"\$\{[^}]*\}|\?\?\?")
+_INTERPOLATED = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\?\?\?")
 _PROFILE = re.compile(
     r"(?i)^(?:nvidia-gpu-|nvidia-|gpu-|(?:ampere|ada|hopper|turing|blackwell)_)"
 )

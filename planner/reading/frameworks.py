@@ -34,15 +34,11 @@ from planner.reading.yaml_words import as_it_is, word_of
 from planner.values import frozen
 
 _DEEPEST, _MOST, _LONGEST = 12, 4_000, 4_000
-_HF = re.compile(r"hf://\"?|huggingface://")
 _ITEM = re.compile(
     r"(?:\A|,)\s*(?P<name>\w+)=(?P<value>[^,{\[]*(?:\{[^}]*\}|\[[^\]]*\])?)"
 )
 _REFERENCE = re.compile(r"\$\{(?P<path>[\w.]+)\}")
 _OVERRIDE = re.compile(r"\+{0,2}(?P<name>[A-Za-z_][\w.]*)=")
-_INTERPOLATED = re.compile(r"\$\{[^}]*\}|\?\?\?")
-_FALSE = ("", "none", "null", "auto")
-"""What leaves a setting to the framework."""
 
 
 class NoStartError(PlannerError):
