@@ -53,18 +53,13 @@ GROWING = {
         "model: x\n---\n- &a0 [x]\n", "- &a{n} [*a{m}, *a{m}, *a{m}, *a{m}]\n"
     ),
     "a long anchor": "model: &a " + "x" * 500 + "\nb: [" + "*a , " * 1000 + "]\n",
-    "Python tables": (
-        CODE
-        + _doubled("", "a{n} = dict(**a{m}, **a{m}, **a{m}, **a{m})\n")
-        + "a0 = dict(dtype='auto')\nLLM(**a9)\n"
-    ),
     "Python values": (
         CODE
         + _doubled("", "a{n} = dict(x=a{m}, y=a{m}, z=a{m}, t=a{m})\n")
         + "a0 = dict(dtype='auto')\nLLM(hf_overrides=a9)\n"
     ),
     "a long name in Python": (
-        f"{CODE}x = [{'1, ' * 300}]\nLLM({', '.join(f'a{n}=x' for n in range(400))})\n"
+        f"{CODE}x = [{'1, ' * 900}]\nLLM({', '.join(f'a{n}=x' for n in range(400))})\n"
     ),
     "shell in Python": CODE + f"c = '''{SHELL}vllm serve $M '''\n",
     "many of these in Python": CODE
