@@ -16,7 +16,6 @@ from planner.engine.gpu import GPU
 from planner.engine.server import flag_named
 from planner.errors import PlannerError
 from planner.reading.command import Program, env_site, flag_words, start_of
-from planner.reading.container import FoundStart, gpu_named_in, version_of, visible
 from planner.reading.flag_values import typed
 from planner.reading.frameworks import (
     Framework,
@@ -31,8 +30,9 @@ from planner.reading.frameworks import (
     settings_in_words,
     text_at,
 )
+from planner.reading.images import gpu_named_in, version_of, visible
 from planner.reading.passage import Edit
-from planner.reading.reading import Kind
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.shell import Command, Word, commands_of
 from planner.reading.sites import Site, Start, WordList, shell_list
 from planner.reading.yaml_edits import added, added_below, passage_of

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from planner.reading.adapting import device_named, start_of_variables
-from planner.reading.container import FoundStart, starts_in, starts_in_words
+from planner.reading.container import starts_in, starts_in_words
 from planner.reading.passage import Passage
 from planner.reading.pods import (
     Surroundings,
@@ -21,7 +21,7 @@ from planner.reading.pods import (
     starts_in_container,
     variables_set_in,
 )
-from planner.reading.reading import Kind
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.shell import Word, commands_of
 from planner.reading.variables import Over
 from planner.reading.yaml_edits import passage_of

@@ -18,7 +18,7 @@ from planner.engine.gpu import GPU
 from planner.engine.not_covered import not_covered_in
 from planner.errors import PlannerError
 from planner.reading.command import env_site
-from planner.reading.container import gpu_named_in
+from planner.reading.images import gpu_named_in
 from planner.reading.noted import noted_gpu
 from planner.reading.passage import Passage
 from planner.reading.shell import Word

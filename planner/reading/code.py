@@ -14,8 +14,9 @@ from planner.reading.code_lines import lines_of_code
 from planner.reading.code_starts import Commands
 from planner.reading.code_tables import STARTERS, Starter
 from planner.reading.code_values import Piece, Scope, Slot, Value
-from planner.reading.container import FoundStart, gpu_named_in
+from planner.reading.images import gpu_named_in
 from planner.reading.passage import Passage
+from planner.reading.reading import FoundStart
 from planner.reading.sites import Site, Start
 from planner.reading.syntax import parsed
 

@@ -16,8 +16,8 @@ from itertools import pairwise
 
 from planner.errors import PlannerError
 from planner.reading.code_values import Piece, Place, Slot
-from planner.reading.container import FoundStart
 from planner.reading.passage import Edit, Passage, line_at
+from planner.reading.reading import FoundStart
 from planner.reading.shell import Word
 from planner.reading.sites import Site, Start, WordList
 

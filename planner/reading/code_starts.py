@@ -14,16 +14,10 @@ from planner.reading.adapting import start_of_variables
 from planner.reading.code_commands import Composed, ComposedList, with_open
 from planner.reading.code_sites import Sites
 from planner.reading.code_values import Piece, Scope, Slot, Value
-from planner.reading.container import (
-    FoundStart,
-    gpu_named_in,
-    starts_in,
-    starts_in_words,
-    starts_of_list,
-    version_of,
-)
+from planner.reading.container import starts_in, starts_in_words, starts_of_list
+from planner.reading.images import gpu_named_in, version_of
 from planner.reading.passage import Passage
-from planner.reading.reading import Kind
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.shell import Word, commands_of
 from planner.reading.sites import Start
 

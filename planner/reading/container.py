@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
-from planner.engine.gpu import GPU, find_gpu
-from planner.engine.gpu_text import is_description
-from planner.errors import PlannerError
 from planner.reading.clouds import Deployment, deployment_in
 from planner.reading.command import (
     Program,
@@ -32,12 +28,12 @@ from planner.reading.docker_options import (
     number_of_gpus,
 )
 from planner.reading.evaluation import evaluation_in
-from planner.reading.passage import Edit, Passage
-from planner.reading.reading import Kind
+from planner.reading.images import gpu_named_in, image_notes, version_of, visible
+from planner.reading.passage import Passage
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.shell import Command, Word, commands_of
 from planner.reading.sites import Site, Start, WordList, shell_list
 from planner.reading.variables import Over
-from planner.values import frozen
 
 _STARTS_VLLM = re.compile(
     r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints|\bvllm\s+bench\s|(?:docker|podman)\s+run\s"
@@ -67,34 +63,8 @@ _FLAGS = {
 """What no other server takes: an image that the text does not tell is one of vLLM."""
 _FIRST_WORDS = 3
 ReadsDocument = Callable[[Passage], Sequence["FoundStart"]]
-_OTHER_BUILD = re.compile(r"rocm|\b(?:tpu|xpu|hpu|gaudi|ascend|neuron)\b")
-"""In the names of images for other accelerators."""
-_VERSION_TAG = re.compile(
-    r"(?:^|[-_])v?(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)?)"
-)
 _MOST_NAMED = 12
 """Variables that are named in notes: a script has a few of them."""
-_NOT_VLLMS_RELEASE = re.compile(
-    r"llm-d|lmcache|rhaiis|(?:^|/)ray|worker-\w*-?vllm|djl-inference|vllm-dlc"
-    r"|vllm-runtime",
-    re.IGNORECASE,
-)
-"""Images with vLLM inside whose tags count releases of something else."""
-_LABELS: Mapping[str, str] = {
-    "nvidia-tesla-a100": "A100-40GB",
-    "nvidia-h100-mega-80gb": "H100",
-    "A100-40G": "A100-40GB",
-    "A100-80G": "A100-80GB",
-}
-"""Labels of GKE and of Ray that are no product's name."""
-
-
-@frozen
-class FoundStart:
-    """A start and the form that it was found in."""
-
-    kind: Kind
-    start: Start
 
 
 def starts_in(
@@ -187,14 +157,6 @@ def _required_version(words: Sequence[Word]) -> Site | None:
     return None
 
 
-def visible(assigned: Mapping[str, Word]) -> int | None:
-    """Return how many GPUs CUDA_VISIBLE_DEVICES leaves; None: not set or open."""
-    word = assigned.get("CUDA_VISIBLE_DEVICES")
-    if word is None or word.variables or not word.value.strip():
-        return None
-    return len(word.value.split(","))
-
-
 def _of_env_program(words: Sequence[Word]) -> dict[str, Word]:
     """Return variables set by `env NAME=value program`, or by a launcher's words."""
     named: dict[str, Word] = {}
@@ -284,7 +246,7 @@ def starts_of_list(  # noqa: PLR0913 - what a container has
     if not inner:
         inner = _of_entrypoint(found, first, env, entrypoint, image)
     version = None if image is None else version_of(image)
-    notes = _image_notes(image, version)
+    notes = image_notes(image, version)
     return [
         replace(one, version=one.version or version, notes=(*one.notes, *notes))
         for one in inner
@@ -320,61 +282,3 @@ def _of_entrypoint(
 
 def _from(found: WordList, first: int) -> WordList:
     return replace(found, words=found.words[first:], spans=found.spans[first:])
-
-
-def version_of(image: Word) -> Site | None:
-    """Return the release in an image's tag; None for `latest` and the like."""
-    _name, colon, tag = image.value.partition("@")[0].rpartition(":")
-    match = _VERSION_TAG.search(tag) if colon else None
-    if match is None or _NOT_VLLMS_RELEASE.search(image.value):
-        return None
-    start = len(image.value.partition("@")[0]) - len(tag) + match.start("version")
-    return _release_in(image, start, start + len(match["version"]))
-
-
-def _release_in(image: Word, start: int, end: int) -> Site:
-    """Return the release in an image's name, without a digest when it is changed.
-
-    Where a variable stands for the tag, all that it stands for is written.
-    """
-    places, value = image.passage.places, image.value
-    first, last = start, end if "@" not in value else len(value)
-    while first and places[first - 1] == places[start]:
-        first -= 1
-    while last < len(value) and places[last] == places[start]:
-        last += 1
-    before, after = value[first:start], value[end:last].partition("@")[0]
-    site = env_site("vllm_version", image.part(start, end))
-    word = image.part(first, last)
-    return replace(
-        site,
-        replace=lambda new: [
-            Edit(start=word.start, end=word.end, text=f"{before}{new}{after}")
-        ],
-    )
-
-
-def _image_notes(image: Word | None, version: Site | None) -> list[str]:
-    if image is not None and _OTHER_BUILD.search(image.value):
-        return [
-            f"The image {image.value[:120]} is not vLLM's build for NVIDIA GPUs, "
-            "which a plan is for."
-        ]
-    if image is None or version is not None:
-        return []
-    return [
-        f"The image {image.value[:120]} does not tell its release: planned as the "
-        "newest unless vllm_version is given."
-    ]
-
-
-def gpu_named_in(text: str) -> str | GPU | None:
-    """Return the GPU that a label or a product's name stands for; None: not known."""
-    words = re.sub(r"[-_]+", " ", text).strip()
-    if text in _LABELS:
-        return GPU.named(_LABELS[text])
-    if is_description(text):
-        with suppress(PlannerError):
-            return GPU.named(text)
-    names = (text, words, re.sub(r"(?i)^nvidia\s+", "", words))
-    return next((gpu for name in names if (gpu := find_gpu(name))), None)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.reading.around import machines_in, not_planned_in
-from planner.reading.container import gpu_named_in
 from planner.reading.gpu_sizes import gpus_of_gib
+from planner.reading.images import gpu_named_in
 from planner.reading.quantities import REACH, Quantity, numbers_before
 from planner.reading.question_words import Term, blanked
 from planner.units import GIB

@@ -17,10 +17,10 @@ from planner.engine.arguments import ARGUMENTS
 from planner.engine.server import flag_named
 from planner.export.plan_file import read_yaml
 from planner.reading.command import Program, env_site, flag_words, start_of
-from planner.reading.container import FoundStart, gpu_named_in
 from planner.reading.flag_values import typed
+from planner.reading.images import gpu_named_in
 from planner.reading.passage import Edit
-from planner.reading.reading import Kind
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.sites import Site, Start
 from planner.reading.yaml_edits import added, added_below, removed, replaced
 from planner.reading.yaml_nodes import Node

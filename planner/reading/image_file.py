@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from planner.reading.container import FoundStart, starts_of_list
+from planner.reading.container import starts_of_list
 from planner.reading.passage import Passage
-from planner.reading.reading import Kind
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.shell import Command, Word, commands_of
 from planner.reading.sites import WordList, shell_list
 

@@ -13,13 +13,9 @@ from dataclasses import replace
 from planner.engine.cloud_machines import machine_named
 from planner.engine.gpu import GPU
 from planner.reading.around import release_in
-from planner.reading.container import (
-    FoundStart,
-    gpu_named_in,
-    starts_in,
-    version_of,
-)
-from planner.reading.reading import Kind
+from planner.reading.container import starts_in
+from planner.reading.images import gpu_named_in, version_of
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.shell import commands_of
 from planner.reading.sites import Start
 from planner.reading.yaml_edits import passage_of

@@ -24,8 +24,9 @@ from planner.engine.gpu import CPU, GPU
 from planner.engine.releases import NEWEST, is_old, number_of
 from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError
-from planner.reading.container import gpu_named_in, starts_in
+from planner.reading.container import starts_in
 from planner.reading.gpu_sizes import of_size, same_size_words
+from planner.reading.images import gpu_named_in
 from planner.reading.noted import (
     RECORD,
     is_note,

@@ -16,7 +16,7 @@ from planner.reading.adapting import start_of_document, starts_by_frameworks
 from planner.reading.anywhere import starts_anywhere
 from planner.reading.blocks import scalar_of, tree_of
 from planner.reading.code import starts_in_code
-from planner.reading.container import FoundStart, starts_in
+from planner.reading.container import starts_in
 from planner.reading.engine_tables import starts_in_serve, starts_in_table
 from planner.reading.frameworks import NoStartError
 from planner.reading.jobs import starts_in_job
@@ -29,7 +29,7 @@ from planner.reading.pods import (
     starts_in_compose,
     starts_in_container,
 )
-from planner.reading.reading import Kind
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.services import (
     chart_of_llm_d,
     mounted_models,

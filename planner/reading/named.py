@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 
 from planner.engine.not_covered import why_not_covered
 from planner.models.catalogue import Entry, entries, search
-from planner.reading.container import gpu_named_in
+from planner.reading.images import gpu_named_in
 from planner.values import frozen
 
 _UNKNOWN = '"{}" is not in the catalogue: give its name on the Hub, such as org/name.'

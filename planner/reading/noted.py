@@ -16,8 +16,8 @@ from planner.engine.arguments import ARGUMENTS
 from planner.engine.arguments import Kind as Value
 from planner.engine.gpu import GPU
 from planner.models.catalogue import find
-from planner.reading.container import gpu_named_in
 from planner.reading.flag_values import literal, typed
+from planner.reading.images import gpu_named_in
 from planner.reading.named import models_in
 
 RECORD = re.compile(

@@ -14,7 +14,7 @@ from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.models.catalogue import find
-from planner.reading.container import gpu_named_in
+from planner.reading.images import gpu_named_in
 from planner.reading.noted import planned_model
 from planner.reading.reading import NOT_NAMED, Kind, Reading
 from planner.reading.running import reading_of_metrics
@@ -28,12 +28,12 @@ _TABLE = re.compile(
     re.MULTILINE,
 )
 _LISTED = re.compile(
-    r"^\s*GPU (?P<index>\d+): (?P<name>[^(\n]+?)(?: \(UUID|[ \t]*$)", re.MULTILINE
+    r"^[ \t]*GPU (?P<index>\d+): (?P<name>[^(\n]+)(?=\(UUID|$)", re.MULTILINE
 )
-_COLLECTED = re.compile(r"^\s*vLLM Version\s*: v?(\d+\.\d+\.\d+)", re.MULTILINE)
+_COLLECTED = re.compile(r"^[ \t]*vLLM Version[ \t]*: v?(\d+\.\d+\.\d+)", re.MULTILINE)
 """In what vLLM's collect_env.py prints."""
-_SLICE = re.compile(r"^\s+MIG (?P<profile>\d+[cg]\.\d+gb\S*)\s+Device", re.MULTILINE)
-_NAMED = re.compile(r"^\s*Product Name\s*: (?P<name>[^\n]+)$", re.MULTILINE)
+_SLICE = re.compile(r"^[ \t]+MIG (?P<profile>\d+[cg]\.\d+gb\S*)[ \t]+Device", re.MULTILINE)
+_NAMED = re.compile(r"^[ \t]*Product Name[ \t]*: (?P<name>[^\n]+)$", re.MULTILINE)
 _FREE = re.compile(
     r"FB Memory Usage\s*\n(?:[^\n]*\n){1,3}?\s*Free\s*: (?P<free>\d+) MiB"
 )

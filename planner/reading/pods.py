@@ -14,9 +14,10 @@ from dataclasses import field, replace
 from planner.engine.environment import KNOWN
 from planner.engine.gpu import GPU
 from planner.reading.adapting import start_of_variables
-from planner.reading.container import FoundStart, gpu_named_in, starts_of_list
+from planner.reading.container import starts_of_list
+from planner.reading.images import gpu_named_in
 from planner.reading.passage import Passage
-from planner.reading.reading import Kind
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.shell import Word, commands_of
 from planner.reading.sites import Start, WordList, shell_list
 from planner.reading.variables import Made

@@ -241,6 +241,14 @@ class Reading:
 
 
 @frozen
+class FoundStart:
+    """A start and the form that it was found in."""
+
+    kind: Kind
+    start: Start
+
+
+@frozen
 class Explainer:
     """Explains and rewrites a reading, by what reads texts."""
 

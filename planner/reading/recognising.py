@@ -16,7 +16,7 @@ from planner.reading.around import job_variables, told_around, why_not_planned
 from planner.reading.asking import questions_in
 from planner.reading.blocks import is_toml
 from planner.reading.code import starts_in_code, starts_in_lines
-from planner.reading.container import FoundStart, starts_in
+from planner.reading.container import starts_in
 from planner.reading.dialects import filled_in
 from planner.reading.frameworks import NoStartError
 from planner.reading.image_file import starts_in_image_file
@@ -27,7 +27,7 @@ from planner.reading.notebooks import cells_of, is_notebook
 from planner.reading.noted import is_note, is_other, other_engine
 from planner.reading.pages import reading_of_page
 from planner.reading.passage import Passage
-from planner.reading.reading import Kind, Reading, reading_of, without_gpu
+from planner.reading.reading import FoundStart, Kind, Reading, reading_of, without_gpu
 from planner.reading.running import is_address, reading_of_server
 from planner.reading.sharing import beside
 from planner.reading.shell import commands_of

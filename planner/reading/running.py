@@ -20,8 +20,8 @@ from planner.engine.arguments import ARGUMENTS
 from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, is_old, number_of
 from planner.errors import PlannerError
-from planner.reading.container import gpu_named_in
 from planner.reading.flag_values import literal
+from planner.reading.images import gpu_named_in
 from planner.reading.noted import planned_model
 from planner.reading.reading import Kind, Reading
 from planner.reading.server_pages import Pages

@@ -18,8 +18,8 @@ from planner.reading.command import (
     flag_words,
     start_of,
 )
-from planner.reading.container import FoundStart, version_of
 from planner.reading.engine_tables import entry, model_site, named_entries
+from planner.reading.images import version_of
 from planner.reading.passage import Edit
 from planner.reading.pods import (
     Surroundings,
@@ -29,7 +29,7 @@ from planner.reading.pods import (
     starts_in_container,
     variables_of,
 )
-from planner.reading.reading import Kind
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.shell import commands_of
 from planner.reading.sites import Site, Start, WordList, shell_list
 from planner.reading.yaml_edits import added_below, passage_of

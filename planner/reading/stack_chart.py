@@ -10,11 +10,11 @@ from functools import partial
 
 from planner.errors import PlannerError
 from planner.reading.command import Program, env_site, flag_words, start_of
-from planner.reading.container import FoundStart, version_of
 from planner.reading.engine_tables import entry, named_entries
+from planner.reading.images import version_of
 from planner.reading.passage import Edit
 from planner.reading.pods import gpu_of, joined_image, variables_of
-from planner.reading.reading import Kind
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.sites import Site, Start
 from planner.reading.yaml_edits import added, added_below
 from planner.reading.yaml_nodes import Node

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.reading.container import FoundStart, starts_of_list
+from planner.reading.container import starts_of_list
 from planner.reading.passage import Passage
-from planner.reading.reading import Kind
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.shell import Word, commands_of
 from planner.reading.sites import shell_list
 
