@@ -167,10 +167,6 @@ def _down(share: float) -> str:
     return f"{int(share * 100) / 100:.2f}"
 
 
-def _no_kv(log: LogReading, _words: str, _failed: Allocation | None) -> _Arithmetic:
-    return _account(log)
-
-
 def _account(log: LogReading) -> _Arithmetic:
     """Return the budget, what takes it, and what is left."""
     names = (
@@ -323,7 +319,7 @@ _ARITHMETIC: Mapping[
     Check, Callable[[LogReading, str, Allocation | None], _Arithmetic]
 ] = {
     Check.FREE_MEMORY: _free_memory,
-    Check.NO_KV: _no_kv,
+    Check.NO_KV: lambda log, _words, _failed: _account(log),
     Check.MAX_MODEL_LEN: _max_model_len,
     Check.ALLOCATION: _allocation,
     Check.WARM_UP: _allocation,
