@@ -67,7 +67,7 @@ def charts_of(value: _Value) -> Charts[_Value]:
     return provided(Charts, type(value).__name__)
 
 
-class Shown:
+class Viewed:
     """A result that is shown as text in a terminal, and as a page in a notebook."""
 
     __slots__ = ()

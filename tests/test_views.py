@@ -113,8 +113,9 @@ def asked() -> dict[tuple[str, str], set[str]]:
     found: dict[tuple[str, str], set[str]] = {}
     for path in FILES:
         for owner in ast.walk(tree_of(path)):
-            if isinstance(owner, ast.ClassDef):
-                for kind, field in _asked_in(owner):
+            if isinstance(owner, ast.ClassDef) and owner.name not in _bases():
+                bases = (_bases().get(ast.unparse(base)) for base in owner.bases)
+                for kind, field in _asked_in(owner, *filter(None, bases)):
                     of = owner.name if kind in ("Views", "Charts") else ""
                     is_both = kind == "Views" and field == "mimebundle"
                     fields = {"text", "html"} if is_both else {field}
@@ -122,8 +123,20 @@ def asked() -> dict[tuple[str, str], set[str]]:
     return found
 
 
-def _asked_in(owner: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(owner):
+@cache
+def _bases() -> dict[str, ast.ClassDef]:
+    """The classes that ask for those derived from them."""
+    files = (PACKAGE / "views.py", PACKAGE / "learn" / "display.py")
+    return {
+        node.name: node
+        for path in files
+        for node in tree_of(path).body
+        if isinstance(node, ast.ClassDef) and node.name in ("Viewed", "ShownAsPage")
+    }
+
+
+def _asked_in(*owners: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for node in (node for owner in owners for node in ast.walk(owner)):
         match node:
             case ast.Attribute(value=ast.Call(func=ast.Name(name)), attr=field) if (
                 name in _FINDERS

@@ -14,7 +14,7 @@ from planner.confirming.measurement import Measurement
 from planner.engine.settings import given_arguments
 from planner.planning.result import Plan
 from planner.values import frozen
-from planner.views import Shown, charts_of, views_of
+from planner.views import Viewed, charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -100,7 +100,7 @@ class GivenMemory:
 
 
 @frozen
-class Confirmation(Shown):
+class Confirmation(Viewed):
     """A plan beside the start that confirms or contradicts it."""
 
     plan: Plan

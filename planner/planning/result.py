@@ -16,7 +16,7 @@ from planner.memory.account import VLLMError
 from planner.memory.estimate import RankMemory
 from planner.registries import provided
 from planner.values import frozen
-from planner.views import Shown, charts_of, views_of
+from planner.views import Viewed, charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -95,7 +95,7 @@ class Engines:
 
 
 @frozen
-class Plan(Shown):
+class Plan(Viewed):
     """What vLLM would do with a model, a GPU and engine arguments.
 
     A plan that vLLM refuses before loading anything has no ranks and no `resolved`.

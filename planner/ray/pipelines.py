@@ -10,7 +10,7 @@ from planner.planning.result import Plan
 from planner.ray.bundles import Node, NodeType, PlacementGroup, plain
 from planner.ray.stages import Stage, in_flight_bytes
 from planner.values import frozen
-from planner.views import Shown, views_of
+from planner.views import Viewed, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -56,7 +56,7 @@ class Caution:
 
 
 @frozen(repr=False)
-class Pipeline(Shown):
+class Pipeline(Viewed):
     """A Ray Data LLM pipeline: stages, what they reserve, and one replica's memory."""
 
     plan: Plan

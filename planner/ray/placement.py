@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planner.ray.bundles import Node, PlacementGroup
 from planner.ray.stages import usable_bytes
 from planner.values import frozen
-from planner.views import Shown, charts_of, views_of
+from planner.views import Viewed, charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -60,7 +60,7 @@ class WorkerPlacement:
 
 
 @frozen(repr=False)
-class Placement(Shown):
+class Placement(Viewed):
     """A pipeline on nodes."""
 
     pipeline: Pipeline

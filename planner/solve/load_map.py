@@ -21,7 +21,7 @@ from planner.planning.result import Plan
 from planner.planning.serving import Serving, serve
 from planner.solve.arguments import Start, read_start, require_load, whole_number
 from planner.values import frozen
-from planner.views import Shown, charts_of
+from planner.views import Viewed, charts_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -47,7 +47,7 @@ class LoadCell:
 
 
 @frozen(repr=False)
-class LoadMap(Shown):
+class LoadMap(Viewed):
     """The loads that a start serves, by prompt length and requests at once."""
 
     plan: Plan

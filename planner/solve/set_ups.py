@@ -15,7 +15,7 @@ from planner.planning.serving import Serving
 from planner.solve.layouts import Layout
 from planner.solve.price_list import Price
 from planner.values import frozen
-from planner.views import Shown, views_of
+from planner.views import Viewed, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -152,7 +152,7 @@ class Miss:
 
 
 @frozen(repr=False)
-class SetUps(Shown):
+class SetUps(Viewed):
     """The set-ups that serve a load, and the GPUs that do not, nearest first."""
 
     inputs: Inputs

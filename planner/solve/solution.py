@@ -8,11 +8,11 @@ from typing import Any
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.values import frozen
-from planner.views import Shown
+from planner.views import Viewed
 
 
 @frozen(repr=False)
-class Solution(Shown):
+class Solution(Viewed):
     """The largest load or the smallest machine.
 
     Where nothing serves, `value` is None, and `why` names the nearest loads and

@@ -10,7 +10,7 @@ from planner.confirming.confirmation import measurement_dict
 from planner.confirming.measurement import Measurement, WorkerFigures
 from planner.engine.gpu import GPU
 from planner.values import frozen
-from planner.views import Shown
+from planner.views import Viewed
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import Confirmation
@@ -33,7 +33,7 @@ class DriverMemory:
 
 
 @frozen
-class DryRun(Shown):
+class DryRun(Viewed):
     """One start of vLLM without a GPU, and the plan of the same start."""
 
     model: str

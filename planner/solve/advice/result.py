@@ -9,7 +9,7 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.solve.advice.situation import Burden, CostClass
 from planner.values import frozen
-from planner.views import Shown, views_of
+from planner.views import Viewed, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -84,7 +84,7 @@ class AdviceGroup:
 
 
 @frozen
-class Advice(Shown):
+class Advice(Viewed):
     """Changes that help a plan, best first."""
 
     plan: Plan

@@ -16,7 +16,7 @@ from planner.planning.result import Plan
 from planner.solve.comparing.cells import VALUES, Value
 from planner.solve.comparing.differences import Difference, differences, short_names
 from planner.values import frozen
-from planner.views import Shown, charts_of, views_of
+from planner.views import Viewed, charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,7 +46,7 @@ MOST_PLANS = 8
 
 
 @frozen
-class Comparison(Shown):
+class Comparison(Viewed):
     """Plans side by side; differences are relative to the first.
 
     Raises:

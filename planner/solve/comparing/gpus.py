@@ -19,7 +19,7 @@ from planner.solve.price_list import checked_prices
 from planner.solve.speed.bound import speed_bound
 from planner.units import counted
 from planner.values import frozen
-from planner.views import Shown, charts_of, views_of
+from planner.views import Viewed, charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -102,7 +102,7 @@ class GPUChoice:
 
 
 @frozen
-class GPUComparison(Shown):
+class GPUComparison(Viewed):
     """One model with the same arguments on GPUs of several kinds, best first."""
 
     plan: Plan

@@ -13,7 +13,7 @@ from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.solve.comparing.cells import VALUES, Cell, check_value
 from planner.values import frozen
-from planner.views import Shown, charts_of, views_of
+from planner.views import Viewed, charts_of, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,7 +36,7 @@ class Axis:
 
 
 @frozen
-class Grid(Shown):
+class Grid(Viewed):
     """The plans of a sweep over one or two arguments.
 
     Each cell holds the figures of its plan; `plan` makes the plan itself again.

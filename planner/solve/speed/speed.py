@@ -10,7 +10,7 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.units import counted
 from planner.values import frozen
-from planner.views import Shown, views_of
+from planner.views import Viewed, views_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -37,7 +37,7 @@ class BoundFigure:
 
 
 @frozen
-class SpeedBound(Shown):
+class SpeedBound(Viewed):
     """An upper bound on the speed of a plan's GPUs under a load."""
 
     plan: Plan

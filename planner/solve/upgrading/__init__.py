@@ -18,7 +18,7 @@ from planner.solve.upgrading.steps import (
     steps,
 )
 from planner.values import frozen
-from planner.views import Shown, charts_of
+from planner.views import Viewed, charts_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -77,7 +77,7 @@ class Way:
 
 
 @frozen
-class Upgrade(Shown):
+class Upgrade(Viewed):
     """The same start under one release after another."""
 
     steps: tuple[Step, ...]
