@@ -32,7 +32,9 @@ _LISTED = re.compile(
 )
 _COLLECTED = re.compile(r"^[ \t]*vLLM Version[ \t]*: v?(\d+\.\d+\.\d+)", re.MULTILINE)
 """In what vLLM's collect_env.py prints."""
-_SLICE = re.compile(r"^[ \t]+MIG (?P<profile>\d+[cg]\.\d+gb\S*)[ \t]+Device", re.MULTILINE)
+_SLICE = re.compile(
+    r"^[ \t]+MIG (?P<profile>\d+[cg]\.\d+gb\S*)[ \t]+Device", re.MULTILINE
+)
 _NAMED = re.compile(r"^[ \t]*Product Name[ \t]*: (?P<name>[^\n]+)$", re.MULTILINE)
 _FREE = re.compile(
     r"FB Memory Usage\s*\n(?:[^\n]*\n){1,3}?\s*Free\s*: (?P<free>\d+) MiB"

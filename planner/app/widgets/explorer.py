@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from planner.engine.gpu import GPU
     from planner.models.architecture import ModelArchitecture
     from planner.planning.result import Plan
-    from planner.show.html import Html
 
 DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DEFAULT_GPU = "H100"
@@ -198,14 +197,6 @@ class Explorer(w.VBox):
             PlannerError: when a control's entry is invalid; the control shows it too.
         """
         return self._others | self.form.gather()
-
-    def give_back(self, write: Callable[[], Html] | None) -> None:
-        """Offer the user's own text among the exports; None: there is none."""
-        self.results.export.give_back(write)
-
-    def show_tab(self, tab: str) -> None:
-        """Open a tab of the results."""
-        self.results.tabs.choose(tab)
 
     _ipython_display_ = None
     """ipywidgets 7 would display the live view alone."""

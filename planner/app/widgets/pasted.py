@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from planner.errors import PlannerError
 from planner.values import frozen
 
 if TYPE_CHECKING:
+    from planner.app.widgets.form import Form
+    from planner.app.widgets.results import Results
+    from planner.planning.inputs import Inputs
     from planner.reading import Reading
     from planner.reading.explaining import Explanation
 
@@ -18,6 +21,32 @@ WHICH = {
     "gpu": "Which GPU? The text does not name one.",
 }
 _MOST_STARTS = 12
+
+
+class Host(Protocol):
+    """What the section needs of the explorer around it."""
+
+    form: Form
+    named: set[str]
+    results: Results
+
+    def take(self, inputs: Inputs | None, **values: Any) -> None:  # noqa: ANN401
+        """Set every control, or only these, and plan; None: it is asked for."""
+
+    def hold(self, reason: str = "") -> None:
+        """Show no plan until there is another, and say why."""
+
+    def resume(self) -> None:
+        """Plan what the controls ask for."""
+
+    def remember(self) -> Any:  # noqa: ANN401 - what it brings back
+        """Return the state of all controls."""
+
+    def bring_back(self, before: Any) -> None:  # noqa: ANN401 - what it remembered
+        """Return to a state, and plan."""
+
+    def request(self) -> dict[str, Any]:
+        """Return what the controls ask for."""
 
 
 @frozen

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
 
@@ -35,6 +35,7 @@ from planner.app.widgets.paste_box import (
 )
 from planner.app.widgets.pasted import (
     WHICH,
+    Host,
     ReadText,
     arguments_left_open,
     found_in,
@@ -47,7 +48,6 @@ from planner.show.html import Content, Html, fragment, tag
 from planner.surroundings import is_published
 
 if TYPE_CHECKING:
-    from planner.app.widgets.form import Form
     from planner.reading import Reading
 
 log = logging.getLogger(__name__)
@@ -66,37 +66,6 @@ _NOT_PUBLISHED = (
     "Addresses are not asked by a published planner. Paste the server's start-up log, "
     "or its command; a planner on your own machine asks the server."
 )
-
-
-class Host(Protocol):
-    """What the section needs of the explorer around it."""
-
-    form: Form
-    named: set[str]
-
-    def take(self, inputs: Inputs | None, **values: Any) -> None:  # noqa: ANN401
-        """Set every control, or only these, and plan; None: it is asked for."""
-
-    def hold(self, reason: str = "") -> None:
-        """Show no plan until there is another, and say why."""
-
-    def resume(self) -> None:
-        """Plan what the controls ask for."""
-
-    def remember(self) -> Any:  # noqa: ANN401 - what it brings back
-        """Return the state of all controls."""
-
-    def bring_back(self, before: Any) -> None:  # noqa: ANN401 - what it remembered
-        """Return to a state, and plan."""
-
-    def request(self) -> dict[str, Any]:
-        """Return what the controls ask for."""
-
-    def give_back(self, write: Callable[[], Html] | None) -> None:
-        """Offer the user's own text among the exports; None: no longer."""
-
-    def show_tab(self, tab: str) -> None:
-        """Open a tab of the results."""
 
 
 class ReadingSection(w.VBox):
@@ -252,7 +221,7 @@ class ReadingSection(w.VBox):
     def _forget(self) -> None:
         self._unmark()
         self._found, self._before, self._open = None, None, {}
-        self._host.give_back(None)
+        self._host.results.export.give_back(None)
 
     # The controls
 
@@ -290,12 +259,12 @@ class ReadingSection(w.VBox):
             self._fill(reading)
             place = PLACES.get(reading.intent)
             if place is not None:
-                self._host.show_tab(place)
+                self._host.results.tabs.choose(place)
         self._found = found
         self._ask()
         self._say(taken_for(reading), self._html(found))
         if reading.start is not None:
-            self._host.give_back(self._own_text)
+            self._host.results.export.give_back(self._own_text)
 
     def _fill(self, reading: Reading) -> None:
         """Set the controls to a start; an error alone tells of a GPU at most."""
