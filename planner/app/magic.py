@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from planner.app.widgets.explorer import Explorer
     from planner.planning.result import Plan
     from planner.reading import Reading
-    from planner.reading.explaining import Explanation
+    from planner.reading.logs.explaining import Explanation
 
 Result = TypeVar("Result")
 _HELP = """Plan vLLM's GPU memory: what vLLM would do with a model.

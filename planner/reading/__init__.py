@@ -1,9 +1,11 @@
-"""Read what people have: a command, a manifest, code, a log, an error, a server.
+"""Read what people have: a command, a manifest, code, a log, an error, a question.
 
-`read` says what a text is (`recognising`), finds the arguments in it (`command`,
-`container`, `manifests`, `code`, `logs`) with their places (`passage`, `shell`,
-`sites`), and returns a `Reading` that plans, explains and gives the text back. `check`
-(`checking`) plans every start of files.
+`read` (`recognising`) goes through five stages: a text is split into documents
+(`splitting`), each evaluated by its language (`scripts`, `python`, `documents`), starts
+of vLLM are recognised among the values (`starts`), every piece is accounted for
+(`account`), and edits go back through the places of the values (`passage`, `sites`,
+`rewriting`). What starts nothing is a question (`questions`) or a log (`logs`).
+The result is a `Reading` (`reading`); `check` (`checking`) plans every start of files.
 """
 
 from planner.reading.checking import Checked, Checks, check

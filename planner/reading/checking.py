@@ -16,7 +16,7 @@ from planner.errors import PlannerError
 from planner.planning.result import Outcome, Plan
 from planner.reading.reading import Reading
 from planner.reading.recognising import all_in, read
-from planner.reading.sharing import Shared
+from planner.reading.starts.sharing import Shared
 from planner.user_files import read_text
 from planner.values import frozen
 

@@ -12,27 +12,22 @@ from pathlib import Path
 from planner.confirming.log import read_log
 from planner.errors import PlannerError
 from planner.given import named_in_errors
-from planner.reading.around import job_variables, told_around, why_not_planned
-from planner.reading.asking import questions_in
-from planner.reading.blocks import is_toml
-from planner.reading.code import starts_in_code, starts_in_lines
-from planner.reading.container import starts_in
-from planner.reading.dialects import filled_in
-from planner.reading.frameworks import NoStartError
-from planner.reading.image_file import starts_in_image_file
-from planner.reading.logs import check_start, reading_of_log
-from planner.reading.manifest_pages import is_document
-from planner.reading.manifests import starts_by_programs, starts_in_manifest
-from planner.reading.notebooks import cells_of, is_notebook
-from planner.reading.noted import is_note, is_other, other_engine
-from planner.reading.pages import reading_of_page
+from planner.reading.documents.blocks import is_toml
+from planner.reading.documents.manifest_pages import is_document
+from planner.reading.logs.logs import check_start, reading_of_log
+from planner.reading.logs.pages import reading_of_page
+from planner.reading.logs.running import is_address, reading_of_server
+from planner.reading.logs.signs import has_log, is_log, named_in
 from planner.reading.passage import Passage
+from planner.reading.python.code import starts_in_code, starts_in_lines
+from planner.reading.python.notebooks import cells_of, is_notebook
+from planner.reading.questions.asking import questions_in
+from planner.reading.questions.noted import is_note, is_other, other_engine
 from planner.reading.reading import FoundStart, Kind, Reading, reading_of, without_gpu
-from planner.reading.running import is_address, reading_of_server
-from planner.reading.sharing import beside
-from planner.reading.shell import commands_of
-from planner.reading.shell_blocks import has_here_document
-from planner.reading.signs import has_log, is_log, named_in
+from planner.reading.scripts.blocks import has_here_document
+from planner.reading.scripts.dialects import filled_in
+from planner.reading.scripts.shell import commands_of
+from planner.reading.scripts.unit_file import starts_in_quadlet
 from planner.reading.splitting import (
     Document,
     Language,
@@ -42,7 +37,12 @@ from planner.reading.splitting import (
     spans_of_code,
     without_apostrophes,
 )
-from planner.reading.unit_file import starts_in_quadlet
+from planner.reading.starts.around import job_variables, told_around, why_not_planned
+from planner.reading.starts.container import starts_in
+from planner.reading.starts.frameworks import NoStartError
+from planner.reading.starts.image_file import starts_in_image_file
+from planner.reading.starts.manifests import starts_by_programs, starts_in_manifest
+from planner.reading.starts.sharing import beside
 from planner.surroundings import is_published
 from planner.user_files import read_text, user_path
 

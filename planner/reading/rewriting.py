@@ -16,12 +16,12 @@ from planner.engine.arguments import ARGUMENTS, PLANNER_ONLY
 from planner.engine.flags import plain
 from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError
-from planner.reading.command import flag_words
 from planner.reading.flag_values import literal, unknown_notes
 from planner.reading.passage import Edit, edited, line_at
 from planner.reading.reading import NOT_NAMED, Reading
 from planner.reading.recognising import all_in
 from planner.reading.sites import Start
+from planner.reading.starts.command import flag_words
 
 _SAME = ("gpu", "entrypoint", "load")
 """What no change of a text may change."""

@@ -12,7 +12,7 @@ from typing import Any
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.reading.passage import Edit
-from planner.reading.shell import Word
+from planner.reading.scripts.shell import Word
 from planner.values import frozen
 
 _JOINS = ("eval", "ssh")

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from planner.reading.notebooks import cells_of
 from planner.reading.passage import Passage, joined
-from planner.reading.syntax import parsed
+from planner.reading.python.notebooks import cells_of
+from planner.reading.python.syntax import parsed
 from planner.values import frozen
 
 _FENCE = re.compile(

@@ -7,8 +7,8 @@ from planner.registries import registry
 
 
 def _explainer() -> Explainer:
-    from planner.reading.explaining import explain
-    from planner.reading.logs import log_lines
+    from planner.reading.logs.explaining import explain
+    from planner.reading.logs.logs import log_lines
     from planner.reading.rewriting import edits
 
     return Explainer(explain=explain, edits=edits, lines=log_lines)

@@ -33,9 +33,9 @@ from planner.views import bundle
 if TYPE_CHECKING:
     from planner.confirming.confirmation import Confirmation
     from planner.engine.gpu import GPU
-    from planner.reading.checks import Failure
-    from planner.reading.explaining import Explanation
-    from planner.reading.fixing import Fix
+    from planner.reading.logs.checks import Failure
+    from planner.reading.logs.explaining import Explanation
+    from planner.reading.logs.fixing import Fix
     from planner.reading.reading import Reading
 
 _MISSING = "not in the text"

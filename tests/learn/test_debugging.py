@@ -11,7 +11,7 @@ from planner.errors import PlannerError
 from planner.learn import debug_this_start
 from planner.learn.debugging import CAUSES, count
 from planner.learn.parts import AnswerState
-from planner.reading.explaining import Explanation
+from planner.reading.logs.explaining import Explanation
 
 NUMBERS = range(1, count() + 1)
 

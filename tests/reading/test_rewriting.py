@@ -14,7 +14,7 @@ import pytest
 
 import planner
 from planner import PlannerError
-from planner.reading.fixing import changed_text
+from planner.reading.logs.fixing import changed_text
 from planner.reading.passage import line_at
 from planner.reading.recognising import all_in
 

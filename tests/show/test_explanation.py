@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.reading.explaining import Explanation
-from planner.reading.logs import reading_of_log
+from planner.reading.logs.explaining import Explanation
+from planner.reading.logs.logs import reading_of_log
 from planner.reading.reading import Reading
 from planner.reading.recognising import read
 

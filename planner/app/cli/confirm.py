@@ -19,8 +19,8 @@ from planner.confirming.start import stage_lines
 from planner.engine.gpu import CPU
 from planner.errors import PlannerError
 from planner.planning.result import Plan
-from planner.reading.beside_plan import differences
-from planner.reading.logs import reading_of_log
+from planner.reading.logs.beside_plan import differences
+from planner.reading.logs.logs import reading_of_log
 from planner.user_files import read_input, read_text, user_path
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.reading import Reading, read
 from planner.reading.checking import checks_of
+from planner.reading.logs.running import is_address
 from planner.reading.reading import Kind
 from planner.reading.rewriting import MOST_STARTS
-from planner.reading.running import is_address
 from planner.show.plan_text import plan_text
 from planner.user_files import read_input, user_path
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from planner.planning.result import Plan
-    from planner.reading.explaining import Explanation
+    from planner.reading.logs.explaining import Explanation
     from planner.show.terminal import Screen
 
 EXAMPLES = (

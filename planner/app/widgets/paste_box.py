@@ -23,8 +23,8 @@ from planner.user_files import user_path
 
 if TYPE_CHECKING:
     from planner.reading import Reading
-    from planner.reading.explaining import Explanation
-    from planner.reading.fixing import Fix
+    from planner.reading.logs.explaining import Explanation
+    from planner.reading.logs.fixing import Fix
     from planner.reading.passage import Edit
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from planner.app.widgets.results import Results
     from planner.planning.inputs import Inputs
     from planner.reading import Reading
-    from planner.reading.explaining import Explanation
+    from planner.reading.logs.explaining import Explanation
 
 WHICH = {
     "model": "Which model? The text does not name one.",

@@ -1,0 +1,1 @@
+"""Logs, errors and running servers: what they tell, why a start failed, what helps."""

@@ -1,0 +1,1 @@
+"""Python code and notebooks, evaluated as syntax and never run."""

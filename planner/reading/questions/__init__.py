@@ -1,0 +1,1 @@
+"""Questions in words of six languages, and what people note in words."""

@@ -1,0 +1,243 @@
+"""The machines that a question names: which GPU, how many of it, on how many nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.engine.gpu import GPU
+from planner.errors import PlannerError
+from planner.reading.questions.gpu_sizes import gpus_of_gib
+from planner.reading.questions.quantities import REACH, Quantity, numbers_before
+from planner.reading.questions.question_words import Term, blanked
+from planner.reading.starts.around import machines_in, not_planned_in
+from planner.reading.starts.images import gpu_named_in
+from planner.units import GIB
+from planner.values import frozen
+
+_GPU = re.compile(
+    r"(?:(?<![A-Za-z0-9.-])|(?<=\d[xX*]))"
+    r"(?P<gpu>(?:NVIDIA[\s-]+|GeForce\s+|Tesla\s+|Quadro\s+|Jetson\s+|AGX\s+)*"
+    r"(?:RTX[\s-]*(?:PRO[\s-]*)?A?\d{4}|GTX[\s-]*\d{4}|Titan RTX|A\d{4}"
+    r"|[AHBLTVP]\d{1,3}[A-Z]?|GB\d{2,3}|GH200|DGX Spark|Thor|Orin"
+    r"|(?P<bare>[1-5]0[5-9]0)(?!\s?(?:tok|user|ctx|cont|req|jet|Kont|Nutz|词|トー|上下)))"
+    r"(?:[\s-]*(?:Ti|SUPER|Ada|NVL|PCIe|SXM\d?|Blackwell|MIG-\dg\.\d+gb|(?<=-)\d+GB)"
+    r"(?![A-Za-z0-9]))*)s?(?!(?!x\d)[A-Za-z0-9_-]|\.\d)",
+    re.IGNORECASE,
+)
+_SLICE = re.compile(r"(?:MIG[\s-]?)?\b(\dg\.\d{1,3}gb)\b", re.IGNORECASE)
+"""A part of a GPU, by its profile."""
+_BESIDE_MEMORY = ("link", "sign", "loose")
+_ALIKE = 0.12
+"""A size that is sold as so much is reported a little smaller."""
+
+
+@frozen
+class Place:
+    """A GPU that a question names, and how many."""
+
+    gpu: str | GPU | None = None
+    count: int | None = None
+    nodes: int = 1
+    note: str = ""
+    terms: tuple[Term, ...] = ()
+    """The name, the size and the numbers in the text."""
+
+    def __str__(self) -> str:
+        name = self.gpu.name if isinstance(self.gpu, GPU) else str(self.gpu)
+        return f"{self.total} x {name}" if self.total else name
+
+    @property
+    def total(self) -> int | None:
+        """GPUs of all nodes; None where the text does not say."""
+        return None if self.count is None else self.count * self.nodes
+
+
+def device_terms(text: str) -> list[Term]:
+    """Return the GPUs and machines of a text, and the devices that no plan is for.
+
+    The value of the latter is why.
+    """
+    found = [
+        _term("machine", text, *span, value=machine)
+        for machine, span in machines_in(text)
+    ]
+    text = blanked(text, ((one.start, one.end) for one in found))
+    part = _SLICE.search(text)
+    for match in _GPU.finditer(text):
+        name = re.sub(r"\s+", " ", match["gpu"]).strip()
+        gpu = gpu_named_in(f"RTX {name}" if match["bare"] else name)
+        part_of = gpu_named_in(f"{name}-MIG-{part[1].lower()}") if part else None
+        if part_of is not None and part is not None:
+            found.append(_term("named", text, *part.span(), value=part_of))
+            gpu = part_of
+        if gpu is not None:
+            found.append(_term("gpu", text, *match.span("gpu"), value=gpu))
+        elif match["bare"]:
+            why = why_unknown(f"RTX {name}")
+            found.append(_term("device", text, *match.span("gpu"), value=why))
+    text = blanked(text, ((one.start, one.end) for one in found))
+    for name, span in not_planned_in(text):
+        found.append(_term("device", text, *span, value=why_unknown(name)))
+    return found
+
+
+def why_unknown(name: str) -> str:
+    """Return why a device is none to plan for."""
+    try:
+        GPU.named(name)
+    except PlannerError as error:
+        return str(error)
+    return ""
+
+
+def _term(kind: str, text: str, start: int, end: int, value: object) -> Term:
+    return Term(kind=kind, start=start, end=end, written=text[start:end], value=value)
+
+
+def places_in(
+    terms: Sequence[Term], quantities: Sequence[Quantity]
+) -> tuple[Place, ...]:
+    """Return each GPU once, with its size and numbers; else one of the named memory."""
+    found: dict[str, Place] = {}
+    roles = {one.at: one.role for one in quantities}
+    for at, term in enumerate(terms):
+        if term.kind == "machine":
+            machine = term.value
+            place = Place(gpu=machine.gpu, count=machine.gpus, terms=(term,))
+            found.setdefault(machine.gpu, _of_machines(place, terms, at))
+        elif term.kind == "gpu":
+            place = _counted(_sized(terms, at), terms, at, roles)
+            found.setdefault(str(replace(place, count=None)), place)
+    if len(found) == 1:
+        (place,) = found.values()
+        return (_with_loose_counts(place, quantities),)
+    return tuple(found.values()) or _of_memory(terms, quantities)
+
+
+def _of_machines(place: Place, terms: Sequence[Term], at: int) -> Place:
+    """Return a machine of a cloud with the number before it as nodes."""
+    number = next(numbers_before(terms, at), None)
+    if number is None:
+        return place
+    term = terms[number]
+    return replace(place, nodes=term.value, terms=(*place.terms, term))
+
+
+def _sized(terms: Sequence[Term], at: int) -> Place:
+    """Return a GPU with the size of its memory: "A100 with 40 GB", "40GB A100"."""
+    gpu = terms[at].value
+    place = Place(gpu=gpu, terms=(terms[at],))
+    size = _size_beside(terms, at)
+    if size is None:
+        return place
+    named = gpu_named_in(f"{terms[at].written} {size.value}GB")
+    if named is not None:
+        return replace(place, gpu=named, terms=(*place.terms, size))
+    if is_of_size(gpu, size.value):
+        return replace(place, terms=(*place.terms, size))
+    return place
+
+
+def is_of_size(gpu: str | GPU | None, size: float) -> bool:
+    """Return whether a GPU is sold with so many GB."""
+    named = gpu if isinstance(gpu, GPU) else GPU.named(str(gpu))
+    return abs(named.total_memory_bytes / GIB / size - 1) <= _ALIKE if size else False
+
+
+def _size_beside(terms: Sequence[Term], at: int) -> Term | None:
+    for step in (1, -1):
+        place = at + step
+        near = range(max(at - REACH, 0), min(at + REACH, len(terms)))
+        while place in near and terms[place].kind in _BESIDE_MEMORY:
+            place += step
+        if place in near and terms[place].unit == "memory":
+            behind = terms[place + 1].kind if place + 1 < len(terms) else ""
+            if behind != "ram":
+                return terms[place]
+    return None
+
+
+def _counted(
+    place: Place, terms: Sequence[Term], at: int, roles: dict[int, str]
+) -> Place:
+    """Return a GPU with the numbers before it, else the one behind it."""
+    before = [one for one in numbers_before(terms, at) if _is_number(terms[one])]
+    is_of_nodes = at + 1 < len(terms) and terms[at + 1].kind == "node"
+    count = before[0] if before else _count_behind(terms, at, roles)
+    if count is None:
+        return place
+    nodes = before[1] if len(before) > 1 and is_of_nodes else None
+    taken = [terms[one] for one in (count, nodes) if one is not None]
+    return replace(
+        place,
+        count=terms[count].value,
+        nodes=1 if nodes is None else terms[nodes].value,
+        terms=(*place.terms, *taken),
+    )
+
+
+def _is_number(term: Term) -> bool:
+    return isinstance(term.value, int) and not term.letter and term.value > 0
+
+
+def _count_behind(terms: Sequence[Term], at: int, roles: dict[int, str]) -> int | None:
+    """Return the number behind a GPU: "H100 x 4", "H100 を 2 枚", "4090 两张"."""
+    is_times = False
+    for place in range(at + 1, min(at + REACH, len(terms))):
+        term = terms[place]
+        if term.kind == "number" and not term.unit:
+            is_count = is_times or roles.get(place) in ("card", "unit")
+            return place if is_count and _is_number(term) else None
+        if (term.unit or term.kind) not in ("times", "memory", *_BESIDE_MEMORY):
+            return None
+        is_times = is_times or term.kind == "times"
+    return None
+
+
+def _with_loose_counts(place: Place, quantities: Sequence[Quantity]) -> Place:
+    """Return the only GPU of a text with the GPUs and nodes counted elsewhere in it."""
+    rest = [one for one in quantities if one.term not in place.terms]
+    cards = [one for one in rest if one.role == "card"]
+    nodes = [one for one in rest if one.role in ("node", "unit")]
+    article = place.count == 1 and not any(one.is_digits for one in place.terms)
+    if cards and (place.count is None or article):
+        card = cards[0].term
+        place = replace(place, count=card.value, terms=(*place.terms, card))
+    if nodes and place.count is None and nodes[0].role == "unit":
+        unit = nodes[0].term
+        return replace(place, count=unit.value, terms=(*place.terms, unit))
+    if nodes and place.count is not None and place.nodes == 1:
+        node = nodes[0].term
+        place = replace(place, nodes=node.value, terms=(*place.terms, node))
+    return place
+
+
+def _of_memory(
+    terms: Sequence[Term], quantities: Sequence[Quantity]
+) -> tuple[Place, ...]:
+    """Return the GPU that is planned for "24 GB of VRAM"."""
+    found = next((one for one in quantities if one.role == "vram"), None)
+    if any(one.kind == "total" for one in terms):  # of several GPUs together
+        return ()
+    alike = gpus_of_gib(int(found.term.value)) if found else []
+    if found is None or not alike:
+        return ()
+    first, *others = alike
+    also = f"; so have {', '.join(others)}" if others else ""
+    number = next(numbers_before(terms, found.at), None)
+    counted = [terms[number]] if number is not None else []
+    place = Place(
+        gpu=first,
+        count=counted[0].value if counted else None,
+        note=f"{_with_noun(terms, found)}: planned on {first}{also}.",
+        terms=(found.term, *counted),
+    )
+    return (_with_loose_counts(place, quantities),)
+
+
+def _with_noun(terms: Sequence[Term], found: Quantity) -> str:
+    behind = terms[found.at + 1 : found.at + 2]
+    nouns = (one.written for one in behind if one.kind in ("vram", "card"))
+    return " ".join((found.term.written, *nouns))

@@ -1,0 +1,223 @@
+"""Models by the words of their names: "Llama 3.3 70B" in a question or a note."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache, lru_cache
+
+from planner.engine.not_covered import why_not_covered
+from planner.models.catalogue import Entry, entries, search
+from planner.reading.starts.images import gpu_named_in
+from planner.values import frozen
+
+_UNKNOWN = '"{}" is not in the catalogue: give its name on the Hub, such as org/name.'
+_LONGEST_NAME = 8
+"""Words of a model's name."""
+_WORD = re.compile(r"[A-Za-z0-9](?:[\w./+-]*\w)?", re.ASCII)
+_FAMILY = re.compile(r"[a-z]{2,}")
+_BETWEEN = frozenset(
+    "a an and any are as at be by can card cards context could do does enough ever fit "
+    "fits for gpu gpus have how i if in instead into is it length many memory model "
+    "models much my need of on one or our run running serve server should some than "
+    "that the this to token tokens two use user users using vllm vram vs we what which "
+    "when where while why will with work would you your "
+    "auf avec con das de den der des die ein eine einem einen einer el en es est et il "
+    "ist la las le les los ma mein meine meinem meiner mi mit mon oder ohne sans sin "
+    "sobre sur un una und une y".split()
+)
+"""Words that end a model's name."""
+_PLAIN = frozenset(("instruct", "it", "chat", "hf", "meta", "v0.1"))
+"""Parts of a name that people leave out."""
+_FORMATS = frozenset(("awq", "gptq", "fp", "int", "gguf", "bnb"))
+_REPUBLISHED = ("unsloth/", "NousResearch/")
+"""Owners of copies, which have the models' own names."""
+_PART = re.compile(r"[^a-z0-9.]+")
+_SIZE = re.compile(r"(?i)(?<![\w.])(?:\d+x)?\d+(?:\.\d+)?[bm](?![a-z])")
+"""Parameters in a model's name."""
+_JOINED = re.compile(r"(?<=[a-z])(?=\d)")
+"""Where "llama3.3" could be two words."""
+_OWN_NAME = re.compile(
+    r"(?<![\w./-])(?!\d+-?bit)(?=[\w-]*[A-Za-z])[\w-]+/(?=[\w.-]*[A-Za-z])[\w.-]*\d[\w.-]*\w(?![\w/])",
+    re.ASCII,
+)
+"""A model of the Hub, as people write it out."""
+_SIZED = re.compile(
+    r"(?<![\w./-])(?:[A-Za-z][\w.-]*-|[A-Z][\w.-]*(?: [A-Z0-9][\w.-]*){0,2} )"
+    r"\d{1,4}(?:\.\d+)?[bB](?:-[\w.-]*\w)?(?![\w])",
+    re.ASCII,
+)
+"""What has a model's size behind it."""
+
+
+@frozen
+class NamedModel:
+    """A model that a question names."""
+
+    name: str
+    """Empty for one that is not known: the note says so."""
+    written: str
+    note: str = ""
+    start: int = 0
+    """Where it is written."""
+
+    @property
+    def end(self) -> int:
+        """Where its words end."""
+        return self.start + len(self.written)
+
+
+def models_in(text: str) -> tuple[NamedModel, ...]:
+    """Return the models that a text names, in its order, each once."""
+    first: dict[str, NamedModel] = {}
+    for one in mentions_in(text):
+        first.setdefault(one.name or one.written, one)
+    return tuple(first.values())
+
+
+def mentions_in(text: str) -> list[NamedModel]:
+    """Return every place where a text names a model; those not known, too."""
+    words = list(_WORD.finditer(text))
+    found: list[NamedModel] = []
+    at = 0
+    while at < len(words):
+        model, number = _model_at(words[at : at + _LONGEST_NAME])
+        if model is not None:
+            found.append(model)
+        at += max(number, 1)
+    own = (
+        NamedModel(name=match[0], written=match[0], start=match.start())
+        for match in _OWN_NAME.finditer(text)
+    )
+    for one in (*own, *_not_known(text)):
+        if all(one.end <= each.start or each.end <= one.start for each in found):
+            found.append(one)
+    return sorted(found, key=lambda each: each.start)
+
+
+def _not_known(text: str) -> Iterator[NamedModel]:
+    """Yield what is written as a model's name is, without the words around it."""
+    for match in _SIZED.finditer(text):
+        words = match[0].split()
+        while words and words[0].lower() in _BETWEEN:
+            del words[0]
+        written = " ".join(words)
+        if re.match("[A-Za-z]", written) and not why_not_covered(written):
+            yield NamedModel(
+                name="",
+                written=written,
+                note=_UNKNOWN.format(written),
+                start=match.end() - len(written),
+            )
+
+
+def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
+    """Return the model whose name begins here, and the number of its words."""
+    family = _FAMILY.match(words[0][0].lower().rpartition("/")[2])
+    if family is None or family[0] not in _families():
+        return None, 0
+    for number in range(len(words), 0, -1):
+        span = words[:number]
+        written = [word[0].lower() for word in span]
+        is_sized = any(re.search(r"[\d/]", word) for word in written)
+        if not is_sized or any(word in _BETWEEN for word in written):
+            continue
+        if any(gpu_named_in(word) for word in written[1:]):
+            continue
+        found = _found(tuple(written))
+        if found:
+            text = span[0].string[span[0].start() : span[-1].end()]
+            variant = _variant(text, words[number:])
+            if variant is not None:
+                return variant, number + 1
+            return replace(_named(found, written, text), start=span[0].start()), number
+    return None, 0
+
+
+@lru_cache(maxsize=256)
+def _found(words: tuple[str, ...]) -> list[Entry]:
+    """Return the models with these words; "llama3.3" is "llama 3.3" where it must."""
+    apart = tuple(_JOINED.sub(" ", " ".join(words)).split())
+    for each in dict.fromkeys((words, apart)):
+        found = [one for one in search(" ".join(each)) if _holds(one.name, each)]
+        if found:
+            return found
+    return []
+
+
+def _variant(written: str, following: Sequence[re.Match[str]]) -> NamedModel | None:
+    """Return what is not known: the name goes on, as "GLM 4.5 Air" is not GLM 4.5."""
+    word = following[0] if following else None
+    if word is None or word[0].lower() not in _variants():
+        return None
+    if not re.search(rf"{re.escape(written)}[\s-]+\Z", word.string[: word.start()]):
+        return None
+    whole = f"{written} {word[0]}"
+    start = word.end() - len(whole)
+    return NamedModel(name="", written=whole, note=_UNKNOWN.format(whole), start=start)
+
+
+def _named(found: Sequence[Entry], words: Sequence[str], written: str) -> NamedModel:
+    """Return the plainest of the models whose names have these words."""
+    ranked = sorted(
+        found,
+        key=lambda one: (
+            not _is_exact(one.name, written),
+            _more(one.name, words),
+            one.name.startswith(_REPUBLISHED),
+            -(one.num_downloads or 0),
+        ),
+    )
+    best, *others = [one.name for one in ranked]
+    if not _is_exact(best, written) and not _SIZE.search(" ".join(words)):
+        sizes = {match[0] for name in (best, *others) for match in _SIZE.finditer(name)}
+        if len(sizes) > 1:
+            shown = ", ".join([best, *others[:3]])
+            note = f'"{written}" stands for models of several sizes: {shown}.'
+            return NamedModel(name="", written=written, note=note)
+    also = f" Others: {', '.join(others[:3])}." if others else ""
+    note = "" if _is_exact(best, written) else f'"{written}" is taken for {best}.{also}'
+    return NamedModel(name=best, written=written, note=note)
+
+
+def _is_exact(name: str, written: str) -> bool:
+    return written.lower() in (name.lower(), _bare(name))
+
+
+def _more(name: str, words: Sequence[str]) -> int:
+    """Return how many parts a name has that no word stands for."""
+    parts = (part for part in _PART.split(_bare(name)) if part not in _PLAIN)
+    return sum(not any(w in part or part in w for w in words) for part in parts)
+
+
+def _bare(name: str) -> str:
+    return name.rpartition("/")[2].lower()
+
+
+@cache
+def _variants() -> frozenset[str]:
+    """Return the words that tell models of one family apart."""
+    parts = (_PART.split(_bare(entry.name)) for entry in entries())
+    known = {part for each in parts for part in each[1:] if part.isalpha()}
+    return frozenset(known | {"air"}) - _BETWEEN - _PLAIN - _FORMATS
+
+
+@cache
+def _families() -> frozenset[str]:
+    """Return the words that names of the catalogue begin with."""
+    begins = (_FAMILY.match(_bare(entry.name)) for entry in entries())
+    return frozenset(match[0] for match in begins if match) - _BETWEEN
+
+
+def _holds(name: str, words: Sequence[str]) -> bool:
+    """Return whether a name has these words whole: "20" is not in "2025"."""
+    return all(
+        re.search(
+            r"(?:(?<![a-z0-9.])|(?<=[a-z])(?=\d))"
+            + re.escape(word)
+            + r"(?![a-z]|\.?\d)",
+            name.lower(),
+        )
+        for word in words
+    )

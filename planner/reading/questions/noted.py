@@ -1,0 +1,234 @@
+"""People's notes of a start: quoted figures, flags and names, in no form of their own.
+
+Only what a note names exactly is taken: a model of the catalogue, an argument by vLLM's
+name with a value of its kind, a GPU. A suggestion ("try ...", "increase ...") is not an
+argument that was given.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from planner.engine.arguments import ARGUMENTS
+from planner.engine.arguments import Kind as Value
+from planner.engine.gpu import GPU
+from planner.models.catalogue import find
+from planner.reading.flag_values import literal, typed
+from planner.reading.questions.named import models_in
+from planner.reading.starts.images import gpu_named_in
+
+RECORD = re.compile(
+    r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?\s+"
+    r"\[?[\w./-]+\.py:\d+\]"
+)
+"""The head of a record of vLLM, of every release."""
+_LONGEST_NOTE = 6_000
+_SUGGESTION = re.compile(
+    r"equivalent|increase|increasing|decrease|decreasing|consider|\btry\b|instead"
+    r"|can achieve|suggest|\buse\b"
+    r"|\bset\b|setting `?--|comfortably|replace",
+    re.IGNORECASE,
+)
+"""Words around an argument that was not given."""
+_PIECE = re.compile(r"\s\|\s|[;\n]|\.\s(?=[A-Z])")
+_GIVEN = re.compile(
+    r"(?<![\w.-])(?P<dashes>--)?(?P<name>[a-z]+(?:[-_][a-z0-9]+)*)"
+    r"(?:(?P<by>['\"]?\s*[=:]\s*| )"
+    r"(?!--)(?P<value>'[^']*'|\"[^\"]*\"|\{[^{}]*\}|[^\s,;|(){}']+))?",
+    re.ASCII,
+)
+_SIZE = r"[\s-]?(?:size |of )?[=:]?\s?(\d{1,3})(?!\d)"
+_IN_WORDS = (
+    (
+        "tensor_parallel_size",
+        re.compile(
+            rf"(?:\bTP|tensor[ -]parallel(?:ism)?|张量并行度?){_SIZE}", re.I | re.A
+        ),
+    ),
+    (
+        "pipeline_parallel_size",
+        re.compile(
+            rf"(?:\bPP|pipeline[ -]parallel(?:ism)?|流水线并行度?){_SIZE}", re.I
+        ),
+    ),
+    (
+        "data_parallel_size",
+        re.compile(
+            rf"(?:\bDP|data[ -]parallel(?:ism)?|数据并行度?){_SIZE}", re.I | re.A
+        ),
+    ),
+    ("gpu_memory_utilization", re.compile(r"\butil(?:=| )(0?\.\d+)")),
+)
+"""Arguments as people call them."""
+_MODEL_WORD = re.compile(r"(?<![\w./-])(?:[\w.-]+/)?[A-Za-z][\w.]*-[\w.-]*\w")
+_FILE = re.compile(r"\.(?:log|txt|md|sh|py|json|ya?ml|csv)\Z")
+_SIZED = re.compile(r"[A-Z].*-\d+(?:\.\d+)?B(?:-|\Z)")
+"""A model's name with its number of parameters."""
+_GPU_WORD = re.compile(
+    r"\b(?:NVIDIA |Tesla |GeForce ){0,3}"
+    r"(?:RTX(?: |-)?(?:PRO )?\d{4}(?:[ -]?(?:Ti|SUPER|Ada))*"
+    r"|[AHBLTV]\d{1,3}S?(?:[ -](?:NVL|PCIe|SXM\d?|\d+ ?GB))*|GB10|GH200|DGX Spark)\b"
+)
+_GEFORCE_NUMBER = re.compile(
+    r"(?<!\w)(?:a|an|my|the|one|two|three|four|eight|single|dual|\d ?x?) "
+    r"(?P<number>[345]0[6-9]0(?: ?Ti)?)s?\b",
+    re.IGNORECASE,
+)
+"""A GeForce by its number alone, as in "on two 3090s"."""
+_ENGINES = (
+    (
+        "SGLang",
+        r"sglang[. ]launch_server|\bsglang serve\b|lmsysorg/sglang|sglang[./]srt",
+    ),
+    ("Ollama", r"\bollama (?:run|serve|pull|create)\b|ollama/ollama"),
+    ("llama.cpp", r"\bllama-(?:server|cli)\b|llama\.cpp|\bggml_|llama_model_load"),
+    ("TensorRT-LLM", r"\btrtllm-(?:serve|build)\b|\btensorrt_llm\b"),
+    (
+        "Text Generation Inference",
+        r"\btext-generation-launcher\b|/text-generation-inference\b",
+    ),
+    ("LMDeploy", r"\blmdeploy serve\b"),
+    ("Aphrodite", r"\baphrodite run\b"),
+    ("MLC LLM", r"\bmlc_llm serve\b"),
+    ("KTransformers", r"\bktransformers\b"),
+    ("Transformers", r"\btransformers serve\b|transformers/trainer\.py"),
+)
+"""Engines that are not vLLM, and what starts them."""
+
+_OTHER = re.compile(
+    r"\A\s*(?:sudo\s+)?(?:docker|podman|nerdctl|kubectl|helm)\s|^(?:apiVersion|kind|services):",
+    re.MULTILINE,
+)
+"""What begins a command or a manifest of something else."""
+
+
+def is_note(text: str) -> bool:
+    """Return whether a text is short, and people's words rather than a log."""
+    return len(text) < _LONGEST_NOTE and not RECORD.search(text)
+
+
+def noted_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments that a note names, each by its first value."""
+    rest = re.sub(r"non-default args: \{.*?\}(?=[\s;|]|$)", "", text)
+    values: dict[str, Any] = {}
+    for piece in _PIECE.split(rest):
+        if _SUGGESTION.search(piece):
+            continue
+        for name, value, _ in given_in(piece):
+            values.setdefault(name, value)
+    return values
+
+
+def given_in(piece: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:
+    """Yield the arguments that a sentence names, with values and places."""
+    yield from _flags(piece)
+    yield from _in_words(piece)
+
+
+def _flags(piece: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:
+    at = 0
+    while (match := _GIVEN.search(piece, at)) is not None:
+        name = match["name"].replace("-", "_")
+        known = ARGUMENTS.get(name)
+        is_named = bool(match["dashes"]) or bool(re.search("[=:]", match["by"] or ""))
+        at = match.end("name")
+        if known is None or not (is_named or "_" in name or name == "dtype"):
+            continue
+        text = (match["value"] or "").strip("'\"").rstrip(".:?!")
+        value = _table(text) or typed(known, [text] if text else [])
+        if (
+            match["dashes"]
+            and known.kind is Value.SWITCH
+            and not isinstance(value, bool)
+        ):
+            value = True
+        if _is_of(known.kind, value, text, is_named=is_named):
+            yield name, value, match.span()
+            at = match.end()
+
+
+def _table(text: str) -> Any:  # noqa: ANN401 - any literal
+    """Return a table as Python or JSON writes it; None for other text."""
+    if not text.startswith(("{", "[")):
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return literal(text)
+
+
+def _is_of(kind: Value, value: object, text: str, *, is_named: bool) -> bool:
+    """Return whether a value is one that an argument can have."""
+    if kind is Value.SWITCH:
+        return isinstance(value, bool) and (is_named or bool(text))
+    if kind in (Value.WHOLE, Value.COUNT, Value.LENGTH, Value.SHARE, Value.NUMBER):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind in (Value.TEXT, Value.CHOICE, Value.SIZE):
+        return bool(text) and (is_named or bool(re.fullmatch(r"\w*\d\w*", text)))
+    return isinstance(value, dict | list)
+
+
+def _in_words(piece: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:
+    for name, pattern in _IN_WORDS:
+        match = pattern.search(piece)
+        if match is not None:
+            value = literal(match[1] if match[1][0] != "." else "0" + match[1])
+            yield name, value, match.span()
+
+
+def noted_model(text: str) -> str | None:
+    """Return the one model that a note names, best of the catalogue; else None."""
+    words = {match[0] for match in _MODEL_WORD.finditer(text)}
+    found = {known.name for word in words if (known := find(word)) is not None}
+    found = found or {word for word in words if _SIZED.search(word)}
+    named = next(iter(found)) if found else _named_in_words(text)
+    return None if len(found) > 1 or _FILE.search(named or "") else named
+
+
+def _named_in_words(text: str) -> str | None:
+    """Return the one model that a note names by words, as "Llama 3.1 8B"."""
+    models = models_in(text)
+    return models[0].name or None if len(models) == 1 else None
+
+
+def noted_gpu(text: str) -> str | GPU | None:
+    """Return the one GPU that a note names; None for several."""
+    names = {match[0] for match in _GPU_WORD.finditer(text)}
+    names |= {f"RTX{match['number']}" for match in _GEFORCE_NUMBER.finditer(text)}
+    found = [gpu for name in names if (gpu := gpu_named_in(name)) is not None]
+    unlike = {gpu.name if isinstance(gpu, GPU) else gpu for gpu in found}
+    return found[0] if len(unlike) == 1 else None
+
+
+def other_engine(text: str) -> str:
+    """Return the engine other than vLLM that a text starts; empty for none.
+
+    >>> other_engine("ollama run llama3.1:70b")
+    'Ollama'
+    """
+    return next((name for name, sign in _ENGINES if re.search(sign, text)), "")
+
+
+def planned_model(written: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name to plan with, and what was taken for it.
+
+    A folder of another machine is taken for the catalogue's model of its name.
+    """
+    if not re.match(r"\.|/|~|[A-Za-z]:\\", written):
+        return written, ()
+    name = re.split(r"[/\\]", written.rstrip("/\\"))[-1]
+    known = find(name) or find(name.removeprefix("Meta-"))
+    if known is None:
+        return written, ()
+    return known.name, (
+        f"{written} is a folder of the machine that ran it: taken for {known.name}, "
+        "which has its name.",
+    )
+
+
+def is_other(text: str) -> bool:
+    """Return whether a text is a command or a manifest of something else."""
+    return _OTHER.search(text) is not None

@@ -1,0 +1,206 @@
+"""What each number of a question counts, by the words beside it.
+
+A number belongs to the noun behind it, else to the one before it that no other number
+has. One that belongs to nothing is said to be not understood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from planner.reading.questions.question_words import Term
+from planner.values import frozen
+
+_LENGTHS = ("shared", "prompt", "answer", "context")
+_ITEMS = ("image", "video", "audio")
+_MACHINE = ("card", "node", "unit", "gpu")
+_NOUNS = (
+    *("rate", *_LENGTHS, "token", "user", "concurrency", *_ITEMS, "ram", "vram"),
+    *("utilization", *_MACHINE),
+)
+_COUNTS = ("user", "concurrency", *_ITEMS, *_MACHINE)
+"""Nouns before which no letter stands: nobody has 8k GPUs."""
+_BESIDE = ("loose", "times", "memory")
+"""What may stand between a number and its noun."""
+_UNITS = {"money": "money", "time": "time", "bits": "bits", "size": "size"}
+REACH = 8
+"""Terms as far as a noun can stand from its number."""
+_LEAST_TOKENS = 1000
+"""With a letter behind it, such a number alone is a length: "at 32k"."""
+
+
+@frozen
+class Quantity:
+    """A number of a text and what it counts."""
+
+    term: Term
+    role: str
+    """A kind of noun, `length`, a unit, or `unknown`."""
+    at: int
+    """Its place among the terms."""
+    noun: int | None = None
+    """The noun's place among the terms."""
+
+
+def quantities_in(terms: Sequence[Term]) -> list[Quantity]:
+    """Return what the numbers among terms count; of those in letters, the known ones.
+
+    >>> from planner.reading.questions.question_words import terms_of
+    >>> found = quantities_in(terms_of("100k prompt tokens, 500 answer tokens"))
+    >>> [(one.role, one.term.value) for one in found]
+    [('prompt', 102400), ('answer', 500)]
+    """
+    taken: set[int] = set()
+    found = []
+    for at, term in enumerate(terms):
+        if term.kind == "number":
+            one = _quantity(terms, at, taken)
+            taken |= {one.noun} if one.noun is not None else set()
+            if term.is_digits or one.role != "unknown":
+                found.append(one)
+    return found
+
+
+def _quantity(terms: Sequence[Term], at: int, taken: set[int]) -> Quantity:
+    term = terms[at]
+    after, before = _after(terms, at), _before(terms, at)
+    if term.unit in _UNITS:
+        return Quantity(term=term, role=_UNITS[term.unit], at=at)
+    if term.unit in ("memory", "percent"):
+        return _measured(terms, at, after, before)
+    if before in taken or not (term.is_digits or term.value >= _LEAST_TOKENS):
+        before = None
+    if after is not None and before is not None and _has_own(terms, after, before):
+        after = None
+    role, noun = _role(terms, at, after, before)
+    return Quantity(term=term, role=role, at=at, noun=noun)
+
+
+def _measured(
+    terms: Sequence[Term], at: int, after: int | None, before: int | None
+) -> Quantity:
+    """Return what a size or a share is of; its noun stays free for another number."""
+    wanted = {
+        "memory": ("ram", "vram", "card"),
+        "percent": ("utilization", "shared"),
+    }[terms[at].unit]
+    for noun in (after, before):
+        if noun is not None and terms[noun].kind in wanted:
+            role = terms[noun].kind if terms[at].unit == "memory" else ""
+            role = {"ram": "ram"}.get(role, "vram") if role else terms[noun].kind
+            role = "share" if role == "shared" else role
+            return Quantity(term=terms[at], role=role, at=at)
+    return Quantity(term=terms[at], role=terms[at].unit, at=at)
+
+
+def _role(
+    terms: Sequence[Term], at: int, after: int | None, before: int | None
+) -> tuple[str, int | None]:
+    term = terms[at]
+    kinds = {place: terms[place].kind for place in (after, before) if place is not None}
+    if after is not None and before is not None:
+        is_weak = kinds[after] in ("card", "unit")
+        after = None if is_weak and kinds[before] in _ITEMS else after
+    if after is not None and kinds[after] == "token" and term.value > 1:
+        return _of_tokens(terms, after, before)
+    for noun in (after, before):
+        is_counted = noun is not None and kinds[noun] in _COUNTS
+        is_article = term.value == 1 and not term.is_digits
+        if noun is None or (
+            (is_counted or is_article) and not _is_count(term, kinds[noun])
+        ):
+            continue
+        if noun == before and not _is_told(terms, noun, at):
+            continue
+        role = "length" if kinds[noun] in ("token", "context") else kinds[noun]
+        return role, noun
+    is_long = term.letter == "k" and term.value >= _LEAST_TOKENS
+    return ("length" if is_long else "unknown"), None
+
+
+def _of_tokens(
+    terms: Sequence[Term], token: int, before: int | None
+) -> tuple[str, int | None]:
+    """Return whose tokens they are: "500 tokens of prompt", "prompts of 500 tokens"."""
+    behind = _after(terms, token, also=("link",))
+    number = None if behind is None else _number_behind(terms, behind)
+    is_free = number is None or _after(terms, number) is not None
+    for noun in (before, behind if is_free else None):
+        if noun is not None and terms[noun].kind in _LENGTHS:
+            kind = terms[noun].kind
+            return ("length" if kind == "context" else kind), noun
+    return "length", token
+
+
+def _is_count(term: Term, kind: str) -> bool:
+    """Return whether a number counts things; an article counts machines alone."""
+    is_article = term.value == 1 and not term.is_digits
+    is_whole = isinstance(term.value, int) and not term.letter
+    return is_whole and (not is_article or kind in _MACHINE)
+
+
+def _is_told(terms: Sequence[Term], noun: int, at: int) -> bool:
+    """Return whether a noun tells what the number behind it counts.
+
+    "Users: 20" does, "how many users at 20" does not.
+    """
+    if terms[noun].kind in _LENGTHS or terms[noun].kind in ("utilization", "token"):
+        return True
+    between = {one.kind for one in terms[noun + 1 : at]}
+    is_plain = between <= {"sign"} or terms[noun].kind in _ITEMS
+    return is_plain and terms[noun].kind not in ("gpu", "ram", "vram", "rate")
+
+
+def _has_own(terms: Sequence[Term], after: int, before: int) -> bool:
+    """Return whether the noun behind a number has its number behind it: "in 2k out 1k".
+
+    It then belongs to the noun before it.
+    """
+    is_length = terms[before].kind in (*_LENGTHS, "user", "concurrency")
+    number = _number_behind(terms, after) if is_length else None
+    return number is not None and _after(terms, number) is None
+
+
+def _number_behind(terms: Sequence[Term], noun: int) -> int | None:
+    for at in range(noun + 1, min(noun + REACH, len(terms))):
+        if terms[at].kind == "number":
+            return at
+        if terms[at].kind not in ("link", "sign", "token"):
+            return None
+    return None
+
+
+def _after(terms: Sequence[Term], at: int, also: tuple[str, ...] = ()) -> int | None:
+    """Return the noun behind a number; one word that is not known may stand between."""
+    words = 0
+    for place in range(at + 1, min(at + REACH, len(terms))):
+        term = terms[place]
+        kind = term.unit or term.kind
+        if term.kind in _NOUNS:
+            return place
+        words += term.kind == "word"
+        is_between = kind in _BESIDE or kind in also
+        if not is_between and (term.kind != "word" or words > 1):
+            return None
+    return None
+
+
+def _before(terms: Sequence[Term], at: int) -> int | None:
+    for place in range(at - 1, max(at - REACH, -1), -1):
+        term = terms[place]
+        if term.kind in _NOUNS:
+            return place
+        is_article = term.kind == "number" and not term.is_digits and term.value == 1
+        if term.kind not in ("link", "sign", "times", "loose") and not is_article:
+            return None
+    return None
+
+
+def numbers_before(terms: Sequence[Term], at: int) -> Iterator[int]:
+    """Yield the places of the numbers right before a name, the nearest first."""
+    for place in range(at - 1, max(at - REACH, -1), -1):
+        term = terms[place]
+        if term.kind == "number" and not term.unit:
+            yield place
+        elif (term.unit or term.kind) not in (*_BESIDE, "card", "unit", "node"):
+            return

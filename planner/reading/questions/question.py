@@ -1,0 +1,191 @@
+"""A question taken apart: its names, formats and releases, and what is between."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+
+from planner.reading.questions.devices import Place, device_terms, places_in
+from planner.reading.questions.named import NamedModel, mentions_in
+from planner.reading.questions.noted import given_in
+from planner.reading.questions.quantities import Quantity, quantities_in
+from planner.reading.questions.question_words import (
+    Term,
+    asks_to_hold,
+    blanked,
+    half_width,
+    intents_in,
+    is_of_planning,
+    terms_of,
+)
+from planner.reading.starts.around import why_not_planned
+from planner.values import frozen
+
+_RELEASE = re.compile(
+    r"(?P<lead>\bv?llm(?:==|[ -]?v?)|\bversion |\brelease |[\s(]v|\bv)?"
+    r"(?<![A-Za-z0-9.,])(?P<release>0\.\d{1,2}(?P<patch>\.\d{1,2})?(?:\.?(?:post|rc)\d{1,2})?)"
+    r"(?!\.?\d|[A-Za-z])",
+    re.IGNORECASE,
+)
+_TO = re.compile(r"(?:\b(?:to|auf|à|a|vers|zu)|->|=>|→|到|至)\s*(?:vllm\s*)?\Z", re.I)
+_BEFORE = 12
+_FORMATS = (
+    ("kv_cache_dtype", "fp8_e5m2", r"fp8_?e5m2[\s_-]*kv\w*|kv[\s_-]*cache\s*fp8_?e5m2"),
+    (
+        "kv_cache_dtype",
+        "fp8",
+        r"fp8[\s_-]*(?:e4m3\s*|的\s*)?(?:kv(?:[\s_-]*cache)?|cache kv)"
+        r"|(?:kv[\s_-]*(?:cache|缓存|キャッシュ)?|cache kv)[\w\s-]{0,12}?fp8"
+        r"|8[\s-]?bits?[\s-]*(?:kv[\s_-]*cache|cache kv)"
+        r"|(?:kv[\s_-]*cache|cache kv)[\w\s]{0,6} 8[\s-]?bits?",
+    ),
+    ("model", "NVFP4", r"\bnvfp4\b"),
+    ("model", "AWQ", r"\bawq\b"),
+    ("model", "GPTQ-Int4", r"\bgptq\b|\bint4\b|\bw4a16\b|\bq4(?:_k(?:_[sml])?)?\b"),
+    ("model", "FP8", r"\bfp8\b"),
+    ("model", "GPTQ-Int8", r"\bint8\b|\bw8a8\b|\bq8(?:_0)?\b"),
+    ("dtype", "bfloat16", r"\bbf(?:loat)?16\b"),
+    (
+        "dtype",
+        "float16",
+        r"\b(?:fp|float)16\b|\bhalf precision\b",
+    ),
+)
+"""Words for a format, and the argument that has it."""
+
+
+@frozen
+class Release:
+    """A release of vLLM where a text names it."""
+
+    version: str
+    span: tuple[int, int]
+    is_target: bool
+    """Whether the words before it say that it is gone to."""
+
+
+class Question:
+    """A text taken apart: names first, then the words and numbers between them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.plain = half_width(text)
+        self.mentions = mentions_in(self.plain)
+        rest = blanked(self.plain, ((one.start, one.end) for one in self.mentions))
+        self.devices = device_terms(rest)
+        self.refused = why_not_planned(rest)
+        rest = blanked(rest, ((one.start, one.end) for one in self.devices))
+        self.flags = list(given_in(rest))
+        rest = blanked(rest, (span for *_, span in self.flags))
+        self.releases = list(_releases(rest))
+        rest = blanked(rest, (one.span for one in self.releases))
+        self.formats = list(_formats(rest))
+        self.rest = blanked(rest, (span for *_, span in self.formats))
+
+    @cached_property
+    def models(self) -> tuple[NamedModel, ...]:
+        """The models, each once."""
+        first = {one.name or one.written: one for one in reversed(self.mentions)}
+        return tuple(sorted(first.values(), key=lambda one: one.start))
+
+    @cached_property
+    def terms(self) -> list[Term]:
+        """Everything in the text, with what is named in its place."""
+        names = [Term(kind="named", start=s, end=e, written="") for s, e in self._named]
+        return terms_of(self.rest, [*self.devices, *names])
+
+    @property
+    def _named(self) -> Iterator[tuple[int, int]]:
+        yield from ((one.start, one.end) for one in self.mentions)
+        yield from (span for *_, span in (*self.flags, *self.formats))
+        yield from (one.span for one in self.releases)
+
+    @cached_property
+    def quantities(self) -> list[Quantity]:
+        """Its numbers and what they count."""
+        return quantities_in(self.terms)
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """Its GPUs."""
+        found = places_in(self.terms, self.quantities)
+        is_named = any(one.kind in ("gpu", "machine") for one in self.devices)
+        is_used = bool(self.refused) or "why" in self.intents  # memory in use is no GPU
+        return found if is_named or not is_used else ()
+
+    @cached_property
+    def intents(self) -> dict[str, bool]:
+        """What it may ask, and whether a sentence asks it."""
+        return intents_in(self.rest)
+
+    @property
+    def intent(self) -> str:
+        """What it asks."""
+        if len({one.version for one in self.releases}) > 1:
+            return "upgrade"
+        has_users = any(one.role in ("user", "concurrency") for one in self.quantities)
+        for kind in self.intents:
+            if kind == "which_models" and any(one.name for one in self.models):
+                continue
+            if kind == "which_gpu":
+                return "cheapest"
+            if kind == "speed" and not self._is_speed:
+                continue
+            if kind == "fits" and has_users and asks_to_hold(self.plain):
+                return "users"
+            return kind
+        if has_users and asks_to_hold(self.plain):
+            return "users"
+        return "fits" if self.models else "other"
+
+    @property
+    def _is_speed(self) -> bool:
+        """Whether it asks for a speed, and does not name a rate that is wanted."""
+        return self.intents["speed"] or not any(
+            one.role == "rate" for one in self.quantities
+        )
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the text asks something of the planner, and not something else."""
+        has_device = bool(self.places or self.refused)
+        asks = any(self.intents.values()) or "?" in self.plain
+        if self.models:
+            is_all = not self.rest.strip(" \n.:;,!")
+            return asks or is_all or has_device or bool(self._load_words)
+        if has_device:
+            return asks or self.plain.strip()[-1:] not in ".!"
+        is_clear = any(asks for kind, asks in self.intents.items() if kind != "fits")
+        return is_clear and is_of_planning(self.plain)
+
+    @property
+    def _load_words(self) -> list[Quantity]:
+        known = ("user", "concurrency", "prompt", "answer", "length")
+        return [one for one in self.quantities if one.role in known]
+
+
+def releases_asked(text: str) -> tuple[str | None, str | None]:
+    """Return the releases between which a question goes; None where it tells none."""
+    found = Question(text).releases
+    first = next((one.version for one in found if not one.is_target), None)
+    last = next((one.version for one in reversed(found) if one.version != first), None)
+    return first, last
+
+
+def _releases(text: str) -> Iterator[Release]:
+    """Yield releases: 0.11.0 always, 0.11 beside vLLM's name or another release."""
+    found = list(_RELEASE.finditer(text))
+    is_sure = any(match["patch"] or match["lead"] for match in found)
+    for match in found if is_sure else ():
+        before = text[max(match.start() - _BEFORE, 0) : match.start()]
+        is_target = _TO.search(before) is not None
+        yield Release(version=match["release"], span=match.span(), is_target=is_target)
+
+
+def _formats(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
+    for name, value, sign in _FORMATS:
+        match = re.search(sign, text, re.IGNORECASE | re.ASCII)
+        if match is not None:
+            text = blanked(text, [match.span()])
+            yield name, value, match.span()

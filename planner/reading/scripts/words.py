@@ -1,0 +1,362 @@
+"""One word of a shell command: its value, and where the text writes each part of it.
+
+Source: POSIX.1-2017 `XCU 2.2 Quoting`, `2.6 Word Expansions`; Bash 5.2 "Arrays".
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from planner.reading.passage import Passage, Piece, Span
+from planner.reading.scripts.quoting import escaped, in_document, in_double, in_single
+from planner.reading.scripts.sums import whole_result
+from planner.reading.scripts.text_changes import changed
+from planner.reading.scripts.word import Word
+from planner.values import frozen
+
+_PLAIN = re.compile(r"(?:[^\s\\'\"$`|&;<>()#{]|\{(?!\{))+")
+_TEMPLATE = re.compile(r"\{\{[^{}\n]*+\}\}")
+"""What another program fills in before the shell reads the text."""
+_BRACES = r"[^{}]*+(?:\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}[^{}]*+)*+"
+_PARENS = r"[^()]*+(?:\([^()]*+(?:\([^()]*+\)[^()]*+)*+\)[^()]*+)*+"
+_PARAMETER = re.compile(
+    r"\$(?:(?P<plain>[A-Za-z_]\w*|[0-9@*])"
+    r"|\{(?P<braced>[A-Za-z_]\w*|\d+|[@*])(?P<item>\[[^\]{}]*\])?"
+    rf"(?:(?P<then>:?[-=?+])(?P<rest>{_BRACES})"
+    r"|(?P<change>,,|\^\^|[#%/][^{}$\"'\\`]+))?\})"
+)
+_SUM = re.compile(rf"\$\(\((?P<sum>{_PARENS})\)\)")
+_SIZE = re.compile(r"\$\{#([A-Za-z_]\w*)\[[@*]\]\}")
+_OTHER = re.compile(rf"\$\((?P<run>{_PARENS})\)|\$\{{{_BRACES}\}}|`[^`]*`|\$\S?")
+"""What is decided when the script runs."""
+_ESCAPED, _ESCAPED_IN_TEXT = frozenset('"\\$`\n'), frozenset("\\$`\n")
+"""Between double quotes, and in a here-document."""
+_MAY_START = ("vllm", "docker", "podman")  # in `$(...)` whose commands are read
+_MOST_NAMES = 40
+_MOST_NAMES, _NO_QUOTE = 40, "\0"
+_SPLIT = re.compile(r"[^\\'\"`$|&;<>()*?]*")
+"""A value whose blanks part words: it has no quotes, operators and patterns."""
+
+
+class Scope(Protocol):
+    """What variables stand for where a word is read."""
+
+    def words(self, name: str) -> Sequence[Word] | None:
+        """Return the items of an array, or one value; None where it is not told."""
+
+    def is_certain(self, name: str) -> bool:
+        """Return whether a variable was last set in any case."""
+
+    def keys(self, name: str) -> Sequence[str]:
+        """Return the keys of an array."""
+
+    def set(self, name: str, value: Word) -> None:
+        """Set a variable: `${NAME:=value}`."""
+
+
+@frozen
+class Built:
+    """A word as it was read: with its value, and where blanks may part it."""
+
+    word: Word
+    end: int
+    """Where the word ends in its passage."""
+    breaks: tuple[Span, ...] = ()
+    """Stretches of its value that came from variables without quotes."""
+    run: tuple[Passage, ...] = ()
+    """Commands in `$(...)`."""
+    is_quoted: bool = False
+
+    def split(self) -> list[Word]:
+        """Return the words that a shell makes of it."""
+        value = self.word.value
+        plain = value
+        for name in self.word.variables[:_MOST_NAMES]:
+            plain = plain.replace(name, "_" * len(name))
+        blanks = [
+            (first + gap.start(), first + gap.end())
+            for first, last in self.breaks
+            if _SPLIT.fullmatch(plain, first, last)
+            for gap in re.finditer(r"\s+", plain[first:last])
+        ]
+        if not value and self.breaks and not self.is_quoted:
+            return []
+        if not blanks:
+            return [self.word.resolved()]
+        starts = [0, *(last for _, last in blanks)]
+        ends = [*(first for first, _ in blanks), len(value)]
+        spans = zip(starts, ends, strict=True)
+        return [self.word.part(*span) for span in spans if span[0] < span[1]]
+
+
+def read_word(passage: Passage, at: int, scope: Scope) -> Built:
+    """Return the word that begins at a place; at least one character."""
+    reader = _Builder(passage, scope, len(passage.text))
+    end = reader.read(at)
+    if end == at:  # nothing that a word begins with: one character of it
+        reader.add(passage.text[at], at)
+        end += 1
+    inner = reader.passage(end)
+    word = Word(
+        passage=inner,
+        start=passage.places[at],
+        end=passage.places[end],
+        write=lambda value: passage.encode(shlex.quote(value)),
+        variables=tuple(dict.fromkeys((*reader.variables, *inner.unknown))),
+    )
+    return Built(
+        word=word,
+        end=end,
+        breaks=tuple(reader.breaks),
+        run=tuple(reader.run),
+        is_quoted=reader.escape is not None,
+    )
+
+
+def read_document(passage: Passage, scope: Scope) -> Passage:
+    """Return a here-document with what its variables stand for put in."""
+    reader = _Builder(passage, scope, len(passage.text))
+    reader.escape = in_document
+    reader.quoted(0, "")
+    return reader.passage(len(passage.text))
+
+
+class _Builder:
+    """The characters of a word while it is read."""
+
+    def __init__(self, outer: Passage, scope: Scope, stop: int) -> None:
+        self.outer, self.text, self.scope = outer, outer.text, scope
+        self.stop = stop
+        """Nothing is read from here on."""
+        self.values: list[str] = []
+        self.size = 0
+        self.places: list[int] = []
+        self.pieces: list[Piece] = []
+        self.variables: list[str] = []
+        self.breaks: list[Span] = []
+        self.run: list[Passage] = []
+        self.escape: Callable[[str], str] | None = None
+        self.end: int | None = None
+        """Where a value in quotes ends: nothing was added behind it."""
+
+    def passage(self, end: int) -> Passage:
+        """Return what was read."""
+        places = [*self.places, end if self.end is None else self.end]
+        text = "".join(self.values)
+        inner = self.outer.inside(text, places, self.escape or escaped)
+        return inner.holding(self.pieces)
+
+    def add(self, text: str, at: int) -> None:
+        """Append characters that stand at `at`."""
+        self.values.append(text)
+        self.places += range(at, at + len(text))
+        self.size += len(text)
+        self.end = None
+
+    def put_in(self, found: Passage, at: int, *, is_certain: bool) -> None:
+        """Append what a variable at `at` stands for."""
+        self.outer.expansion.add(len(found.text))
+        if is_certain:
+            last = self.size + len(found.text)
+            self.pieces.append(Piece(start=self.size, end=last, of=found))
+        self.values.append(found.text)
+        self.places += [at] * len(found.text)
+        self.size += len(found.text)
+        self.end = None
+
+    def read(self, at: int) -> int:
+        """Read as far as the word goes."""
+        while at < self.stop:
+            taken = self._take(at)
+            if taken == at:
+                break
+            at = taken
+        return at
+
+    def _take(self, at: int) -> int:  # noqa: PLR0911 - a kind of stretch each
+        """Read a stretch of the word; return `at` itself where the word ends."""
+        text = self.text
+        if match := _PLAIN.match(text, at, self.stop):
+            self.add(match[0], at)
+            return match.end()
+        character = text[at]
+        if character in "'\"":
+            return self._quotes(at, character)
+        if character in "$`":
+            first = self.size
+            end = self._variable(at, is_quoted=False)
+            self.breaks.append((first, self.size))
+            return end
+        if character == "{":
+            return self._template(at)
+        is_escape = character == "\\" and at + 1 < self.stop
+        if is_escape and not text.startswith(("\\\n", "\\\r\n"), at):
+            self.add(text[at + 1], at + 1)
+            return at + 2
+        if character == "#" and self.values:
+            self.add("#", at)
+            return at + 1
+        return at
+
+    def _quotes(self, at: int, quote: str) -> int:
+        is_first = "".join(self.values[-2:])[-1:] in ("", "=")  # the quote of a value
+        end = self.quoted(at + 1, quote)
+        if is_first:
+            self.escape = in_single if quote == "'" else in_double
+            self.end = end
+        return min(end + 1, self.stop)
+
+    def quoted(self, at: int, quote: str) -> int:
+        """Read what stands in quotes; return where they close."""
+        text = self.text
+        while at < self.stop and text[at] != quote:
+            following = text[at + 1 : at + 2]
+            is_escape = quote != "'" and text[at] == "\\"
+            if is_escape and following in (_ESCAPED if quote else _ESCAPED_IN_TEXT):
+                if following != "\n":
+                    self.add(following, at + 1)
+                at += 2
+            elif quote != "'" and text[at] in "$`":
+                at = self._variable(at, is_quoted=True)
+            elif text.startswith("{{", at):
+                at = self._template(at)
+            else:
+                last = _stretch(text, at, quote, self.stop)
+                self.add(text[at:last], at)
+                at = last
+        return at
+
+    def _template(self, at: int) -> int:
+        match = _TEMPLATE.match(self.text, at, self.stop)
+        if match is None:
+            self.add("{", at)
+            return at + 1
+        return self._leave_open(at, match.end())
+
+    def _leave_open(self, at: int, end: int) -> int:
+        self.variables.append(self.text[at:end])
+        self.add(self.text[at:end], at)
+        return end
+
+    def _variable(self, at: int, *, is_quoted: bool) -> int:
+        match = _PARAMETER.match(self.text, at, self.stop)
+        if match is not None:
+            self._parameter(match, is_quoted=is_quoted)
+            return match.end()
+        found = _SUM.match(self.text, at, self.stop)
+        result = None if found is None else whole_result(found["sum"], self._number)
+        if found is not None and result is not None:
+            self._put_text(str(result), at)
+            return found.end()
+        if not is_quoted and self.text.startswith(("$'", '$"'), at):
+            return at + 1
+        size = _SIZE.match(self.text, at, self.stop)
+        if size is not None and self.scope.words(size[1]) is not None:
+            self._put_text(str(len(self.scope.keys(size[1]))), at)
+            return size.end()
+        other = _OTHER.match(self.text, at, self.stop)
+        end = at + 1 if other is None else other.end()
+        is_run = other is not None and other["run"] is not None
+        if is_run and any(name in self.text[at:end] for name in _MAY_START):
+            self.run.append(self.outer.part(at + 2, end - 1))
+        return self._leave_open(at, end)
+
+    def _put_text(self, text: str, at: int) -> None:
+        made = self.outer.inside(text, [at] * (len(text) + 1), str)
+        self.put_in(made, at, is_certain=False)
+
+    def _number(self, name: str) -> str | None:
+        found = self.scope.words(name)
+        return found[0].value if found and not found[0].variables else None
+
+    def _parameter(self, match: re.Match[str], *, is_quoted: bool) -> None:
+        """Put in what `$NAME`, `${NAME:-default}` and the like stand for."""
+        name = match["plain"] or match["braced"]
+        then = (match["then"] or "").removeprefix(":")
+        found = self._items(name, match["item"])
+        if match["change"]:
+            self._put_changed(match, found)
+            return
+        is_told = bool(found) and not any(one.variables for one in found)
+        is_empty = not "".join(one.value for one in found)
+        if then == "+":
+            if is_told and not is_empty:
+                self._rest(match, is_quoted=is_quoted)
+            elif not is_told:
+                self._leave_open(*match.span())
+        elif then in ("-", "=") and (
+            not is_told or (":" in match["then"] and is_empty)
+        ):
+            value = self._rest(match, is_quoted=is_quoted)
+            if then == "=":
+                self.scope.set(name, value)
+        elif not found:
+            self._leave_open(*match.span())
+        else:
+            self._put_words(found, match.start(), self.scope.is_certain(name))
+
+    def _put_changed(self, match: re.Match[str], found: Sequence[Word]) -> None:
+        is_told = len(found) == 1 and not found[0].variables
+        text = changed(found[0].value, match["change"]) if is_told else None
+        if text is None:
+            self._leave_open(*match.span())
+        else:
+            self._put_text(text, match.start())
+
+    def _put_words(self, found: Sequence[Word], at: int, is_certain: bool) -> None:
+        for number, one in enumerate(found):
+            if number:
+                self.values.append(" ")
+                self.places.append(at)
+                self.size += 1
+            self.variables += one.variables
+            self.put_in(one.passage, at, is_certain=is_certain and not one.variables)
+
+    def _items(self, name: str, item: str | None) -> Sequence[Word]:
+        found = self.scope.words(name) or ()
+        number = (item or "[0]")[1:-1]
+        if name in "@*" or number in ("@", "*"):
+            return found
+        if number.startswith("$"):
+            number = self._number(number.strip("$")) or ""
+        if number.isdecimal():
+            return found[int(number) :][:1]
+        key = f"[{number}]="  # an item of `declare -A`
+        return [one.part(len(key)) for one in found if one.value.startswith(key)]
+
+    def _rest(self, match: re.Match[str], *, is_quoted: bool) -> Word:
+        """Put in what stands behind `:-` or `:+`, and return it."""
+        start, end = match.span("rest")
+        inner = _Builder(self.outer, self.scope, end)
+        if is_quoted and self.text[start : start + 1] not in ("'", '"'):
+            inner.escape = in_double
+            inner.quoted(start, _NO_QUOTE)
+        else:
+            while start < end:
+                taken = inner.read(start)
+                if taken < end and taken == start:  # a blank, or an operator
+                    inner.add(self.text[taken], taken)
+                    taken += 1
+                start = taken
+        passage = inner.passage(end)
+        self.variables += inner.variables
+        self.run += inner.run
+        self.put_in(passage, match.start(), is_certain=not inner.variables)
+        return Word(
+            passage=passage,
+            start=passage.places[0],
+            end=passage.places[-1],
+            write=passage.encode,
+            variables=tuple(inner.variables),
+        )
+
+
+def _stretch(text: str, at: int, quote: str, end: int) -> int:
+    special = "'{" if quote == "'" else '"\\$`{'
+    at += 1
+    while at < end and text[at] not in special:
+        at += 1
+    return at

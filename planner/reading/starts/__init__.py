@@ -1,0 +1,1 @@
+"""What starts vLLM: commands, containers, manifests, settings of frameworks."""

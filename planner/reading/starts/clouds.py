@@ -1,0 +1,155 @@
+"""Commands of clouds and clusters that start a container: its image and its arguments.
+
+Source: Google Cloud SDK 530 `gcloud run deploy`; Kubernetes 1.33 `kubectl run`;
+runpodctl 1.14 `create pod`; Vast.ai CLI 0.3 `create instance`; Azure CLI 2.7 `az
+container create`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from planner.reading.scripts.shell import Word, commands_of
+from planner.reading.sites import WordList, shell_list
+from planner.values import frozen
+
+
+@frozen
+class _Form:
+    """How one program is told what a container runs."""
+
+    begins: tuple[str, ...]
+    """Words that stand in its command, in this order."""
+    image: str = "--image"
+    program: str = "--command"
+    """The option that replaces the image's own entry point."""
+    words: str = ""
+    """The option whose value is the arguments."""
+    behind: str = "--"
+    """The word behind which the arguments stand."""
+    is_list: bool = False
+    """Whether commas part an option's words; else a shell does."""
+    env: tuple[str, ...] = ("--env", "-e")
+    gpu: str = "--gpu-type"
+    gpus: str = "--gpu"
+
+
+_FORMS = (
+    _Form(
+        begins=("gcloud", "run", "deploy"),
+        words="--args",
+        is_list=True,
+        env=("--set-env-vars", "--update-env-vars"),
+    ),
+    _Form(begins=("kubectl", "run")),
+    _Form(begins=("oc", "run")),
+    _Form(
+        begins=("runpodctl", "create", "pod"),
+        image="--imageName",
+        words="--args",
+        gpu="--gpuType",
+        gpus="--gpuCount",
+    ),
+    _Form(begins=("vastai", "create", "instance"), behind="--args"),
+    _Form(
+        begins=("az", "container", "create"),
+        words="--command-line",
+        program="--command-line",
+        env=("--environment-variables",),
+        gpu="--gpu-sku",
+        gpus="--gpu-count",
+    ),
+)
+_ITEM = re.compile(r"[^,]+")
+
+
+@frozen
+class Deployment:
+    """A container as a command describes it."""
+
+    found: WordList
+    """What it runs: its program where it has one of its own, and the arguments."""
+    image: Word | None
+    env: Mapping[str, Word]
+    has_program: bool
+    gpu: str
+    gpus: str
+
+
+def deployment_in(found: WordList, text: str) -> Deployment | None:
+    """Return the container that a command deploys; None where it deploys none."""
+    values = [word.value for word in found.words]
+    form = next((one for one in _FORMS if _begins(one.begins, values)), None)
+    if form is None:
+        return None
+    own = list(takewhile(lambda word: word.value != form.behind, found.words))
+    options = dict(_options(own))
+    names = dict.fromkeys((form.program, form.words))
+    lists = [_list_in(options[n], text, form) for n in names if n in options]
+    behind = len(own) + 1
+    if behind < len(values):
+        rest = replace(found, words=found.words[behind:], spans=found.spans[behind:])
+        lists.append(rest)
+    lists = [one for one in lists if one.words]
+    if not lists:
+        return None
+    gpu, gpus = options.get(form.gpu), options.get(form.gpus)
+    return Deployment(
+        found=replace(
+            lists[-1],
+            words=tuple(word for one in lists for word in one.words),
+            spans=tuple(span for one in lists for span in one.spans),
+        ),
+        image=options.get(form.image),
+        env=dict(_env(own, form)),
+        has_program=form.program in options,
+        gpu="" if gpu is None else gpu.value,
+        gpus="" if gpus is None else gpus.value,
+    )
+
+
+def _begins(begins: Sequence[str], values: Sequence[str]) -> bool:
+    rest = iter(values[:8])
+    return all(any(value == name for value in rest) for name in begins)
+
+
+def _options(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
+    """Yield options with their values, in either form."""
+    for at, word in enumerate(words):
+        name, equals, _ = word.value.partition("=")
+        if name.startswith("-") and equals:
+            yield name, word.part(len(name) + 1)
+        elif name.startswith("-"):
+            yield name, words[at + 1] if at + 1 < len(words) else word.part(len(name))
+
+
+def _env(words: Sequence[Word], form: _Form) -> Iterator[tuple[str, Word]]:
+    for name, value in _options(words):
+        for item in _ITEM.finditer(value.value) if name in form.env else ():
+            variable, equals, _ = item[0].partition("=")
+            if equals:
+                yield variable, value.part(item.start() + len(variable) + 1, item.end())
+
+
+def _list_in(word: Word, text: str, form: _Form) -> WordList:
+    """Return the words in an option's value."""
+    if not form.is_list:
+        commands = commands_of(word.passage)
+        return shell_list(commands[0].words, text) if commands else _NOTHING
+    if word.value.startswith("-") and word.value == form.words:
+        return _NOTHING
+    items = list(_ITEM.finditer(word.value))
+    parts = [word.part(*item.span()) for item in items]
+    spans = [word.part(max(item.start() - 1, 0), item.end()) for item in items]
+    return WordList(
+        words=tuple(replace(one, via=None) for one in parts),
+        spans=tuple((one.start, one.end) for one in spans),
+        before_flag=",",
+        before_value=",",
+    )
+
+
+_NOTHING = WordList(words=(), spans=())

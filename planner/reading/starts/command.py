@@ -1,0 +1,344 @@
+"""The words of `vllm serve`, of vLLM's other programs and of those that start it.
+
+Source: vLLM 0.33.0 `utils/argparse_utils.py` FlexibleArgumentParser (dotted names,
+dashes and underscores), `entrypoints/cli/serve.py`,
+`entrypoints/cli/benchmark/`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from planner.engine.arguments import ARGUMENTS, Argument
+from planner.engine.flags import flags
+from planner.engine.server import (
+    SERVER_FLAGS,
+    ServerFlag,
+    flag_named,
+    turns_off,
+)
+from planner.reading.flag_values import (
+    ALL_NUMBERS,
+    SWITCHES,
+    is_joined,
+    is_switch,
+    typed,
+)
+from planner.reading.passage import Edit, Span
+from planner.reading.scripts.shell import Word
+from planner.reading.scripts.variables import Made
+from planner.reading.sites import Site, Start, WordList
+from planner.values import frozen
+
+_FLAG = re.compile(r"--?[A-Za-z]")
+_SENTENCE = re.compile(r"(?<=\w)[,;:.!?)]+\Z")
+"""What ends a number where a command stands in a sentence."""
+_WITH_LEVEL = re.compile(r"-O(?P<level>[0-3])\Z")
+_MODULES = (
+    "vllm.entrypoints.openai.api_server",
+    "vllm.entrypoints.api_server",
+    "trl.scripts.vllm_serve",
+    "dynamo.vllm",
+)
+_PROGRAMS: Mapping[tuple[str, ...], str] = {
+    ("serve",): "serve",
+    ("bench", "throughput"): "llm",
+    ("bench", "latency"): "llm",
+    ("bench", "startup"): "llm",
+    ("run-batch",): "serve",
+}
+"""What follows `vllm`, with the entry point that the program uses."""
+_READ_BY = {"bench": "the benchmark", "run-batch": "run-batch"}
+"""Programs that have flags of their own, and no model without a flag."""
+_SCRIPTS = re.compile(r"benchmark_(?:throughput|latency|prefix_caching)\.py\Z")
+_EVALUATIONS = ("lm_eval", "lm-eval", "lm_eval.py")
+
+
+@frozen
+class Program:
+    """A program that starts vLLM: where its own words begin, and how."""
+
+    first: int
+    """Index of its first argument."""
+    entrypoint: str = "serve"
+    of: str = ""
+    """What has arguments of its own beside vLLM's: a benchmark."""
+    takes_model: bool = True
+    """Whether its first word without a flag is the model."""
+
+
+def program_in(words: Sequence[str]) -> Program | None:
+    """Return the program of vLLM that a command runs; None where it runs none.
+
+    Whatever stands before it (`nohup`, `uv run`, `numactl ...`) is passed over.
+
+    >>> program_in(["nohup", "vllm", "serve", "org/m"]).first
+    3
+    """
+    for at, word in enumerate(words):
+        name = word.rsplit("/", 1)[-1]
+        if name in ("vllm", "vllm.exe"):
+            for names, entrypoint in _PROGRAMS.items():
+                end = at + 1 + len(names)
+                if tuple(words[at + 1 : end]) == names:
+                    of = _READ_BY.get(names[0], "")
+                    return Program(
+                        first=end, entrypoint=entrypoint, of=of, takes_model=not of
+                    )
+        if name in _MODULES and at and words[at - 1] == "-m":
+            return Program(first=at + 1, takes_model=False)
+        if name == "vllm-serve" and at and words[at - 1] in ("trl", "axolotl"):
+            return Program(first=at + 1, takes_model=False)
+        if _SCRIPTS.search(name):
+            return Program(
+                first=at + 1, entrypoint="llm", of="the benchmark", takes_model=False
+            )
+    return None
+
+
+def start_of(found: WordList, program: Program, env: Mapping[str, Site]) -> Start:
+    """Return the start that a command's words describe."""
+    reader = _Words(found, program)
+    sites, own = _own(tuple(reader.sites()), program)
+    return Start(
+        sites=sites,
+        add=partial(_add, found, len(found.words) - 1),
+        entrypoint=program.entrypoint,
+        env=env,
+        notes=(*reader.notes, *own),
+        open=tuple(reader.open),
+    )
+
+
+def _own(
+    sites: tuple[Site, ...], program: Program
+) -> tuple[tuple[Site, ...], list[str]]:
+    """Split off the arguments that another program reads, each as a note."""
+    if not program.of:
+        return sites, []
+    names = {*ARGUMENTS, *SERVER_FLAGS, "model"}
+    known = tuple(site for site in sites if site.name in names)
+    others = [site.written for site in sites if site.name not in names]
+    return known, [f"{written} is read by {program.of} itself." for written in others]
+
+
+def env_sites(assigned: Mapping[str, Word]) -> Mapping[str, Site]:
+    """Return variables that are set before a command."""
+    return Made(assigned, env_site)
+
+
+def env_site(name: str, word: Word) -> Site:
+    """Return a variable where its value is written."""
+    return Site(
+        name=name,
+        value=None if word.variables else word.value,
+        replace=lambda value: [word.replaced(str(value))],
+        remove=list,
+        variables=word.variables,
+        written=name,
+        at=word.at,
+    )
+
+
+def _add(found: WordList, after: int, name: str, value: object) -> list[Edit]:
+    words = [str(value)] if name == "model" else flag_words(name, value)
+    return found.insert(after, words)
+
+
+def flag_words(name: str, value: object) -> list[str]:
+    """Return a flag of the engine or the server with its value, as words."""
+    return flags({name: value})
+
+
+class _Words:
+    """Reads a program's words from its first argument to its last."""
+
+    def __init__(self, found: WordList, program: Program) -> None:
+        self.found = found
+        self.words = list(found.words)
+        self.at = program.first
+        self.takes_model = program.takes_model
+        self.is_named = any(re.match(r"--model(?:=|$)", w.value) for w in self.words)
+        self.notes: list[str] = []
+        self.open: list[str] = []
+        self.strays: list[str] = []
+
+    def sites(self) -> Iterator[Site]:
+        """Yield the arguments in order."""
+        while self.at < len(self.words):
+            word = self.words[self.at]
+            if word.value == "--":
+                self.at += 1
+            elif _FLAG.match(word.value):
+                self._leave_strays()
+                yield self._flag(word)
+            else:
+                yield from self._without_flag(word)
+        self._leave_strays()
+        self.found = replace(self.found, words=tuple(self.words))
+
+    def _without_flag(self, word: Word) -> Iterator[Site]:
+        at = self.at
+        self.at += 1
+        if not word.value:  # a variable that is empty is no word
+            return
+        if self.takes_model and not (word.variables and self.is_named):
+            self.takes_model = False
+            place, written = (at, at + 1), "the model"
+            yield self._site(
+                "model", place, word.value, (word,), written=written, is_bare=True
+            )
+        elif word.variables:
+            self.open.append(f"What {word.value[:80]} adds is not told by the text.")
+        else:
+            self.strays.append(word.value)
+
+    def _leave_strays(self) -> None:
+        """Note the words before here that belong to no flag."""
+        words, self.strays = " ".join(self.strays)[:80], []
+        if words:
+            self.notes.append(f"{words!r} belongs to no flag: vLLM would refuse it.")
+
+    def _flag(self, word: Word) -> Site:
+        at = self.at
+        written, equals, _joined = word.value.partition("=")
+        self.at += 1
+        level = _WITH_LEVEL.match(word.value)
+        if level is not None:
+            return self._site(
+                "optimization_level", (at, at + 1), int(level["level"]), (word,)
+            )
+        name, path, known, is_off = _named(written)
+        if equals:
+            values: tuple[Word, ...] = (word.part(len(written) + 1),)
+        else:
+            values = self._values(known, has_path=bool(path))
+        self.at = at + 1 + (0 if equals else len(values))
+        places = (None,) if equals else range(at + 1, self.at)
+        values = tuple(
+            self._plain(known, word, at)
+            for at, word in zip(places, values, strict=True)
+        )
+        texts = [one.value for one in values]
+        value = typed(known, texts, path=path, is_off=is_off)
+        return self._site(
+            name, (at, self.at), value, values, path=path, written=written
+        )
+
+    def _values(
+        self, known: Argument | ServerFlag | None, *, has_path: bool
+    ) -> tuple[Word, ...]:
+        """Return the words after a flag that are its value."""
+        most = _most_values(known, has_path=has_path)
+        taken: list[Word] = []
+        for at in range(self.at, len(self.words)):
+            word = self.words[at]
+            is_value = not _FLAG.match(word.value) and len(taken) < most
+            is_rest = bool(taken) and word.value in word.variables
+            is_switched = is_switch(known) and word.value.lower() not in SWITCHES
+            if not is_value or is_rest or is_switched:
+                break
+            taken.append(word)
+        return tuple(taken)
+
+    def _plain(
+        self, known: Argument | ServerFlag | None, word: Word, at: int | None
+    ) -> Word:
+        """Return a number without what ends its sentence, and put it in its place."""
+        end = _SENTENCE.search(word.value)
+        is_number = isinstance(known, Argument) and known.kind in ALL_NUMBERS
+        if end is None or not is_number or word.variables:
+            return word
+        found = word.part(0, end.start())
+        self.notes.append(f"{word.value!r} is read as {found.value}.")
+        if at is not None:
+            self.words[at] = found
+        return found
+
+    def _site(  # noqa: PLR0913 - the parts of a flag
+        self,
+        name: str,
+        place: tuple[int, int],
+        value: object,
+        values: Sequence[Word],
+        *,
+        path: tuple[str, ...] = (),
+        written: str = "",
+        is_bare: bool = False,
+    ) -> Site:
+        first, last = place
+        variables = tuple(name for word in values for name in word.variables)
+        return Site(
+            name=name,
+            value=None if variables else value,
+            replace=partial(self._replace, name, path, written, first, last, is_bare),
+            remove=partial(self._remove, first, last),
+            path=path,
+            variables=variables,
+            written=written or self.words[first].value,
+            is_appended=written.endswith("+"),
+            at=_at((*self.words[first:last], *values)),
+        )
+
+    def _remove(self, first: int, last: int) -> list[Edit]:
+        return self.found.remove(first, last)
+
+    def _replace(  # noqa: PLR0913 - where it stands, and what stands there
+        self,
+        name: str,
+        path: tuple[str, ...],
+        written: str,
+        first: int,
+        last: int,
+        is_bare: bool,
+        value: object,
+    ) -> list[Edit]:
+        if is_bare or name == "model":
+            texts = [str(value)]
+        elif path:
+            texts = [value if isinstance(value, str) else json.dumps(value)]
+        else:
+            new_flag, *texts = flag_words(name, value) or [""]
+            is_negated = new_flag.startswith("--no-") or written.startswith("--no-")
+            if not new_flag:
+                return self.found.remove(first, last)
+            if "=" in new_flag and not texts:
+                new_flag, _, joined = new_flag.partition("=")
+                texts = [joined]
+            if is_negated and not texts:
+                return self.found.replace(first, last, [new_flag])
+        if is_bare:
+            return self.found.replace(first, last, texts)
+        head = self.words[first].value
+        if "=" in head and len(texts) == 1:
+            return [self.words[first].part(len(written) + 1).replaced(texts[0])]
+        return self.found.replace(first, last, [written, *texts])
+
+
+def _named(
+    written: str,
+) -> tuple[str, tuple[str, ...], Argument | ServerFlag | None, bool]:
+    """Return a flag's name, its path inside a table, its entry, and whether off."""
+    flag, *path = written.removesuffix("+").split(".")
+    found = flag_named(flag)
+    if found is None:
+        return flag.lstrip("-").replace("-", "_"), tuple(path), None, False
+    name, entry = found
+    if path and name == "optimization_level":  # -O.mode is an older form of -cc.mode
+        name, entry = "compilation_config", ARGUMENTS["compilation_config"]
+    return name, tuple(part.replace("-", "_") for part in path), entry, turns_off(flag)
+
+
+def _at(words: Iterable[Word]) -> tuple[Span, ...]:
+    """Return the characters that words come from, in order."""
+    return tuple(sorted({span for word in words for span in word.at}))
+
+
+def _most_values(known: Argument | ServerFlag | None, *, has_path: bool) -> int:
+    if known is None or has_path or not known.is_list or is_joined(known):
+        return 1
+    return 1_000_000

@@ -1,0 +1,105 @@
+"""What names an image, a label and a device: the release, the GPU, how many.
+
+Source: vLLM 0.33.0 `docker/Dockerfile` and its tags; labels of GKE and of Ray.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from planner.engine.gpu import GPU, find_gpu
+from planner.engine.gpu_text import is_description
+from planner.errors import PlannerError
+from planner.reading.passage import Edit
+from planner.reading.scripts.shell import Word
+from planner.reading.sites import Site
+from planner.reading.starts.command import env_site
+
+_OTHER_BUILD = re.compile(r"rocm|\b(?:tpu|xpu|hpu|gaudi|ascend|neuron)\b")
+"""In the names of images for other accelerators."""
+_VERSION_TAG = re.compile(
+    r"(?:^|[-_])v?(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)?)"
+)
+_NOT_VLLMS_RELEASE = re.compile(
+    r"llm-d|lmcache|rhaiis|(?:^|/)ray|worker-\w*-?vllm|djl-inference|vllm-dlc"
+    r"|vllm-runtime",
+    re.IGNORECASE,
+)
+"""Images with vLLM inside whose tags count releases of something else."""
+_LABELS: Mapping[str, str] = {
+    "nvidia-tesla-a100": "A100-40GB",
+    "nvidia-h100-mega-80gb": "H100",
+    "A100-40G": "A100-40GB",
+    "A100-80G": "A100-80GB",
+}
+"""Labels of GKE and of Ray that are no product's name."""
+
+
+def visible(assigned: Mapping[str, Word]) -> int | None:
+    """Return how many GPUs CUDA_VISIBLE_DEVICES leaves; None: not set or open."""
+    word = assigned.get("CUDA_VISIBLE_DEVICES")
+    if word is None or word.variables or not word.value.strip():
+        return None
+    return len(word.value.split(","))
+
+
+def version_of(image: Word) -> Site | None:
+    """Return the release in an image's tag; None for `latest` and the like."""
+    _name, colon, tag = image.value.partition("@")[0].rpartition(":")
+    match = _VERSION_TAG.search(tag) if colon else None
+    if match is None or _NOT_VLLMS_RELEASE.search(image.value):
+        return None
+    start = len(image.value.partition("@")[0]) - len(tag) + match.start("version")
+    return _release_in(image, start, start + len(match["version"]))
+
+
+def _release_in(image: Word, start: int, end: int) -> Site:
+    """Return the release in an image's name, without a digest when it is changed.
+
+    Where a variable stands for the tag, all that it stands for is written.
+    """
+    places, value = image.passage.places, image.value
+    first, last = start, end if "@" not in value else len(value)
+    while first and places[first - 1] == places[start]:
+        first -= 1
+    while last < len(value) and places[last] == places[start]:
+        last += 1
+    before, after = value[first:start], value[end:last].partition("@")[0]
+    site = env_site("vllm_version", image.part(start, end))
+    word = image.part(first, last)
+    return replace(
+        site,
+        replace=lambda new: [
+            Edit(start=word.start, end=word.end, text=f"{before}{new}{after}")
+        ],
+    )
+
+
+def image_notes(image: Word | None, version: Site | None) -> list[str]:
+    """Return what an image leaves open: another build, no release."""
+    if image is not None and _OTHER_BUILD.search(image.value):
+        return [
+            f"The image {image.value[:120]} is not vLLM's build for NVIDIA GPUs, "
+            "which a plan is for."
+        ]
+    if image is None or version is not None:
+        return []
+    return [
+        f"The image {image.value[:120]} does not tell its release: planned as the "
+        "newest unless vllm_version is given."
+    ]
+
+
+def gpu_named_in(text: str) -> str | GPU | None:
+    """Return the GPU that a label or a product's name stands for; None: not known."""
+    words = re.sub(r"[-_]+", " ", text).strip()
+    if text in _LABELS:
+        return GPU.named(_LABELS[text])
+    if is_description(text):
+        with suppress(PlannerError):
+            return GPU.named(text)
+    names = (text, words, re.sub(r"(?i)^nvidia\s+", "", words))
+    return next((gpu for name in names if (gpu := find_gpu(name))), None)

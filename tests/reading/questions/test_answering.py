@@ -1,0 +1,57 @@
+"""Answers to questions: that question first, with the figures of the one who asks."""
+
+from __future__ import annotations
+
+import planner
+from planner.reading.questions.answering import MOST_LINES
+
+FIRST = {
+    # 4 x 513 blocks of 16 tokens and 2.25 MiB are 4.50 GiB, and one stays empty.
+    "Qwen3-8B on an L4, 4 users at 8k?": "No: 4 requests of 8,192 tokens at once need "
+    "4.50 GiB of KV cache, ",
+    "Qwen3-8B on an H100, 4 users at 8k?": "Yes: 4 requests of 8,192 tokens at once ",
+    "Qwen3-8B on an L4 with 16k?": "Yes: one request of 16,384 tokens needs 2.25 GiB ",
+    "Does Qwen3-14B fit on a 4090?": "No: the weights are too large. They take ",
+    "How many users with 8k for Qwen3-8B on an L4?": "2 users of 8,192 tokens, at once",
+    "What is the longest context of Qwen3-8B on an L4?": "The longest context on 1 x ",
+    "How fast is Qwen3-8B on an L4?": "At most 19 tokens per second, ",
+    "Why does Qwen3-8B fill my L4?": "No: one request of 40,960 tokens needs ",
+    "Warum belegt vLLM den ganzen Grafikspeicher?": "By design: at its start vLLM ",
+    "What changes for Qwen3-8B on an L4 from vLLM 0.11.0 to 0.19.0?": "Qwen/Qwen3-8B "
+    "on L4, vLLM 0.11.0 to 0.19.0: KV cache ",
+    "What changes for Qwen3-8B on an L4 from vLLM 0.8.5 to 0.11.0?": "vllm_version='0.",
+    "Which models fit on an A40?": "On 1 x A40 with 4,096 tokens, of the ",
+    "Cheapest GPU for Qwen3-8B?": "1 x RTX4000Ada at 0.26 USD per hour, for ",
+    "Does Qwen3-8B fit on an MI300X?": "Open: 'MI300X' is an AMD GPU",
+    "Foo-13B on an L4?": 'Open: "Foo-13B" is not in the catalogue',
+    "Does Qwen3-8B fit?": "Open: The GPU is not named.",
+}
+
+
+def test_the_first_line_answers_the_question() -> None:
+    """Whatever it asks, in at most eight lines; no verdict where something is open."""
+    found = {text: planner.read(text).explain() for text in FIRST}
+    wrong = {
+        text: one.headline
+        for text, one in found.items()
+        if not one.headline.startswith(FIRST[text])
+        or len(one.answer) >= MOST_LINES
+        or str(one).splitlines()[0][:40] != one.headline[:40]
+    }
+    assert {} == wrong
+
+
+def test_the_load_decides_where_the_start_is_too_close_to_call() -> None:
+    """One request of four may fit, and four never do: no estimate changes that."""
+    found = planner.read("Qwen3-8B on an L4, 4 requests of 24168 tokens").explain()
+    assert found.plan.outcome == "too close to call"
+    assert found.headline.startswith("No: 4 requests of 24,168 tokens at once need")
+    said = "✘ Does not hold the load: serves at most 1 of 4 at once"
+    assert said in str(found)
+
+
+def test_a_shorter_length_is_the_first_change() -> None:
+    """Requantising comes after it; `advise` has an order of its own."""
+    fixes = planner.read("Qwen3-8B on an L4 with 40k context").explain().fixes
+    assert [*fixes[0].changes] == ["max_model_len"]
+    assert fixes[0].starts

@@ -1,0 +1,138 @@
+"""GPUs and releases that stand around a command: directives, functions, sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.engine.gpu import GPU
+from planner.errors import PlannerError
+from planner.reading.reading import Reading
+from planner.reading.recognising import read
+from planner.reading.starts.around import job_variables, release_in
+
+SLURM = """#!/bin/bash
+#SBATCH --gres=gpu:h100:4
+#SBATCH --nodes=2
+srun apptainer exec --nv vllm-openai_v0.29.0.sif vllm serve Qwen/Qwen3-32B \\
+  --tensor-parallel-size $SLURM_GPUS_ON_NODE --pipeline-parallel-size $SLURM_NNODES
+"""
+MODAL = """import modal, subprocess
+image = modal.Image.debian_slim().pip_install("vllm==0.28.0")
+app = modal.App("x")
+
+@app.function(image=image, gpu="H100:2")
+@modal.web_server(port=8000)
+def serve():
+    subprocess.Popen("vllm serve Qwen/Qwen3-32B --tensor-parallel-size 2", shell=True)
+"""
+
+
+def gpu_of(found: Reading) -> str | None:
+    """Return the name of the GPU that a text names."""
+    return found.gpu.name if isinstance(found.gpu, GPU) else found.gpu
+
+
+def test_a_job_of_slurm_grants_gpus_and_sets_variables() -> None:
+    """Four GPUs on each of two nodes: eight; the image's file names the release."""
+    found = read(SLURM)
+
+    assert "H100" == gpu_of(found)
+    assert 4 * 2 == found.gpus
+    assert "0.29.0" == found.vllm_version
+    assert {"tensor_parallel_size": 4, "pipeline_parallel_size": 2} == dict(
+        found.engine_args
+    )
+    assert 8 == found.plan().gpus_total
+
+
+@pytest.mark.parametrize(
+    ("directives", "count"),
+    [
+        ("#SBATCH --gpus=4", "4"),
+        ("#SBATCH --gpus-per-node=a100:8", "8"),
+        ("#SBATCH -G 2", "2"),
+        ("#SBATCH --mem=64G", None),
+    ],
+)
+def test_each_way_to_ask_slurm(directives: str, count: str | None) -> None:
+    """Its variables are those that a job finds set."""
+    assert count == job_variables(directives).get("SLURM_GPUS_ON_NODE")
+
+
+def test_a_function_of_modal_names_gpu_and_release() -> None:
+    """In the decorator and in the image."""
+    found = read(MODAL)
+
+    assert ("H100", 2, "0.28.0") == (gpu_of(found), found.gpus, found.vllm_version)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "gpu", "gpus"),
+    [
+        ("I run vllm serve Qwen/Qwen3-8B on two 3090s", "RTX3090", None),
+        ("on an RTX 4090: vllm serve Qwen/Qwen3-8B", "RTX4090", None),
+        ("vllm serve Qwen/Qwen3-8B  # g5.12xlarge", "A10G", 4),
+        ("vllm serve Qwen/Qwen3-8B --port 4090", None, None),
+        ("H100 or L4? vllm serve Qwen/Qwen3-8B", None, None),
+    ],
+)
+def test_a_sentence_names_a_gpu(
+    sentence: str, gpu: str | None, gpus: int | None
+) -> None:
+    """One GPU is taken, and said; several are left open, and a port is none."""
+    found = read(sentence)
+
+    assert (gpu, gpus) == (gpu_of(found), found.gpus)
+    assert bool(gpu) is any("which the text names" in note for note in found.notes)
+
+
+def test_words_around_a_command_are_no_part_of_it() -> None:
+    """A comma ends a clause, not a number; words behind belong to no flag."""
+    found = read(
+        "Why does vllm serve Qwen/Qwen3-8B --max-model-len 40960, "
+        "--gpu-memory-utilization 0.95. What should I do?"
+    )
+
+    assert {"max_model_len": 40960, "gpu_memory_utilization": 0.95} == dict(
+        found.engine_args
+    )
+    assert "'40960,' is read as 40960." in found.notes
+    left = "'What should I do?' belongs to no flag: vLLM would refuse it."
+    assert left in found.notes
+
+
+def test_a_changed_command_in_a_sentence_changes_nothing_else() -> None:
+    """The comma stays."""
+    found = read("On my 4090, vllm serve Qwen/Qwen3-8B --max-model-len 40960, fails.")
+
+    assert "--max-model-len 8192, fails." in found.text(max_model_len=8192)
+
+
+def test_two_releases_are_none() -> None:
+    """An upgrade's text names both."""
+    assert release_in("pip install vllm==0.28.0; later vllm==0.30.0") is None
+    one = release_in("pip install 'vllm==0.28.0'")
+    assert one is not None
+    assert "0.28.0" == one.value
+
+
+@pytest.mark.parametrize(
+    ("text", "engine"),
+    [
+        ("python -m sglang.launch_server --model-path Qwen/Qwen3-8B", "SGLang"),
+        ("ollama run llama3.1:70b", "Ollama"),
+        ("llama-server -m qwen3.gguf -ngl 99", "llama.cpp"),
+        ("trtllm-serve meta-llama/Llama-3.1-8B-Instruct", "TensorRT-LLM"),
+    ],
+)
+def test_another_engine_is_called_by_its_name(text: str, engine: str) -> None:
+    """Its memory is shared out by other rules."""
+    with pytest.raises(PlannerError, match=f"This starts {engine}"):
+        read(text)
+
+
+def test_an_image_for_other_accelerators_is_said_to_be_one() -> None:
+    """The command can still be planned for an NVIDIA GPU."""
+    found = read("docker run rocm/vllm:latest vllm serve Qwen/Qwen3-8B")
+
+    assert any("not vLLM's build for NVIDIA GPUs" in note for note in found.notes)
