@@ -123,7 +123,9 @@ def test_a_typed_price_is_used_and_stays(browser, address) -> None:
 
 
 @pytest.mark.parametrize(
-    ("theme", "width"), [(THEMES[0], 760), (THEMES[1], 1280)], ids=["light", "dark"]
+    ("theme", "width"),
+    [(THEMES["light"], 760), (THEMES["dark"], 1280)],
+    ids=["light", "dark"],
 )
 def test_the_notebooks_views_pass_axe_core(browser, theme, width) -> None:
     """Set-ups and a map of loads, as a cell shows them."""

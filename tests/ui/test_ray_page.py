@@ -15,7 +15,9 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize(
-    ("theme", "width"), [(THEMES[0], 390), (THEMES[1], 1280)], ids=["light", "dark"]
+    ("theme", "width"),
+    [(THEMES["light"], 390), (THEMES["dark"], 1280)],
+    ids=["light", "dark"],
 )
 def test_tables_pass_axe_core_and_stay_inside_the_page(browser, theme, width) -> None:
     """A pipeline with cautions, and a placement in which some wait."""

@@ -52,7 +52,7 @@ _DEEPEST = 40
 def blocks_of(page: Passage) -> Node | None:
     r"""Return a page in HCL, TOML or NAME=value as one table; None for anything else.
 
-    >>> root = blocks_of(Passage.whole('[a.b]\\nc = [1, "x"] # y\\n'))
+    >>> root = blocks_of(Passage.whole('[a.b]\nc = [1, "x"] # y\n'))
     >>> root.get("a", "b", "c").value
     [1, 'x']
     """

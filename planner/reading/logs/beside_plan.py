@@ -17,10 +17,10 @@ def differences(reading: Reading, plan: Plan) -> tuple[str, ...]:
 
 
 def _differences(reading: Reading, plan: Plan) -> Iterator[str]:
-    if reading.log is not None:
-        yield from contradictions(reading.log, plan)
     if reading.model is not None and _bare(reading.model) != _bare(plan.name):
         yield f"The text is of {reading.model}, the plan of {plan.name}."
+    if reading.log is not None:
+        yield from contradictions(reading.log, plan)
     length, planned = _length(reading), plan.resolved
     if planned is not None and length not in (None, planned.max_model_len):
         yield (

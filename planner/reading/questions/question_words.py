@@ -88,7 +88,7 @@ def half_width(text: str) -> str:
     """Return a text with the digits and signs of Latin scripts, none moved.
 
     >>> half_width("\uff14\u5f20\uff0c32\uff4b")
-    '4\u5f20,32k'
+    '4\u5f20;32k'
     """
     return text.translate(_HALF_WIDTH)
 

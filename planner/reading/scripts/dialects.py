@@ -63,7 +63,7 @@ _DIALECTS = (
     ),
     _Dialect(  # just
         signs=re.compile(
-            r"^[\w-]+[ \t]*:=|^@?[\w-]+[^\n:=]*(?:=[^\n:]*)?:\r?\n[ \t]", re.M
+            r"^[\w-]+[ \t]*:=|^@?[\w-]++[^\n:=]*+(?:=[^\n:]*+)?:\r?\n[ \t]", re.M
         ),
         sets=re.compile(
             r"^(?P<env>export[ \t]+)?(?P<name>[A-Za-z_][\w-]*)[ \t]*:=[ \t]*"

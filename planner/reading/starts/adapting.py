@@ -123,8 +123,8 @@ def _found(
 def device_named(text: str) -> tuple[str | GPU | None, int | None]:
     """Return the GPU and the number that a machine's or a profile's name stands for.
 
-    >>> device_named("Standard_NC24ads_A100_v4"), device_named("nvidia-gpu-l4:2")
-    (('A100-80GB-PCIe', 1), ('L4', 2))
+    >>> device_named("Standard_NC24ads_A100_v4")
+    ('A100-80GB-PCIe', 1)
     """
     machine = machine_named(text)
     if machine is not None:

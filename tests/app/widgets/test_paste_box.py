@@ -217,7 +217,7 @@ def test_a_change_without_a_place_is_said() -> None:
 
 def test_a_change_that_would_change_more_is_said_and_the_text_stays() -> None:
     """The sentence names the line; the text is given back as it was."""
-    text = 'CMD="vllm serve org/m"\nbash -c "cd /x && $CMD"\n'
+    text = '[ -f x ] && CMD="vllm serve org/m"\nbash -c "cd /x && $CMD"\n'
     html = own_text_html(planner.read(text), {"model": "a/b"})
 
     assert "Change it by hand, line 2: " in html
