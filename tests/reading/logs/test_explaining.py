@@ -244,10 +244,10 @@ def test_what_contradicts_the_plan_is_said_first() -> None:
     log = replace(log, engine_args={**log.engine_args, "max_model_len": 40960})
 
     assert differences(log, plan) == (
+        "The text is of Qwen/Qwen3-32B, the plan of Qwen/Qwen3-8B.",
         "The log's weights take 30.59 GiB of a GPU, the planned 15.27 GiB: another "
         "model, format or number of GPUs.",
         "The log is of vLLM 0.11.0, the plan of 0.33.0.",
-        "The text is of Qwen/Qwen3-32B, the plan of Qwen/Qwen3-8B.",
         "The text has max_model_len 40,960, the plan 8,192.",
         "The text has 2 GPUs, the plan 1.",
     )
