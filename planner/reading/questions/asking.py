@@ -34,7 +34,8 @@ _COMMAND = re.compile(
 )
 """A program, its words and a flag: of another program than vLLM's server."""
 _CODE = re.compile(
-    r"^[ \t]*(?:import \w|from [\w.]+ import|def \w|class \w|[\w-]+:\s*$|#!)"
+    r"^[ \t]*(?:import \w|(?:export )?[A-Z]\w*=\S|from [\w.]+ import|def \w|class \w"
+    r"|[\w-]+:\s*$|#!)"
     r"|[{}]|<[/!]?[a-zA-Z][^<>]*>|\w\([^)]*[\"']|=\s*[\"']",
     re.MULTILINE,
 )

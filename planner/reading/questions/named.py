@@ -119,6 +119,8 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
         return None, 0
     for number in range(len(words), 0, -1):
         span = words[:number]
+        if any(map(_is_apart, span, span[1:])):
+            continue
         written = [word[0].lower() for word in span]
         is_sized = any(re.search(r"[\d/]", word) for word in written)
         if not is_sized or any(word in _BETWEEN for word in written):
@@ -144,6 +146,11 @@ def _found(words: tuple[str, ...]) -> list[Entry]:
         if found:
             return found
     return []
+
+
+def _is_apart(word: re.Match[str], following: re.Match[str]) -> bool:
+    """Return whether letters stand between two words, such as Japanese ones."""
+    return any(map(str.isalnum, word.string[word.end() : following.start()]))
 
 
 def _variant(written: str, following: Sequence[re.Match[str]]) -> NamedModel | None:

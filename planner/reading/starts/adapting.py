@@ -49,6 +49,8 @@ _TYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 _FALSE = ("", "none", "null", "auto")
 """What leaves a setting to the framework."""
 _MOST_GPUS = 4096
+_NO_STARTS = ("echo", "printf", "pip", "pip3")
+"""What names a program and runs none."""
 
 
 def start_of_document(
@@ -88,7 +90,8 @@ def starts_by_frameworks(
     for command in commands:
         line = " ".join(word.value for word in command.words)
         row = framework_run_by(line)
-        if row is None or command.words[0].value in ("echo", "printf", "pip", "uv"):
+        begins = [word.value for word in command.words[:2]]
+        if row is None or begins[0] in _NO_STARTS or begins[1:] == ["pip"]:
             continue
         found = shell_list(command.words, text)
         settings = settings_in_words(found)
