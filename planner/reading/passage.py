@@ -79,7 +79,7 @@ class Passage:
     """Writes characters so that this layer's reader reads them."""
     expansion: Expansion = field(default_factory=Expansion, compare=False, repr=False)
     """Of the whole text: the same in each passage of it."""
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[Stretch, ...] = ()
     """Stretches that stand for something else, in order; they do not overlap."""
     through: tuple[Span, ...] = ()
     """Where the whole text names this passage: the variables that it came through."""
@@ -123,7 +123,7 @@ class Passage:
             depth=self.depth,
         )
 
-    def _pieces(self, start: int, end: int) -> tuple[Piece, ...]:
+    def _pieces(self, start: int, end: int) -> tuple[Stretch, ...]:
         """Return the pieces that characters `start` to `end` have a part in."""
         if not self.pieces:
             return ()
@@ -157,7 +157,7 @@ class Passage:
             depth=self.depth,
         )
 
-    def holding(self, pieces: Iterable[Piece]) -> Passage:
+    def holding(self, pieces: Iterable[Stretch]) -> Passage:
         """Return this passage, in which further stretches stand for something."""
         new = [one for one in pieces if not one.of or one.of.depth < _DEEPEST]
         depths = [self.depth, *(one.of.depth + 1 for one in new if one.of)]
@@ -172,7 +172,7 @@ class Passage:
 
 
 @frozen
-class Piece:
+class Stretch:
     """A stretch of a passage, and what it stands for."""
 
     start: int
@@ -180,23 +180,23 @@ class Piece:
     of: Passage | None
     """Where the text writes it; None where it does not tell it."""
 
-    def within(self, start: int, end: int) -> Piece:
+    def within(self, start: int, end: int) -> Stretch:
         """Return what is left of it in the characters from `start` to `end`."""
         first, last = max(self.start, start), min(self.end, end)
         of = self.of and self.of.part(first - self.start, last - self.start)
-        return Piece(start=first - start, end=last - start, of=of)
+        return Stretch(start=first - start, end=last - start, of=of)
 
     def inside(
         self, text: str, places: Sequence[int], encode: Callable[[str], str]
-    ) -> Piece:
+    ) -> Stretch:
         """Return it in the layer below, as `Passage.inside` makes it."""
         first = bisect_left(places, self.start, 0, len(text))
         last = bisect_left(places, self.end, 0, len(text))
         if self.of is None or first == last:
-            return Piece(start=first, end=last, of=None)
+            return Stretch(start=first, end=last, of=None)
         own = [place - self.start for place in places[first:last]]
         of = self.of.inside(text[first:last], [*own, len(self.of.text)], encode)
-        return Piece(start=first, end=last, of=of)
+        return Stretch(start=first, end=last, of=of)
 
 
 def joined(parts: Sequence[Passage]) -> Passage:

@@ -15,7 +15,7 @@ from planner.reading.python.constructors import Commands
 from planner.reading.python.lines import lines_of_code
 from planner.reading.python.syntax import parsed
 from planner.reading.python.tables import STARTERS, Starter
-from planner.reading.python.values import Piece, Scope, Slot, Value
+from planner.reading.python.values import Fragment, Scope, Slot, Value
 from planner.reading.reading import FoundStart
 from planner.reading.sites import Site, Start
 from planner.reading.starts.images import gpu_named_in
@@ -142,13 +142,13 @@ class _Code(Commands):
         setting = _OF_ENV.match(magic.text)
         if setting is not None and self.environ.fields is not None:
             part = magic.part(*setting.span("value"))
-            piece = Piece(text=part.text, passage=part)
+            piece = Fragment(text=part.text, passage=part)
             value = Value(constant=part.text, pieces=(piece,), node=node.value)
             self.put(self.environ.fields, setting["name"], Slot(value=value))
         elif magic.text.lstrip().startswith("!"):
             self.command(self.made_of(node.value, list(self._filled(magic))))
 
-    def _filled(self, magic: Passage) -> Iterator[Piece]:
+    def _filled(self, magic: Passage) -> Iterator[Fragment]:
         """Yield a command of a notebook with what its names stand for."""
         done = magic.text.index("!") + 1
         token = magic.places[0]
@@ -157,14 +157,14 @@ class _Code(Commands):
             if value is None or not value.pieces:
                 continue
             before = magic.part(done, match.start())
-            yield Piece(text=before.text, passage=before, token=token)
+            yield Fragment(text=before.text, passage=before, token=token)
             yield from (
                 replace(piece, use=None, token=-1)
                 for piece in self.put_in(value, (0, 0), token)
             )
             done = match.end()
         last = magic.part(done, len(magic.text))
-        yield Piece(text=last.text, passage=last, token=token)
+        yield Fragment(text=last.text, passage=last, token=token)
 
     def started(
         self, node: ast.Call, name: str, several: Sequence[Slot], named: Scope

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from planner.errors import PlannerError
 from planner.reading.passage import Edit, Passage, line_at
-from planner.reading.python.values import Piece, Place, Slot
+from planner.reading.python.values import Fragment, Place, Slot
 from planner.reading.reading import FoundStart
 from planner.reading.scripts.shell import Word
 from planner.reading.sites import Site, Start, WordList
@@ -30,10 +30,10 @@ Span = Callable[[ast.expr], Place]
 class Composed:
     """A command as one text, and the way back from its characters to the code."""
 
-    def __init__(self, page: Passage, whole: str, pieces: Sequence[Piece]) -> None:
+    def __init__(self, page: Passage, whole: str, pieces: Sequence[Fragment]) -> None:
         """Put pieces together; `whole` is the text that edits refer to."""
         self.page, self.whole = page, whole
-        self.pieces: list[Piece] = []
+        self.pieces: list[Fragment] = []
         self.firsts: list[int] = []
         at = 0
         for piece in pieces:
@@ -80,7 +80,7 @@ class Composed:
             if piece.use is not None:
                 yield self.page.places[piece.use[0]], self.page.places[piece.use[1]]
 
-    def _within(self, start: int, end: int) -> Iterator[tuple[Piece, int, int]]:
+    def _within(self, start: int, end: int) -> Iterator[tuple[Fragment, int, int]]:
         """Yield the pieces between two characters, and what is taken of each."""
         at = max(bisect_right(self.firsts, start) - 1, 0)
         while at < len(self.pieces) and self.firsts[at] < end:
@@ -127,7 +127,7 @@ class Composed:
                 return piece.passage.edit(offset, offset, edit.text)
         raise self.by_hand(edit.start)
 
-    def _across(self, parts: Sequence[tuple[Piece, int, int]], text: str) -> Edit:
+    def _across(self, parts: Sequence[tuple[Fragment, int, int]], text: str) -> Edit:
         """Write in the place of several pieces of one string."""
         tokens = {piece.token for piece, _, _ in parts}
         spans = [self._used(*part) for part in parts]
@@ -138,7 +138,7 @@ class Composed:
         written = writer.passage.encode(text)
         return Edit(start=own[0][0], end=own[-1][1], text=written)
 
-    def _used(self, piece: Piece, first: int, last: int) -> Place | None:
+    def _used(self, piece: Fragment, first: int, last: int) -> Place | None:
         if piece.use is None:
             places = piece.passage.places
             return None if piece.is_whole else (places[first], places[last])
@@ -147,7 +147,7 @@ class Composed:
         return self.page.places[piece.use[0]], self.page.places[piece.use[1]]
 
     def by_hand(
-        self, at: int, parts: Sequence[tuple[Piece, int, int]] = ()
+        self, at: int, parts: Sequence[tuple[Fragment, int, int]] = ()
     ) -> PlannerError:
         """Return that a command is changed by hand, with its line."""
         found = parts or list(self._within(at - 1, at + 1))
@@ -168,10 +168,10 @@ class ComposedList(Composed):
         """Put items together; `span` tells where an expression stands."""
         self.slots = [slot for slot in slots if not slot.value.open.startswith("*")]
         self.span = span
-        pieces: list[Piece] = []
+        pieces: list[Fragment] = []
         self.ends: list[int] = []
         at = 0
-        gap = Piece(text=" ", passage=page.part(0, 0), is_whole=True)
+        gap = Fragment(text=" ", passage=page.part(0, 0), is_whole=True)
         for slot in self.slots:
             pieces += [gap] if at else []
             at += bool(at)

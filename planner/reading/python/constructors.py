@@ -13,7 +13,7 @@ from planner.reading.passage import Passage
 from planner.reading.python import tables
 from planner.reading.python.arguments import Sites
 from planner.reading.python.commands import Composed, ComposedList, with_open
-from planner.reading.python.values import Piece, Scope, Slot, Value
+from planner.reading.python.values import Fragment, Scope, Slot, Value
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import Word, commands_of
 from planner.reading.sites import Start
@@ -93,7 +93,7 @@ class Commands(Sites):
     def token_of(self, value: Value) -> int | None:
         """Return where the word stands that makes a value a command."""
         if value.items is not None:
-            first: Iterator[Piece] = (
+            first: Iterator[Fragment] = (
                 piece
                 for slot in value.items[:_LOOKED_AT]
                 for piece in slot.value.pieces[:4]
@@ -202,7 +202,7 @@ class Commands(Sites):
     def _word(self, text: str) -> Slot:
         """Return a word that the code does not have."""
         part = self.page.inside(text, [0] * (len(text) + 1), str)
-        piece = Piece(text=text, passage=part, is_whole=True)
+        piece = Fragment(text=text, passage=part, is_whole=True)
         return Slot(value=Value(constant=text, pieces=(piece,)))
 
     def span_of(self, slot: Slot) -> int:

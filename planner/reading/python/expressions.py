@@ -14,7 +14,7 @@ from typing import Any
 
 from planner.reading.python.literals import parts_of
 from planner.reading.python.texts import Texts
-from planner.reading.python.values import Piece, Scope, Slot, Value, plain_of
+from planner.reading.python.values import Fragment, Scope, Slot, Value, plain_of
 
 _LONGEST_SOURCE = 80
 _MOST_DIGITS = 10**15
@@ -104,7 +104,7 @@ class Expressions(Texts):
         if str(node.value) != self.text[start:end]:
             return self.calculated(node, node.value)
         part = replace(self.page.part(start, end), encode=self.number)
-        piece = Piece(text=part.text, passage=part, token=start)
+        piece = Fragment(text=part.text, passage=part, token=start)
         return Value(node=node, constant=node.value, pieces=(piece,))
 
     def _joinedstr(self, node: ast.JoinedStr) -> Value:
@@ -118,14 +118,14 @@ class Expressions(Texts):
                 return self.calculated(node, node.value)
             return self.unknown(node)
         values = iter([self.value(hole.value) for hole in holes])
-        pieces: list[Piece] = []
+        pieces: list[Fragment] = []
         for part in parts:
             if part.is_hole:
                 place = (part.start, part.end)
                 pieces += self.put_in(next(values), place, part.token)
             elif part.passage.text:
                 pieces.append(
-                    Piece(
+                    Fragment(
                         text=part.passage.text, passage=part.passage, token=part.token
                     )
                 )
@@ -322,7 +322,7 @@ class Expressions(Texts):
         slash = self.calculated(node, "/").pieces
         return self.made_of(node, [*self._term(path), *slash, *self._term(name)])
 
-    def _term(self, value: Value) -> Iterator[Piece]:
+    def _term(self, value: Value) -> Iterator[Fragment]:
         pieces = value.pieces
         if not pieces and value.node is not None:
             pieces = self.unknown(value.node).pieces

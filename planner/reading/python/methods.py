@@ -12,7 +12,7 @@ from typing import Any
 
 from planner.reading.python.expressions import NAMED
 from planner.reading.python.functions import Functions
-from planner.reading.python.values import Piece, Scope, Slot, Value
+from planner.reading.python.values import Fragment, Scope, Slot, Value
 
 _CHANGES = ("replace", "lower", "upper", "removeprefix", "removesuffix")
 _LONGEST = 200
@@ -141,7 +141,7 @@ class Methods(Functions):
 
     def _joined(self, node: ast.Call, base: Value, words: Value) -> Value:
         """Return the text of a list; a command of it can be read as the list."""
-        pieces: list[Piece] = []
+        pieces: list[Fragment] = []
         for slot in words.items or ():
             between = base.pieces if pieces else ()
             pieces += [replace(one, token=-1) for one in between]

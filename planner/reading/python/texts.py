@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.reading.passage import Passage, columns, line_starts
-from planner.reading.python.values import Piece, Place, Scope, Slot, Value
+from planner.reading.python.values import Fragment, Place, Scope, Slot, Value
 
 _LONGEST_SOURCE = 80
 _LOOKED_AT = 400
@@ -37,7 +37,7 @@ class Texts:
         source = " ".join(self.text[start : min(end, start + 400)].split())
         source = source[:_LONGEST_SOURCE] or "?"
         shown = f"`{source.replace('`', chr(39))}`"
-        piece = Piece(
+        piece = Fragment(
             text=shown,
             passage=self._whole(node, shown),
             is_whole=True,
@@ -69,7 +69,7 @@ class Texts:
         if len(text) > _LONGEST_TEXT:
             return self.unknown(node)
         self.page.expansion.add(len(text))
-        piece = Piece(text=text, passage=self._whole(node, text), is_whole=True)
+        piece = Fragment(text=text, passage=self._whole(node, text), is_whole=True)
         return Value(node=node, constant=constant, pieces=(piece,))
 
     def _whole(self, node: ast.expr, text: str) -> Passage:
@@ -81,7 +81,7 @@ class Texts:
         """Write a number in the place of one."""
         return self.page.encode(written(new))
 
-    def put_in(self, value: Value, use: Place, token: int) -> Iterator[Piece]:
+    def put_in(self, value: Value, use: Place, token: int) -> Iterator[Fragment]:
         """Yield the pieces of a value that is put into a text."""
         pieces = value.pieces
         if value.constant is None and not value.open:
@@ -90,7 +90,7 @@ class Texts:
         for piece in pieces:
             yield replace(piece, use=use, token=token)
 
-    def made_of(self, node: ast.expr, pieces: Sequence[Piece]) -> Value:
+    def made_of(self, node: ast.expr, pieces: Sequence[Fragment]) -> Value:
         """Return a text of pieces, open where one of them is."""
         text = "".join(piece.text for piece in pieces)
         is_open = any(piece.is_open for piece in pieces)
@@ -110,7 +110,7 @@ class Texts:
         named: Mapping[str, Slot],
     ) -> Value | None:
         """Return a text whose holes are filled: of `%`, of `.format`."""
-        pieces: list[Piece] = []
+        pieces: list[Fragment] = []
         count = 0
         for piece in text.pieces:
             done = 0
@@ -131,7 +131,7 @@ class Texts:
         return self.made_of(node, pieces)
 
 
-def _cut(piece: Piece, start: int, end: int) -> Iterator[Piece]:
+def _cut(piece: Fragment, start: int, end: int) -> Iterator[Fragment]:
     if start >= end:
         return
     if piece.is_whole:

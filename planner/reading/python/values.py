@@ -16,7 +16,7 @@ _LONGEST_SOURCE = 80
 
 
 @frozen(eq=False)
-class Piece:
+class Fragment:
     """Characters of a text, and where they are written."""
 
     text: str
@@ -40,7 +40,7 @@ class Value:
     """The code that a new value is written in the place of."""
     constant: Any = None
     """A number, a switch, a text or None."""
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[Fragment, ...] = ()
     """What a text or a number is made of."""
     items: list[Slot] | None = None
     """Of a list, which may grow."""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from planner.reading.passage import Passage, Piece
+from planner.reading.passage import Passage, Stretch
 from planner.values import frozen
 
 _TERM = r"(?:\"[^\"\n]*+\"|'[^'\n]*+'|\$(?:env:)?\w+|[\d.]+(?![\w.]))"
@@ -272,7 +272,7 @@ class _Made:
         self.texts: list[str] = []
         self.size = 0
         self.places: list[int] = []
-        self.pieces: list[Piece] = []
+        self.pieces: list[Stretch] = []
 
     def add(self, text: str, at: int) -> None:
         """Append characters that stand for those at one place."""
@@ -291,7 +291,9 @@ class _Made:
         text = written if found is None else found.text
         if found is not None:
             self.page.expansion.add(len(text))
-        self.pieces.append(Piece(start=self.size, end=self.size + len(text), of=found))
+        self.pieces.append(
+            Stretch(start=self.size, end=self.size + len(text), of=found)
+        )
         self.add(text, at)
 
     def passage(self, end: int) -> Passage:
@@ -304,10 +306,10 @@ def _together(parts: Sequence[Passage], between: str = " ") -> Passage:
     """Return values as one."""
     if len(parts) == 1:
         return parts[0]
-    pieces: list[Piece] = []
+    pieces: list[Stretch] = []
     size = 0
     for part in parts:
-        pieces.append(Piece(start=size, end=size + len(part.text), of=part))
+        pieces.append(Stretch(start=size, end=size + len(part.text), of=part))
         size += len(part.text) + len(between)
     text = between.join(part.text for part in parts)
     parts[0].expansion.add(len(text))

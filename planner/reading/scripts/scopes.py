@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from planner.reading.passage import Passage, Piece
+from planner.reading.passage import Passage, Stretch
 from planner.reading.scripts.variables import Over
 from planner.reading.scripts.word import Word
 
@@ -101,9 +101,9 @@ class Variables:
         size, text = len(before.value), before.value + after.text
         places = [after.places[0]] * size + list(after.places)
         joined = replace(after, text=text, places=places, pieces=())
-        pieces = [Piece(start=size, end=len(text), of=after)]
+        pieces = [Stretch(start=size, end=len(text), of=after)]
         if self.is_certain(name):
-            pieces.append(Piece(start=0, end=size, of=before.passage))
+            pieces.append(Stretch(start=0, end=size, of=before.passage))
         variables = (*before.variables, *word.variables)
         return replace(word, passage=joined.holding(pieces), variables=variables)
 

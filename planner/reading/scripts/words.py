@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from planner.reading.passage import Passage, Piece, Span
+from planner.reading.passage import Passage, Stretch, Span
 from planner.reading.scripts.quoting import escaped, in_document, in_double, in_single
 from planner.reading.scripts.sums import whole_result
 from planner.reading.scripts.text_changes import changed
@@ -134,7 +134,7 @@ class _Builder:
         self.values: list[str] = []
         self.size = 0
         self.places: list[int] = []
-        self.pieces: list[Piece] = []
+        self.pieces: list[Stretch] = []
         self.variables: list[str] = []
         self.breaks: list[Span] = []
         self.run: list[Passage] = []
@@ -161,7 +161,7 @@ class _Builder:
         self.outer.expansion.add(len(found.text))
         if is_certain:
             last = self.size + len(found.text)
-            self.pieces.append(Piece(start=self.size, end=last, of=found))
+            self.pieces.append(Stretch(start=self.size, end=last, of=found))
         self.values.append(found.text)
         self.places += [at] * len(found.text)
         self.size += len(found.text)
