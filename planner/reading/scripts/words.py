@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from planner.reading.passage import Passage, Stretch, Span
+from planner.reading.passage import Passage, Span, Stretch
 from planner.reading.scripts.quoting import escaped, in_document, in_double, in_single
 from planner.reading.scripts.sums import whole_result
 from planner.reading.scripts.text_changes import changed
