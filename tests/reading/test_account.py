@@ -14,7 +14,7 @@ from planner import PlannerError
 from planner.reading import Reading
 from planner.reading.account import Use
 
-EXPECTED = ("commands.json", "manifests.json")
+EXPECTED = ("commands.json", "manifests.json", "languages.json")
 TEXTS = [
     path
     for path in sorted((Path(__file__).parents[1] / "data" / "texts").iterdir())

@@ -23,6 +23,14 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 
 
+LANGUAGES: dict[str, dict[str, Any]] = json.loads(
+    (FOLDER / "languages.json").read_text(encoding="utf-8")
+)
+"""Scripts, notebooks, settings of frameworks."""
+BY_HAND = ("openrlhf.sh", "skyrl.sh")
+"""Whose length is a sum of two settings, or has none."""
+
+
 def reading(name: str) -> planner.Reading:
     """Return what is read of a file."""
     return planner.read(FOLDER / name)
@@ -41,10 +49,10 @@ def test_there_are_texts_of_every_kind() -> None:
     assert {"command", "container", "Python code", "evaluation command"} <= kinds
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", [*ROWS, *LANGUAGES])
 def test_the_text_says_this(name: str) -> None:
     """What a person reads from it."""
-    row, found = ROWS[name], reading(name).to_dict()
+    row, found = (ROWS | LANGUAGES)[name], reading(name).to_dict()
     inputs = found["inputs"]
 
     assert found["kind"] == row["kind"]
@@ -59,6 +67,21 @@ def test_the_text_says_this(name: str) -> None:
     assert found["unknown"] == row.get("unknown", [])
     for sentence in row.get("open", []):
         assert sentence in found["open"]
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_a_changed_length_is_all_that_changes_or_is_made_by_hand(name: str) -> None:
+    """Never a text that says something else."""
+    before = reading(name)
+    expected = inputs_of(before)
+    expected["inputs"]["engine_args"]["max_model_len"] = 12_345
+    try:
+        after = planner.read(before.text(max_model_len=12_345))
+    except planner.PlannerError:
+        assert name in BY_HAND
+        return
+
+    assert inputs_of(after) == expected
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -1,0 +1,1 @@
+deepspeed --module openrlhf.cli.train_ppo_ray --ref_num_nodes 1 --vllm_num_engines 4 --vllm_tensor_parallel_size 2 --colocate_all_models --vllm_gpu_memory_utilization 0.5 --pretrain meta-llama/Llama-3.1-8B-Instruct --prompt_max_len 1024 --generate_max_len 1024

@@ -1,0 +1,1 @@
+uv run -m skyrl_train.entrypoints.main_base trainer.policy.model.path=Qwen/Qwen2.5-1.5B-Instruct generator.num_inference_engines=4 generator.inference_engine_tensor_parallel_size=1 generator.backend=vllm generator.gpu_memory_utilization=0.8 trainer.placement.colocate_all=true

@@ -1,0 +1,1 @@
+swift deploy --model Qwen/Qwen2.5-VL-7B-Instruct --infer_backend vllm --vllm_max_model_len 8192 --vllm_gpu_memory_utilization 0.9 --vllm_limit_mm_per_prompt '{"image": 5}' 
