@@ -162,7 +162,7 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
 
 
 def _shares(before: Sequence[int]) -> str:
-    named = f"Start{'s' * (len(before) > 1)} {', '.join(map(str, before[:4]))}"
+    named = f"Start{'s' * (len(before) > 1)} {', '.join(map(str, before))}"
     return (
         f"{named} of this text run{'s' * (len(before) == 1)} on the same GPU: what is "
         "held there is not free for this one (`planner check` plans them together)."

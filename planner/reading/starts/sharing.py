@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from planner.engine.gpu import GPU
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from planner.reading.reading import Reading
     from planner.reading.sites import Start
 
+_MOST_NAMED = 4
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
@@ -32,9 +34,12 @@ def devices_of(start: Start | None) -> tuple[str, ...]:
 
 
 def beside(start: Start, others: Iterable[Start]) -> list[int]:
-    """Return which of the starts before it are on a GPU of a start, from 1."""
+    """Return which of the starts before it are on a GPU of a start, from 1; a few."""
     own = set(devices_of(start))
-    return [n for n, one in enumerate(others, 1) if own & set(devices_of(one))]
+    if not own:
+        return []
+    found = (n for n, one in enumerate(others, 1) if own.intersection(devices_of(one)))
+    return list(islice(found, _MOST_NAMED))
 
 
 class Shared:
