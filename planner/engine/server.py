@@ -13,8 +13,9 @@ FlexibleArgumentParser; of older releases likewise.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from planner.data import DATA
@@ -193,6 +194,8 @@ def _begun(flag: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _current() -> Iterator[str]:
-    yield from (one.name for one in ARGUMENTS.values() if one.has_flag and not one.gone)
-    yield from (one.name for one in SERVER_FLAGS.values() if not one.gone)
+@cache
+def _current() -> tuple[str, ...]:
+    """Return the names of the flags that the newest release has."""
+    own = (one.name for one in ARGUMENTS.values() if one.has_flag and not one.gone)
+    return (*own, *(one.name for one in SERVER_FLAGS.values() if not one.gone))
