@@ -347,6 +347,8 @@ class _Blocks:
             while self._is_next("]"):
                 self._take()
             pairs = self._toml_pairs()
+            if self.at == start:  # a sign that begins nothing here
+                raise ValueError
             table = _table(self.page, start, self.at, pairs, "toml")
             _put(root, _split(path), table)
         return _joined(self.page, root)
