@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -75,11 +76,11 @@ class Calls(Methods):
             found = self.value(node)
         return None if found.body is None else found
 
+    @abstractmethod
     def started(
         self, node: ast.Call, name: str, several: Sequence[Slot], named: Scope
     ) -> Value | None:
         """Take a call that starts vLLM; return what stands for its result."""
-        raise NotImplementedError
 
     def _known(
         self, node: ast.Call, name: str, several: Sequence[Slot], named: Scope

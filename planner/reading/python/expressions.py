@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -51,7 +52,7 @@ NAMED = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)\}?")
 _BRACES = re.compile(r"\{(?P<name>\w*)(?:![rsa])?(?::[^{}]*)?\}")
 
 
-class Expressions(Texts):
+class Expressions(Texts, ABC):
     """The expressions of one piece of code, with the names that they see."""
 
     def value(self, node: ast.expr) -> Value:
@@ -368,6 +369,6 @@ class Expressions(Texts):
 
     _generatorexp = _listcomp
 
+    @abstractmethod
     def unpack(self, target: ast.expr, value: Value) -> None:
         """Give names their values; statements do it with what they keep."""
-        raise NotImplementedError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -166,6 +167,6 @@ class Functions(Running):
             if parameter is not None:
                 yield parameter.arg, Slot(value=value)
 
+    @abstractmethod
     def options_of(self, body: _Function) -> Scope:
         """Return the defaults of options that decorators declare."""
-        raise NotImplementedError
