@@ -195,3 +195,13 @@ def test_a_step_must_have_room_for_what_is_not_split():
     fewer = {"video": {"count": 1, "num_frames": 8}}
     small = plan(model, max_num_batched_tokens=2048, limit_mm_per_prompt=fewer)
     assert small.error is None
+
+
+def test_a_video_is_encoded_with_the_frames_that_fit_a_step() -> None:
+    """GLM-4.1V: of at most 300 frames of 100 tokens, 8,192 // 100 = 81."""
+    encoded = batch("zai-org/GLM-4.1V-9B-Thinking", limit_mm_per_prompt={"image": 0})
+    assert (1, 81 * 100, 81 * 4 * 100) == (
+        encoded.items,
+        encoded.embeddings,
+        encoded.patches,
+    )

@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 import planner
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import NEWEST_RELEASE, Release, resolve_version
-from planner.memory.weights import StageWeights, allocated_bytes, explain, stage_weights
+from planner.memory.weights import (
+    StageWeights,
+    _Segments,
+    allocated_bytes,
+    explain,
+    stage_weights,
+)
 from planner.units import MIB
 from tests.configs import GPT2, LLAMA_8B, QWEN3_MOE, QWEN3_SMALL, architecture
 
@@ -123,6 +129,16 @@ def test_weights_quantised_while_loading_take_what_others_left() -> None:
     plan = planner.plan("Qwen/Qwen3-14B", gpu="H100", quantization="fp8")
     mib = 36 + 39 * 50 + 40 * (26 + 170 + 86) + 2 * 1484 + 10
     assert mib * MIB <= plan.ranks[0].allocated_weights_bytes < (mib + 2) * MIB
+
+
+def test_a_block_is_taken_again_by_a_tensor_of_its_size() -> None:
+    """30 MiB for 30; 28 MiB leave it alone where a block of 28 is free."""
+    segments = _Segments()
+    whole, less = segments.allocate(30 * MIB), segments.allocate(28 * MIB)
+    segments.release(whole)
+    segments.release(less)
+    assert segments.allocate(28 * MIB) is less
+    assert segments.allocate(30 * MIB) is whole
 
 
 @given(st.integers(0, 1 << 36), st.sampled_from(["0.20.2", "0.21.0"]))

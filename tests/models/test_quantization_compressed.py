@@ -105,6 +105,20 @@ def test_a_layers_name_comes_before_its_class() -> None:
     assert (8, 4) == (qkv.packing.num_bits, down.packing.num_bits)
 
 
+def test_a_group_for_attention_quantises_its_cache_alone() -> None:
+    """It has no weights, without which a group of layers cannot be read."""
+    cache = {"weights": None, "input_activations": {**FP8, "strategy": "tensor"}}
+    groups = {
+        "group_0": {"targets": ["Linear"], "weights": INT4},
+        "group_1": {"targets": ["LlamaAttention"], **cache},
+    }
+    config = read(INT4, config_groups=groups)
+    assert isinstance(config.linear(place("mlp.down_proj")), PackedLinear)
+    groups["group_1"]["targets"] = ["LlamaAttention", "re:.*down_proj"]
+    with pytest.raises((Refused, UnknownArchitecture)):
+        read(INT4, config_groups=groups)
+
+
 def test_packed_integers_keep_the_shape_they_had() -> None:
     """1,024 x 256 on A100: words, two scales a row, and two numbers."""
     made = read(INT4).linear(place("mlp.down_proj"))

@@ -11,6 +11,8 @@ import pytest
 import planner
 from planner.engine.layout import ParallelLayout
 from planner.memory.media.towers import widths
+from planner.models.families.facts import Facts
+from planner.models.families.towers.clip import encoder_pass
 
 CASES = {
     # Queries, keys and values, two of them joined and rotated, the output, input, norm
@@ -55,3 +57,19 @@ def test_gathering_peaks_where_many_ranks_cut_the_rest() -> None:
     assert found is not None
     layout = ParallelLayout(tensor_parallel_size=8)
     assert (8 * 1280 + 80 + 3 * 1280 // 8,) * 3 == widths(found.towers[0], layout)
+
+
+def test_a_class_token_is_one_more_row_of_attention() -> None:
+    """CLIP at 336 with patches of 14: 24 x 24 rows, and 1 for the class."""
+    config = {
+        "hidden_size": 1024,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+        "image_size": 336,
+        "patch_size": 14,
+    }
+    facts = Facts(config, "clip_vision_model")
+    for has_class_token in (False, True):
+        attention = encoder_pass(facts, has_class_token=has_class_token).attention
+        assert attention is not None
+        assert attention.length == 24 * 24 + has_class_token
