@@ -11,6 +11,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
@@ -19,6 +20,9 @@ from typing import Any
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
+from planner.confirming import devices
+from planner.engine.devices.processor import processor_gpu
+from planner.units import GIB
 from tests.starts import STAND_IN, TINY
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -188,7 +192,10 @@ def _refuse_other_machines(host: str) -> None:
 
 @pytest.fixture
 def vllm_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let Pythons find a vLLM that computes nothing."""
+    """Let Pythons find a vLLM that computes nothing, and 64 GiB of memory free."""
+    here = processor_gpu()
+    roomy = replace(here, total_memory_bytes=64 * GIB, free_memory_bytes=64 * GIB)
+    monkeypatch.setattr(devices, "processor_gpu", lambda: roomy)
     monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
     monkeypatch.delenv("PLANNER_VLLM_PYTHON", raising=False)
 

@@ -25,7 +25,8 @@ from planner.models.recordings import read_recording
 from planner.planning.calibrations.reading import read_folder
 from planner.user_files import read_file, read_input, read_text, user_path
 
-MOST_SECONDS = 1.0
+MOST_SECONDS = 20.0
+"""After which reading has no end, on the busiest machine too."""
 FILES = catalogue.find("Qwen/Qwen3-8B")
 CONFIG = dict(FILES.config if FILES else {})
 
@@ -87,7 +88,7 @@ def _refused(*words: str) -> None:
 @pytest.mark.skipif(not Path("/proc/kmsg").exists(), reason="files of Linux")
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("reader", READERS)
-def test_an_odd_file_is_a_sentence_in_a_second(
+def test_an_odd_file_is_a_sentence_in_time(
     odd: Callable[[Path], Path], reader: str, tmp_path: Path
 ) -> None:
     """A pipe without a writer, a device, a file of a hundred megabytes, links."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from contextlib import suppress
@@ -17,7 +18,8 @@ from planner.app.cli.export import write_whole
 from planner.errors import PlannerError
 
 ROOT = Path(__file__).parents[2]
-PLAN = f"{sys.executable} -m planner plan Qwen/Qwen3-8B --gpu H100"
+PLANNER = f"{shlex.quote(sys.executable)} -m planner"
+PLAN = f"{PLANNER} plan Qwen/Qwen3-8B --gpu H100"
 
 
 def run(line: str) -> tuple[int, str, str]:
@@ -41,9 +43,9 @@ def test_an_old_code_page_gets_plain_characters() -> None:
     [
         (f"{PLAN} >&-", "Standard output is closed"),
         (f"{PLAN} >/dev/full", "The output cannot be written: No space left"),
-        (f"{sys.executable} -m planner models >/dev/full", "cannot be written"),
-        (f"{sys.executable} -m planner plan --help >/dev/full", "cannot be written"),
-        (f"{sys.executable} -m planner --version >/dev/full", "cannot be written"),
+        (f"{PLANNER} models >/dev/full", "cannot be written"),
+        (f"{PLANNER} plan --help >/dev/full", "cannot be written"),
+        (f"{PLANNER} --version >/dev/full", "cannot be written"),
     ],
 )
 def test_an_output_that_takes_nothing_is_a_sentence(line: str, sentence: str) -> None:
@@ -59,9 +61,9 @@ def test_a_shells_own_pipe_is_read() -> None:
     """A text of a command, where a file could stand: a plan's own file as well."""
     text, yaml = "vllm serve Qwen/Qwen3-8B", "model: Qwen/Qwen3-8B"
     for line in (
-        f"{sys.executable} -m planner read --gpu H100 <(echo {text})",
-        f"{sys.executable} -m planner plan --gpu H100 <(echo {text})",
-        f"{sys.executable} -m planner plan -f <(echo '{yaml}')",
+        f"{PLANNER} read --gpu H100 <(echo {text})",
+        f"{PLANNER} plan --gpu H100 <(echo {text})",
+        f"{PLANNER} plan -f <(echo '{yaml}')",
     ):
         status, out, err = run(line)
 
@@ -71,7 +73,7 @@ def test_a_shells_own_pipe_is_read() -> None:
 
 def test_a_reader_that_ends_is_no_error() -> None:
     """`planner gpus | head -1`."""
-    line = f"set -o pipefail; {sys.executable} -m planner gpus --json | head -1"
+    line = f"set -o pipefail; {PLANNER} gpus --json | head -1"
 
     assert (0, "[\n", "") == run(line)
 
@@ -139,7 +141,7 @@ def test_a_terminal_obeys_no_name_of_a_file(tmp_path: Path) -> None:
 
 def test_an_error_that_cannot_be_written_keeps_its_status() -> None:
     """1 would mean that it does not fit."""
-    assert 2 == run(f"{sys.executable} -m planner plan nosuch 2>/dev/full")[0]
+    assert 2 == run(f"{PLANNER} plan nosuch 2>/dev/full")[0]
 
 
 def test_an_interrupt_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +163,7 @@ def test_bytes_that_are_no_text_are_written_as_their_numbers(tmp_path: Path) -> 
     """A file has them, and a link cannot."""
     write_whole(tmp_path / "out", "a\udcff")
     assert (tmp_path / "out").read_bytes() == rb"a\udcff"
-    line = f"{sys.executable} -m planner export Qwen/Qwen3-8B --gpu H100 --format"
+    line = f"{PLANNER} export Qwen/Qwen3-8B --gpu H100 --format"
     for form, status in (("link", 2), ("markdown", 0)):  # a report says why
         found, out, err = run(rf"{line} {form} --served-model-name $'a\xff'")
         assert found == status
