@@ -265,7 +265,7 @@ $(VLLM_VENV)/vllm.stamp: planner/confirming/installation.py | $(BIN)/python
 	@touch $@
 
 # Made anew where an installation was broken off.
-$(DRY_VENV)/vllm.stamp: planner/engine/releases/facts.py tools/vllm_wheel.py | $(BIN)/python
+$(DRY_VENV)/vllm.stamp: planner/engine/releases/__init__.py tools/vllm_wheel.py | $(BIN)/python
 	@echo "Installing vLLM's build for NVIDIA GPUs into $(DRY_VENV): 10 GB, minutes, the first time."
 	@test -x $(DRY_VENV)/bin/python || $(BIN)/python -m venv $(DRY_VENV)
 	$(DRY_VENV)/bin/python tools/vllm_wheel.py \
