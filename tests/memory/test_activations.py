@@ -68,6 +68,22 @@ def test_a_sum_over_ranks_lies_beside_gate_and_up_that_have_a_name() -> None:
     assert abs(size_bytes / 8192 / 2 - logged) < 0.03 * logged
 
 
+def test_a_sum_over_many_ranks_is_wider_than_a_ranks_gate_and_up() -> None:
+    """On four ranks 14,336 / 4 and five hidden states of 4,096, not 3 and 3 x 3,584."""
+    made = plan(
+        "mistralai/Ministral-3-8B-Instruct-2512",
+        gpu="L4",
+        vllm_version="0.33.0",
+        tensor_parallel_size=4,
+        max_num_seqs=2,
+        max_num_batched_tokens=65536,
+        enforce_eager=True,
+    )
+    recorded = 3153070080  # by a dry start
+    assert abs(65536 * 2 * (5 * 4096 + 14336 // 4) - recorded) < 2 * MIB
+    assert abs(made.ranks[0].line("peak activation").size_bytes - recorded) < 2 * MIB
+
+
 def test_gate_and_up_that_have_a_name_outlive_the_activation() -> None:
     """Qwen2's, beside the output of the down projection; compiled, they do not."""
     named = {**LLAMA_8B, "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}

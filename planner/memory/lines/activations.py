@@ -188,10 +188,12 @@ def _compiling(run: ProfileRun) -> _Moment:
     """Return the compiler's example values, which are freed before the model runs.
 
     Where the release subtracts consumed memory, its peak is what exceeds the memory at
-    the end: cuBLAS's workspace is not allocated yet.
+    the end: the workspaces of cuBLAS and of experts are not allocated yet.
     """
     held = examples(run)
-    kept = blas_workspace_bytes(run) if run.release.has(SUBTRACTS_CONSUMED) else 0
+    kept = 0
+    if run.release.has(SUBTRACTS_CONSUMED):
+        kept = blas_workspace_bytes(run) + expert_workspace_bytes(run)
     size_bytes = max(0, held.size_bytes - kept)
     spread = size_bytes * _EXAMPLES_SPREAD_PERCENT // 100
     return _Moment(

@@ -24,6 +24,7 @@ from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.experts import FusedMoE
 from planner.models.layers import (
     ColumnParallelLinear,
+    Part,
     QKVParallelLinear,
     ReplicatedLinear,
     RowParallelLinear,
@@ -189,8 +190,10 @@ def _table_bytes(run: ProfileRun) -> int:
     """Return the bytes of the word embeddings on a rank, as far as they are plain."""
     return sum(
         tensor.elements * element_bytes(tensor.dtype or run.dtype)
-        for module in run.model.first_stage
-        if isinstance(module, VocabParallelEmbedding) and module.method is None
+        for module in (*run.model.first_stage, *run.model.every_stage)
+        if isinstance(module, VocabParallelEmbedding)
+        and module.part is Part.EMBEDDINGS
+        and module.method is None
         for tensor in module.tensors(run.layout)[:1]
     )
 

@@ -283,12 +283,28 @@ def _fp8_copy_width(run: ProfileRun, module: object, inner: int) -> int:
     return (inner + _FP32 * -(-inner // BLOCK)) // run.element_size
 
 
+def _summed(run: ProfileRun, inner: int) -> list[tuple[int, str]]:
+    """Return what there is while an MLP's outputs are added up over ranks.
+
+    The activation, a rank's output, and the sum, which is a tensor of its own.
+
+    Source: vLLM 0.33.0 `device_communicators/pynccl.py` PyNcclCommunicator.all_reduce.
+    """
+    if run.layout.tensor_parallel_size == 1:
+        return []
+    hidden = run.model.hidden_size
+    text = f"{inner:,} activation + 2 x {hidden:,} output and sum"
+    return [(inner + 2 * hidden, text)]
+
+
 def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
     wide, inner = _mlp_width(run, module)
     if inner:
         text = f"{wide:,} MLP input + {inner:,} activation"
-        if run.compiles or _language_model(run) not in _NAMES_MLP_INPUT:
+        if run.compiles:
             return [(wide + inner, text)]
+        if _language_model(run) not in _NAMES_MLP_INPUT:
+            return [(wide + inner, text), *_summed(run, inner)]
         hidden, copy = run.model.hidden_size, _fp8_copy_width(run, module, inner)
         text += f" + {copy:,} in FP8" if copy else ""
         return [(wide + inner + copy + hidden, f"{text} + {hidden:,} output")]
