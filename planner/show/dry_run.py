@@ -19,7 +19,7 @@ from planner.show.pieces import (
     verdict_box,
 )
 from planner.show.terminal import legible
-from planner.units import GIB
+from planner.units import GIB, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("Rank", "Weights", "Stays allocated", "Peak activation", "KV cache")
 _NUMBERS = tuple((column, "pl-number") for column in _COLUMNS[1:])
+_MOST_ALIVE = 30
 _SAME_BYTES = GIB // 100
 """The digits of a log; a difference below them is not explained."""
 _KV_CACHE = "KV cache"
@@ -52,6 +53,7 @@ def dry_run_text(run: DryRun) -> str:
     if run.cold is not None:
         parts += ["With a cold compile cache:"]
         parts += [*map(_text_row, map(_cells, run.cold.workers))]
+    parts += _alive_lines(run)
     parts += ["", about(run)]
     if run.confirmation is not None:
         parts += ["", "Beside the estimate:", *comparison_lines(run.confirmation)]
@@ -59,6 +61,21 @@ def dry_run_text(run: DryRun) -> str:
         parts += ["", f"There is no estimate: {run.unplanned}"]
     parts += [f"Note: {note}" for note in run.notes]
     return "\n".join(parts)
+
+
+def _alive_lines(run: DryRun) -> list[str]:
+    """Return what is in use at the first rank's peak, the largest first."""
+    if not run.alive:
+        return []
+    shown = run.alive[:_MOST_ALIVE]
+    rest = sum(one.size_bytes for one in run.alive[_MOST_ALIVE:])
+    lines = [
+        f"  {format_size(one.size_bytes):>11} {one.count:>4} x {one.place}"
+        for one in shown
+    ]
+    if rest:
+        lines.append(f"  {format_size(rest):>11} in {len(run.alive) - len(shown)} more")
+    return ["", "Alive at the first rank's peak:", *lines]
 
 
 def dry_run_html(run: DryRun) -> Html:

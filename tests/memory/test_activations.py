@@ -180,3 +180,30 @@ def test_a_kind_of_layers_that_a_model_leaves_out_is_not_run() -> None:
     model = replace(eager.model, layer_kinds=kinds)
     assert {0} == {*model.layers} < {*range(len(kinds))}
     assert "MLP" not in forward(replace(eager, model=model)).why
+
+
+@pytest.mark.parametrize(
+    ("model", "ranks", "tokens", "recorded_bytes"),
+    [
+        ("Qwen/Qwen3-Next-80B-A3B-Thinking-FP8", 4, 8192, 385353728),
+        ("nvidia/Qwen3-Next-80B-A3B-Instruct-NVFP4", 1, 65536, 6726620160),
+    ],
+)
+def test_a_gated_delta_net_copies_what_it_projected_group_by_group(
+    model: str, ranks: int, tokens: int, recorded_bytes: int
+) -> None:
+    """Of 2,048: 6 projected, 6 copied, 4 joined, 2 + 2 output, and 5 or 6 beside."""
+    made = plan(
+        model,
+        gpu="H200",
+        vllm_version="0.33.0",
+        max_model_len=32768,
+        max_num_seqs=24,
+        max_num_batched_tokens=tokens,
+        tensor_parallel_size=ranks,
+        enforce_eager=True,
+    )
+    width = (6 + 6 + 4 + 2 + 2) * 2048 // ranks + (5 + (ranks > 1)) * 2048
+    peak = made.ranks[0].line("peak activation").size_bytes
+    assert peak == tokens * 2 * width
+    assert abs(peak - recorded_bytes) < 20 * MIB  # dry starts

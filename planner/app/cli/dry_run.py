@@ -20,9 +20,6 @@ from planner.confirming.dry.run import CACHES, dry_run
 from planner.confirming.start import stage_lines
 from planner.planning.batches import ENTRYPOINTS
 
-_OWN = ("vllm_python", "compile_cache", "has_real_workers", "time_limit_seconds")
-
-
 EXAMPLES = (
     "planner dry-run Qwen/Qwen3-8B --gpu H100",
     "planner dry-run org/new-model --gpu L40S --max-model-len 8192",
@@ -72,6 +69,13 @@ def _add_own(own: Any) -> None:  # noqa: ANN401 - argparse's own type is private
         dest="has_real_workers",
         action="store_true",
         help="a process for every rank; else one process stands for all",
+    )
+    own.add_argument(
+        "--trace",
+        dest="is_traced",
+        action="store_true",
+        help="say what is alive at the first rank's peak, by the line of vLLM's code "
+        "that allocated it",
     )
     add_time_limit(own)
 

@@ -60,6 +60,7 @@ class Prepared:
     unplanned: str
     driver: tuple[DriverMemory, ...]
     has_real_workers: bool = False
+    is_traced: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -111,6 +112,7 @@ def launch(
         "folder": str(scratch),
         "in_one_process": not prepared.has_real_workers,
         "stages": 1 if prepared.has_real_workers else stages,
+        "is_traced": prepared.is_traced,
         "driver": [
             {"non_torch": one.non_torch_bytes, "graphs": one.cudagraph_bytes}
             for one in prepared.driver

@@ -33,6 +33,16 @@ class DriverMemory:
 
 
 @frozen
+class Alive:
+    """Blocks that one line of code allocated, in use when most memory is."""
+
+    size_bytes: int
+    count: int
+    place: str
+    """File, line and function, and those of the model's class that called it."""
+
+
+@frozen
 class DryRun(Viewed):
     """One start of vLLM without a GPU, and the plan of the same start."""
 
@@ -54,6 +64,9 @@ class DryRun(Viewed):
     """Estimate and dry run, line by line."""
     tree: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The first stage's modules, tensors and caches, as vLLM built them."""
+    alive: tuple[Alive, ...] = ()
+    """What is in use at the peak of the first rank's profile run, the largest first;
+    empty unless the run is traced."""
     notes: tuple[str, ...] = ()
     log_text: str = ""
 
@@ -111,6 +124,7 @@ def dry_dict(run: DryRun) -> dict[str, Any]:
         "estimate": None if run.estimate is None else run.estimate.to_dict(),
         "unplanned": run.unplanned or None,
         "measured": measurement_dict(measured),
+        **({"alive": [asdict(one) for one in run.alive]} if run.alive else {}),
         "notes": list(run.notes),
     }
 

@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from planner.confirming import installation
 from planner.confirming.differences import confirmation_of
 from planner.confirming.dry import false_gpu
 from planner.confirming.dry.prepared import Prepared, driver_of, estimate_of, launch
-from planner.confirming.dry.result import DryRun
+from planner.confirming.dry.result import Alive, DryRun
 from planner.confirming.installation import Installation
 from planner.confirming.measurement import Measurement
 from planner.confirming.options import Listener, check_time_limit
@@ -63,6 +63,8 @@ class DryOptions:
     """shared: as earlier runs left it; cold: empty; both: cold, then warm."""
     has_real_workers: bool = False
     """Whether every rank is a process, as on GPUs; else one process stands for all."""
+    is_traced: bool = False
+    """Whether the run says what is alive at the peak, by line of code."""
 
     def __post_init__(self) -> None:
         if self.compile_cache not in CACHES:
@@ -85,6 +87,7 @@ def dry_run(  # noqa: PLR0913 - the inputs of a plan, and how vLLM is started
     listener: Listener | None = None,
     compile_cache: str = "shared",
     has_real_workers: bool = False,
+    is_traced: bool = False,
     time_limit_seconds: float = 1800.0,
     **engine_args: Any,  # noqa: ANN401 - vLLM's own argument names and types
 ) -> DryRun:
@@ -104,6 +107,7 @@ def dry_run(  # noqa: PLR0913 - the inputs of a plan, and how vLLM is started
         listener: is called with stages and lines of the log.
         compile_cache: shared (as earlier runs left it), cold, or both.
         has_real_workers: start a process for every rank.
+        is_traced: say what is alive at the first rank's peak, by line of code.
         time_limit_seconds: after which vLLM is ended.
         engine_args: vLLM's EngineArgs by name.
 
@@ -115,6 +119,7 @@ def dry_run(  # noqa: PLR0913 - the inputs of a plan, and how vLLM is started
         python=vllm_python,
         compile_cache=compile_cache,
         has_real_workers=has_real_workers,
+        is_traced=is_traced,
         time_limit_seconds=time_limit_seconds,
     )
     inputs = Inputs(
@@ -162,6 +167,7 @@ class DryStart:
         self._notes: list[str] = []
         self._lines: list[str] = []
         self._tree: dict[str, Any] = {}
+        self._alive: Sequence[Mapping[str, Any]] = ()
         self._is_stopped = threading.Event()
         self._started = self._new_start()
 
@@ -216,6 +222,7 @@ class DryStart:
         finally:
             self._lines += started.lines
             self._tree = started.results.get("tree") or {}
+            self._alive = started.results.get("trace", {}).get("alive", ())
             self._notes += filter(None, [started.results.get("note", {}).get("text")])
             shutil.rmtree(scratch, ignore_errors=True)
         measured = started.measured(
@@ -253,6 +260,7 @@ class DryStart:
             settings=settings,
             libraries=false_gpu.built_for(found),
             has_real_workers=self.options.has_real_workers,
+            is_traced=self.options.is_traced,
             estimate=estimate,
             unplanned=unplanned,
             driver=driver_of(inputs, estimate),
@@ -282,6 +290,7 @@ class DryStart:
             unplanned=prepared.unplanned,
             confirmation=confirmation,
             tree=self._tree,
+            alive=tuple(Alive(**one) for one in self._alive),
             notes=notes,
             log_text=log_text,
         )

@@ -55,6 +55,7 @@ _ADDS_UP_ANEW = frozenset(
 """Models with Gemma's norm, whose sums with the residual are tensors of their own."""
 _HAS_OWN_SUMS = frozenset("Gemma4ForCausalLM Gemma4ForConditionalGeneration".split())
 """Models that add to the residual with an operator instead of a norm."""
+_DELTA_NET_INPUT, _DELTA_NET_OUTPUT = "linear_attn.in_proj_qkvz", "linear_attn.out_proj"
 _FP32 = 4
 _MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
 
@@ -117,13 +118,14 @@ def _kinds(run: ProfileRun) -> Iterator[LayerKind]:
 def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     """Return the values per token alive at a layer's peak, and that peak in words."""
     steps = [(0, "residual and input")]
+    held, text = _held_of(run, kind)
     for module in kind.modules:
         steps += _module_widths(run, module)
         if not run.compiles:
             steps += _attention_widths(run, kind, module)
             steps += _mixer_widths(run, kind, module)
+            steps += _delta_net_widths(run, kind, module, held)
     width, shape = max(steps)
-    held, text = _held_of(run, kind)
     later = later_workspace_bytes(run, kind)
     if later:
         text = f"{text} - a later workspace of {format_size(later)}"
@@ -213,6 +215,37 @@ def _mixer_widths(
     text = f"{projected:,} projected + {states:,} states + {normed:,} normed"
     return [
         (projected + states + normed - hidden, f"{text} - {hidden:,} of a later output")
+    ]
+
+
+def _delta_net_widths(
+    run: ProfileRun, kind: LayerKind, module: object, held: int
+) -> list[tuple[int, str]]:
+    """Return what a gated delta net has at its last product, without compilation.
+
+    Queries, keys, values and z as projected, attention's output and the norm's. Where
+    the projection has them group by group, each is copied, and three of them are put
+    together again. The norm before it returns sums anew: four hidden states are there,
+    with the net's output five, and with the sum over ranks six.
+
+    Source: vLLM 0.33.0 `layers/mamba/gdn/qwen_gdn_linear_attn.py` forward_cuda,
+    fix_query_key_value_ordering; a traced dry run of Qwen3-Next-80B-A3B on four ranks.
+    """
+    if not isinstance(module, ColumnParallelLinear) or module.name != _DELTA_NET_INPUT:
+        return []
+    ranks, hidden = run.layout.tensor_parallel_size, run.model.hidden_size
+    projected = sum(module.output_sizes) // ranks
+    values = next(m.input_size for m in kind.modules if m.name == _DELTA_NET_OUTPUT)
+    values //= ranks
+    is_interleaved = len(module.output_sizes) == 1
+    copied = projected + (projected - values) if is_interleaved else 0
+    states = 5 + int(ranks > 1)
+    text = f"{projected:,} projected + {copied:,} copied + 2 x {values:,} output"
+    return [
+        (
+            projected + copied + 2 * values + states * hidden - held,
+            f"{text} + {states * hidden - held:,} more hidden states",
+        )
     ]
 
 

@@ -154,6 +154,7 @@ def _watch_worker(task: dict[str, Any], module: Any) -> None:
     steps, so after loading; graphs are estimated by vLLM from what the device has left,
     where only PyTorch's share shows.
     """
+    import dry_trace
     import dry_tree
 
     worker = module.Worker
@@ -171,6 +172,8 @@ def _watch_worker(task: dict[str, Any], module: Any) -> None:
         result = load(self, *args, **kwargs)
         if self.rank == 0:
             report("tree", **dry_tree.tree(self))
+            if task["is_traced"]:
+                dry_trace.watch(self.model_runner)
         core = ctypes.CDLL("libplannergpu.so", mode=ctypes.RTLD_GLOBAL)
         core.device_charge(ctypes.c_int64(_driver(task, self).get("non_torch", 0)))
         return result
