@@ -55,6 +55,21 @@ _ADDS_UP_ANEW = frozenset(
 """Models with Gemma's norm, whose sums with the residual are tensors of their own."""
 _HAS_OWN_SUMS = frozenset("Gemma4ForCausalLM Gemma4ForConditionalGeneration".split())
 """Models that add to the residual with an operator instead of a norm."""
+_HOLDS_MORE = {
+    **dict.fromkeys(("StableLmForCausalLM", "StableLMEpochForCausalLM"), 1),
+    **dict.fromkeys(("ChatGLMModel", "ChatGLMForConditionalGeneration"), 2),
+}
+"""Hidden states that names refer to beside the usual three.
+
+Source: vLLM 0.33.0 `models/stablelm.py` StableLMEpochModel.forward (the last layer's
+residual), `models/chatglm.py` ChatGLMModel.forward, GLMBlock.forward (the embeddings,
+attention's output).
+"""
+_ADDS_UP_BEFORE_NORM = ("bert", "roberta", "xlm-roberta")
+"""Types of models whose layers add the MLP's output to its input, then normalise.
+
+Source: vLLM 0.33.0 `models/bert.py` BertOutput.forward, BertModel.forward.
+"""
 _DELTA_NET_INPUT, _DELTA_NET_OUTPUT = "linear_attn.in_proj_qkvz", "linear_attn.out_proj"
 _FP32 = 4
 _MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
@@ -150,6 +165,8 @@ def _held_of(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     held, text = _held(run, hidden, _attention_width(run, kind))
     if run.compiles:
         return held, text
+    if more := _HOLDS_MORE.get(_language_model(run), 0):
+        held, text = held + more * hidden, f"{text} + {more} x {hidden:,} with names"
     is_cut = run.layout.tensor_parallel_size > 1
     # Widest at the activation, before there is a sum over ranks.
     before_sum = held, text
@@ -326,8 +343,9 @@ def _summed(run: ProfileRun, inner: int) -> list[tuple[int, str]]:
     if run.layout.tensor_parallel_size == 1:
         return []
     hidden = run.model.hidden_size
-    text = f"{inner:,} activation + 2 x {hidden:,} output and sum"
-    return [(inner + 2 * hidden, text)]
+    count = 3 if run.model.model_type in _ADDS_UP_BEFORE_NORM else 2
+    text = f"{inner:,} activation + {count} x {hidden:,} output and sums"
+    return [(inner + count * hidden, text)]
 
 
 def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
