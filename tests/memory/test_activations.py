@@ -105,7 +105,7 @@ def test_residuals_are_added_up_where_images_and_text_are_merged() -> None:
 
 
 def test_an_mlp_that_no_rank_divides_is_as_wide_on_each() -> None:
-    """GPT-BigCode: 8,192 tokens x 2 bytes x (3 x 1,280 + 2 x 5,120)."""
+    """GPT-BigCode: 8,192 tokens x 2 bytes x (6 x 1,280 + 2 x 5,120)."""
     config = {
         **GPT2,
         "architectures": ["GPTBigCodeForCausalLM"],
@@ -113,7 +113,7 @@ def test_an_mlp_that_no_rank_divides_is_as_wide_on_each() -> None:
         "multi_query": True,
     }
     alone = forward(run(config, enforce_eager=True)).size_bytes
-    assert alone == 8192 * 2 * (3 * 1280 + 2 * 5120)
+    assert alone == 8192 * 2 * (6 * 1280 + 2 * 5120)
 
 
 @pytest.mark.parametrize(

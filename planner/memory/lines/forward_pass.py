@@ -57,13 +57,15 @@ _HAS_OWN_SUMS = frozenset("Gemma4ForCausalLM Gemma4ForConditionalGeneration".spl
 """Models that add to the residual with an operator instead of a norm."""
 _HOLDS_MORE = {
     **dict.fromkeys(("StableLmForCausalLM", "StableLMEpochForCausalLM"), 1),
+    "GPTBigCodeForCausalLM": 3,
     **dict.fromkeys(("ChatGLMModel", "ChatGLMForConditionalGeneration"), 2),
 }
 """Hidden states that names refer to beside the usual three.
 
 Source: vLLM 0.33.0 `models/stablelm.py` StableLMEpochModel.forward (the last layer's
 residual), `models/chatglm.py` ChatGLMModel.forward, GLMBlock.forward (the embeddings,
-attention's output).
+attention's output); Transformers 5 `models/gpt_bigcode/modeling_gpt_bigcode.py`
+(words, positions, attention's output), traced in a dry run of WizardCoder-15B.
 """
 _ADDS_UP_BEFORE_NORM = ("bert", "roberta", "xlm-roberta")
 """Types of models whose layers add the MLP's output to its input, then normalise.

@@ -54,6 +54,18 @@ _RESERVES_SPARSE_LATENT_CONTEXT = Change(
     what="The profile run of sparse MLA allocates keys and values of a chunk too.",
     source="vLLM 0.16.0 `layers/attention/mla_attention.py` MLAAttention",
 )
+_LEAVES_OUT_INDEXED_CONTEXT = Change(
+    since=(0, 29),
+    what=(
+        "DeepSeek V3.2 and GLM-5 have a class of their own, whose attention allocates "
+        "nothing in the profile run."
+    ),
+    source=(
+        "vLLM 0.29.0 `models/registry.py` (DeepseekV32ForCausalLM, 0.28.0: "
+        "deepseek_v2), `models/deepseek_v32/attention.py` forward (attn_metadata None)"
+    ),
+)
+_OF_OWN_CLASS = ("DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM")
 _ALIGNS_LATENT_CONTEXT = Change(
     since=(0, 28),
     what="MLA's chunk of context is whole blocks, not at least one per request.",
@@ -223,6 +235,9 @@ def _context(run: ProfileRun, layer: MLALayer) -> Sized:
     if is_sparse and not release.has(_RESERVES_SPARSE_LATENT_CONTEXT):
         return NOTHING
     if not release.has(_RESERVES_LATENT_CONTEXT):
+        return NOTHING
+    is_own = run.model.architecture in _OF_OWN_CLASS
+    if is_own and release.has(_LEAVES_OUT_INDEXED_CONTEXT):
         return NOTHING
     tokens, heads = context_tokens(run), _heads(run, layer)
     width = layer.qk_nope_head_dim + layer.v_head_dim
