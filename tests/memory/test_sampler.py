@@ -2,6 +2,7 @@
 
 import pytest
 
+import planner
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import NEWEST
 from planner.memory.lines.sampler import (
@@ -137,3 +138,18 @@ def test_ranks_gather_the_logits(version: str, ranks: int, per_logit: float) -> 
     drawn = sampling(run(version=version, layout=layout))
     assert drawn.size_bytes == 1024 * 128256 * per_logit + (8192 + 1024) * _HIDDEN
     assert ("gathered" in drawn.why) is (version == "0.29.0")
+
+
+def test_whispers_head_is_whole_on_each_rank_and_gathered_as_if_it_were_not() -> None:
+    """Two ranks: 2 x 2 bytes of logits and 12 of copies; a dry start has 0.88 GiB."""
+    made = planner.plan(
+        "openai/whisper-large-v3-turbo",
+        gpu="B200",
+        vllm_version="0.33.0",
+        tensor_parallel_size=2,
+        max_model_len=448,
+        enforce_eager=True,
+    )
+    peak = made.ranks[0].line("peak activation").size_bytes
+    hidden, audio = (16384 + 1024) * 1280 * 2, 10 * 1500 * 1280 * 2
+    assert peak == 1024 * 51866 * (2 * 2 + 3 * 4) + hidden + audio

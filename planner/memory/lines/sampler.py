@@ -105,6 +105,15 @@ _LARGE_BLAS_WORKSPACE_BY_FAMILY = Change(
 )
 
 
+_HOLDS_WHOLE_HEAD = ("WhisperForConditionalGeneration",)
+"""Models whose head is tied to embeddings that no rank divides: each rank computes all
+logits, which vLLM gathers as if they were parts of them.
+
+Source: vLLM 0.33.0 `models/whisper.py` WhisperDecoder (nn.Embedding),
+WhisperForConditionalGeneration.proj_out; a traced dry run on two ranks.
+"""
+
+
 @frozen
 class Sampling:
     """Peak memory of sampling, and what it keeps."""
@@ -139,6 +148,10 @@ def sampling(run: ProfileRun) -> Sampling:
         ranks = run.layout.tensor_parallel_size
         row_bytes = gathered_bytes
         text = f"(2 + 1/{ranks}) x {run.element_size} bytes of logits, gathered"
+    if run.model.architecture in _HOLDS_WHOLE_HEAD:
+        again = run.layout.tensor_parallel_size - 1
+        row_bytes += again * vocabulary * run.element_size
+        text += f" and {again} x {run.element_size} of further ranks" if again else ""
     size_bytes = rows * row_bytes + steps + chosen
     return Sampling(
         size_bytes=size_bytes,
