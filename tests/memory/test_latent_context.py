@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import planner
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import MODELLED, resolve_version
 from planner.memory.lines.expert_workspace import expert_workspace_bytes
@@ -14,9 +15,8 @@ from planner.memory.lines.latent_context import (
     context_tokens,
     latent_context,
     latent_context_bytes,
-    latent_workspace,
-    shared_workspace,
 )
+from planner.memory.lines.shared_workspace import latent_workspace, shared_workspace
 from planner.memory.profile_run import ProfileRun
 from planner.models.architecture import LayerKind
 from planner.models.caches import CompressedIndexerLayer, IndexerCacheLayer, MLALayer
@@ -220,3 +220,22 @@ def test_other_attention_needs_nothing(version: str) -> None:
     )
     assert 0 == latent_context_bytes(plain) == latent_workspace_bytes(plain)
     assert latent_context(plain).why == "" == latent_workspace(plain).why
+
+
+def test_deepseek_v32_has_no_context_since_its_class_is_its_own() -> None:
+    """Its attention returns before it allocates; 0.28 serves it by DeepSeek-V2's."""
+
+    def peak_of_context(version: str) -> int:
+        made = planner.plan(
+            "deepseek-ai/DeepSeek-V3.2",
+            gpu="H200",
+            vllm_version=version,
+            tensor_parallel_size=8,
+            max_model_len=65536,
+            enforce_eager=True,
+        )
+        return latent_context_bytes(made.ranks[0].profile_run)
+
+    tokens, heads, indexer = 65536, 128 // 8, 512 * MIB
+    assert peak_of_context("0.28.0") > 2 * tokens * heads * (128 + 128)
+    assert peak_of_context("0.29.0") - indexer < 64 * MIB

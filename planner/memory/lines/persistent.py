@@ -14,8 +14,8 @@ from planner.memory.lines.calibration import experts_range
 from planner.memory.lines.drafting import draft_buffer_bytes
 from planner.memory.lines.eplb import balancing_bytes
 from planner.memory.lines.expert_workspace import expert_workspace_bytes
-from planner.memory.lines.latent_context import shared_workspace
 from planner.memory.lines.sampler import blas_workspace_bytes, sampling
+from planner.memory.lines.shared_workspace import shared_workspace
 from planner.memory.media.peak import encoder_tables_bytes
 from planner.memory.profile_run import ProfileRun, once
 from planner.models.architecture import LayerKind
