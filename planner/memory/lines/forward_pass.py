@@ -254,7 +254,11 @@ def _delta_net_widths(
         return []
     ranks, hidden = run.layout.tensor_parallel_size, run.model.hidden_size
     projected = sum(module.output_sizes) // ranks
-    values = next(m.input_size for m in kind.modules if m.name == _DELTA_NET_OUTPUT)
+    values = next(
+        m.input_size
+        for m in kind.modules
+        if isinstance(m, RowParallelLinear) and m.name == _DELTA_NET_OUTPUT
+    )
     values //= ranks
     is_interleaved = len(module.output_sizes) == 1
     copied = projected + (projected - values) if is_interleaved else 0
