@@ -207,3 +207,19 @@ def test_a_gated_delta_net_copies_what_it_projected_group_by_group(
     peak = made.ranks[0].line("peak activation").size_bytes
     assert peak == tokens * 2 * width
     assert abs(peak - recorded_bytes) < 20 * MIB  # dry starts
+
+
+def test_gpt_neox_of_transformers_copies_what_it_has_rotated() -> None:
+    """Of 6,144: 3 hidden states, 3 projected, 2 rotated, 3 copies, 1 + 1/2 in FP8."""
+    made = plan(
+        "EleutherAI/gpt-neox-20b",
+        gpu="B200",
+        vllm_version="0.33.0",
+        entrypoint="llm",
+        kv_cache_dtype="fp8_e4m3",
+        max_num_seqs=8,
+        enforce_eager=True,
+    )
+    peak = made.ranks[0].line("peak activation").size_bytes
+    tokens = made.resolved.max_num_batched_tokens
+    assert peak == tokens * 2 * 25 * 6144 // 2

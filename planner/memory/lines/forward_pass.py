@@ -9,17 +9,21 @@ from collections.abc import Iterator
 
 from planner.engine.layout import divide
 from planner.memory.account import Sized
+from planner.memory.lines.attention_pass import (
+    attention_widths,
+    delta_net_widths,
+    is_left_to_transformers,
+    mixer_widths,
+)
 from planner.memory.lines.persistent import later_workspace_bytes
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind
 from planner.models.caches import CrossAttentionLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.mamba_mixers import MixerProjection
 from planner.models.families.recorded import RecordedModule
 from planner.models.layers import (
     ColumnParallelLinear,
     Part,
-    QKVParallelLinear,
     ReplicatedLinear,
     RowParallelLinear,
 )
@@ -55,9 +59,10 @@ _ADDS_UP_ANEW = frozenset(
 """Models with Gemma's norm, whose sums with the residual are tensors of their own."""
 _HAS_OWN_SUMS = frozenset("Gemma4ForCausalLM Gemma4ForConditionalGeneration".split())
 """Models that add to the residual with an operator instead of a norm."""
+_BIG_CODE = "GPTBigCodeForCausalLM"
 _HOLDS_MORE = {
     **dict.fromkeys(("StableLmForCausalLM", "StableLMEpochForCausalLM"), 1),
-    "GPTBigCodeForCausalLM": 3,
+    _BIG_CODE: 3,
     **dict.fromkeys(("ChatGLMModel", "ChatGLMForConditionalGeneration"), 2),
 }
 """Hidden states that names refer to beside the usual three.
@@ -72,7 +77,6 @@ _ADDS_UP_BEFORE_NORM = ("bert", "roberta", "xlm-roberta")
 
 Source: vLLM 0.33.0 `models/bert.py` BertOutput.forward, BertModel.forward.
 """
-_DELTA_NET_INPUT, _DELTA_NET_OUTPUT = "linear_attn.in_proj_qkvz", "linear_attn.out_proj"
 _FP32 = 4
 _MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
 
@@ -139,9 +143,9 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     for module in kind.modules:
         steps += _module_widths(run, module)
         if not run.compiles:
-            steps += _attention_widths(run, kind, module)
-            steps += _mixer_widths(run, kind, module)
-            steps += _delta_net_widths(run, kind, module, held)
+            steps += attention_widths(run, kind, module)
+            steps += mixer_widths(run, kind, module)
+            steps += delta_net_widths(run, kind, module, held)
     width, shape = max(steps)
     later = later_workspace_bytes(run, kind)
     if later:
@@ -167,7 +171,8 @@ def _held_of(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     held, text = _held(run, hidden, _attention_width(run, kind))
     if run.compiles:
         return held, text
-    if more := _HOLDS_MORE.get(_language_model(run), 0):
+    more = _HOLDS_MORE.get(_language_model(run), 0)
+    if more and (_language_model(run) != _BIG_CODE or is_left_to_transformers(run)):
         held, text = held + more * hidden, f"{text} + {more} x {hidden:,} with names"
     is_cut = run.layout.tensor_parallel_size > 1
     # Widest at the activation, before there is a sum over ranks.
@@ -184,92 +189,6 @@ def _held_of(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
         return held, text
     held, text = before_sum
     return held - hidden, f"{text} - {hidden:,} in a buffer"
-
-
-def _attention_widths(
-    run: ProfileRun, kind: LayerKind, module: object
-) -> list[tuple[int, str]]:
-    """Return what attention has at its output's projection, without compilation.
-
-    Queries, keys and values as projected, with names; queries and keys after their own
-    norms; and attention's output.
-
-    Source: vLLM 0.33.0 `models/gemma4.py` Gemma4Attention, `models/qwen3.py`
-    Qwen3Attention.
-    """
-    if not isinstance(module, QKVParallelLinear) or module.part is not Part.ATTENTION:
-        return []
-    ranks = run.layout.tensor_parallel_size
-    queries = module.num_heads // ranks * module.head_size
-    keys = -(-module.num_kv_heads // ranks) * module.head_size
-    has_norms = any(m.name.endswith("qk_norm") for m in kind.modules)
-    normed = queries + keys if has_norms else 0
-    projected = queries + 2 * keys
-    text = f"{projected:,} queries, keys, values + {normed:,} normed + {queries:,}"
-    return [(projected + normed + queries, text)]
-
-
-def _mixer_widths(
-    run: ProfileRun, kind: LayerKind, module: object
-) -> list[tuple[int, str]]:
-    """Return what a mixer of Mamba 2 has at its norm, without compilation.
-
-    What was projected, the states' output, and two tensors in fp32. A kernel without
-    these serves the norm of one group on one rank. Callers hold one hidden state less
-    than beside an MLP.
-
-    Source: vLLM 0.12.0 and 0.29.0 `layers/mamba/mamba_mixer2.py` MambaMixer2.forward,
-    Mixer2RMSNormGated; allocations of a dry run of 0.29.0.
-    """
-    if not isinstance(module, MixerProjection) or not module.has_gate_and_heads:
-        return []
-    ranks = run.layout.tensor_parallel_size
-    projected = sum(module.as_linear(run.layout).output_sizes) // ranks
-    states = module.state.intermediate_size // ranks
-    norm = f"{module.name.removesuffix('in_proj')}norm"
-    has_norm = any(one.name == norm for one in kind.modules)
-    has_kernel = has_norm and module.state.n_groups == ranks == 1
-    normed = states if has_kernel else 2 * _FP32 // run.element_size * states
-    hidden = run.model.hidden_size
-    text = f"{projected:,} projected + {states:,} states + {normed:,} normed"
-    return [
-        (projected + states + normed - hidden, f"{text} - {hidden:,} of a later output")
-    ]
-
-
-def _delta_net_widths(
-    run: ProfileRun, kind: LayerKind, module: object, held: int
-) -> list[tuple[int, str]]:
-    """Return what a gated delta net has at its last product, without compilation.
-
-    Queries, keys, values and z as projected, attention's output and the norm's. Where
-    the projection has them group by group, each is copied, and three of them are put
-    together again. The norm before it returns sums anew: four hidden states are there,
-    with the net's output five, and with the sum over ranks six.
-
-    Source: vLLM 0.33.0 `layers/mamba/gdn/qwen_gdn_linear_attn.py` forward_cuda,
-    fix_query_key_value_ordering; a traced dry run of Qwen3-Next-80B-A3B on four ranks.
-    """
-    if not isinstance(module, ColumnParallelLinear) or module.name != _DELTA_NET_INPUT:
-        return []
-    ranks, hidden = run.layout.tensor_parallel_size, run.model.hidden_size
-    projected = sum(module.output_sizes) // ranks
-    values = next(
-        m.input_size
-        for m in kind.modules
-        if isinstance(m, RowParallelLinear) and m.name == _DELTA_NET_OUTPUT
-    )
-    values //= ranks
-    is_interleaved = len(module.output_sizes) == 1
-    copied = projected + (projected - values) if is_interleaved else 0
-    states = 5 + int(ranks > 1)
-    text = f"{projected:,} projected + {copied:,} copied + 2 x {values:,} output"
-    return [
-        (
-            projected + copied + 2 * values + states * hidden - held,
-            f"{text} + {states * hidden - held:,} more hidden states",
-        )
-    ]
 
 
 def _attention_width(run: ProfileRun, kind: LayerKind) -> int:

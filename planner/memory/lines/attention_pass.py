@@ -1,0 +1,123 @@
+"""What attention and the mixers that take its place hold, without compilation."""
+
+from __future__ import annotations
+
+from planner.memory.profile_run import ProfileRun
+from planner.models.architecture import LayerKind
+from planner.models.families.mamba_mixers import MixerProjection
+from planner.models.families.registry import BUILT_OTHERWISE
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Part,
+    QKVParallelLinear,
+    RowParallelLinear,
+)
+
+_PARALLEL = "GPTNeoXForCausalLM"
+_DELTA_NET_INPUT, _DELTA_NET_OUTPUT = "linear_attn.in_proj_qkvz", "linear_attn.out_proj"
+_FP32 = 4
+
+
+def is_left_to_transformers(run: ProfileRun) -> bool:
+    """Return whether Transformers' class serves a model that once had vLLM's own."""
+    own = BUILT_OTHERWISE.get(run.model.architecture)
+    return own is not None and not run.release.has(own[0])
+
+
+def attention_widths(
+    run: ProfileRun, kind: LayerKind, module: object
+) -> list[tuple[int, str]]:
+    """Return what attention has at its output's projection, without compilation.
+
+    Queries, keys and values as projected, with names; queries and keys after their own
+    norms; and attention's output.
+
+    Transformers' GPT-NeoX copies what it has rotated for vLLM's kernel, and has values
+    with a name too.
+
+    Source: vLLM 0.33.0 `models/gemma4.py` Gemma4Attention, `models/qwen3.py`
+    Qwen3Attention, `models/transformers/base.py` vllm_flash_attention_forward;
+    Transformers 5 `models/gpt_neox/modeling_gpt_neox.py` GPTNeoXAttention.forward.
+    """
+    if not isinstance(module, QKVParallelLinear) or module.part is not Part.ATTENTION:
+        return []
+    ranks = run.layout.tensor_parallel_size
+    queries = module.num_heads // ranks * module.head_size
+    keys = -(-module.num_kv_heads // ranks) * module.head_size
+    has_norms = any(m.name.endswith("qk_norm") for m in kind.modules)
+    normed = queries + keys if has_norms else 0
+    projected = queries + 2 * keys
+    if run.model.architecture == _PARALLEL and is_left_to_transformers(run):
+        fp8 = queries // run.element_size if run.kv_cache_dtype.startswith("fp8") else 0
+        text = f"2 x {projected:,} queries, keys, values + {queries + keys:,} rotated"
+        return [
+            (
+                2 * projected + queries + keys + queries + fp8,
+                f"{text} + {queries:,}" + (f" + {fp8:,} in FP8" if fp8 else ""),
+            )
+        ]
+    text = f"{projected:,} queries, keys, values + {normed:,} normed + {queries:,}"
+    return [(projected + normed + queries, text)]
+
+
+def mixer_widths(
+    run: ProfileRun, kind: LayerKind, module: object
+) -> list[tuple[int, str]]:
+    """Return what a mixer of Mamba 2 has at its norm, without compilation.
+
+    What was projected, the states' output, and two tensors in fp32. A kernel without
+    these serves the norm of one group on one rank. Callers hold one hidden state less
+    than beside an MLP.
+
+    Source: vLLM 0.12.0 and 0.29.0 `layers/mamba/mamba_mixer2.py` MambaMixer2.forward,
+    Mixer2RMSNormGated; allocations of a dry run of 0.29.0.
+    """
+    if not isinstance(module, MixerProjection) or not module.has_gate_and_heads:
+        return []
+    ranks = run.layout.tensor_parallel_size
+    projected = sum(module.as_linear(run.layout).output_sizes) // ranks
+    states = module.state.intermediate_size // ranks
+    norm = f"{module.name.removesuffix('in_proj')}norm"
+    has_norm = any(one.name == norm for one in kind.modules)
+    has_kernel = has_norm and module.state.n_groups == ranks == 1
+    normed = states if has_kernel else 2 * _FP32 // run.element_size * states
+    hidden = run.model.hidden_size
+    text = f"{projected:,} projected + {states:,} states + {normed:,} normed"
+    return [
+        (projected + states + normed - hidden, f"{text} - {hidden:,} of a later output")
+    ]
+
+
+def delta_net_widths(
+    run: ProfileRun, kind: LayerKind, module: object, held: int
+) -> list[tuple[int, str]]:
+    """Return what a gated delta net has at its last product, without compilation.
+
+    Queries, keys, values and z as projected, attention's output and the norm's. Where
+    the projection has them group by group, each is copied, and three of them are put
+    together again. The norm before it returns sums anew: four hidden states are there,
+    with the net's output five, and with the sum over ranks six.
+
+    Source: vLLM 0.33.0 `layers/mamba/gdn/qwen_gdn_linear_attn.py` forward_cuda,
+    fix_query_key_value_ordering; a traced dry run of Qwen3-Next-80B-A3B on four ranks.
+    """
+    if not isinstance(module, ColumnParallelLinear) or module.name != _DELTA_NET_INPUT:
+        return []
+    ranks, hidden = run.layout.tensor_parallel_size, run.model.hidden_size
+    projected = sum(module.output_sizes) // ranks
+    values = next(
+        m.input_size
+        for m in kind.modules
+        if isinstance(m, RowParallelLinear) and m.name == _DELTA_NET_OUTPUT
+    )
+    values //= ranks
+    is_interleaved = len(module.output_sizes) == 1
+    copied = projected + (projected - values) if is_interleaved else 0
+    states = 5 + int(ranks > 1)
+    text = f"{projected:,} projected + {copied:,} copied + 2 x {values:,} output"
+    return [
+        (
+            projected + copied + 2 * values + states * hidden - held,
+            f"{text} + {states * hidden - held:,} more hidden states",
+        )
+    ]
