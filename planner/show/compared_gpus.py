@@ -1,20 +1,14 @@
-"""A comparison of GPUs as text, a pandas frame and HTML."""
+"""A comparison of GPUs, best first, and the texts of its cells."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from planner.show.compared_plans import written
-from planner.show.frames import columns, make_frame
-from planner.show.html import Html, fragment, tag
-from planner.show.page import wide_page
-from planner.show.pieces import answer_box, folded_html, listed, sentence, to_open
-from planner.show.terminal import legible
+from planner.show.sheet import Answer, Listing, Sheet, Table
 from planner.units import counted, format_gib
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from planner.solve.comparing.gpus import GPUChoice, GPUComparison
 
 _MOST_WORDS = 160
@@ -24,22 +18,6 @@ _SPEED = "Tokens per second, at most"
 _ANSWERS = "Per million answer tokens, at least"
 _KINDS = {"Verdict": "pl-word", _SPEED: "pl-wide", _ANSWERS: "pl-wide"}
 """Columns that hold words, and columns with a long title."""
-
-
-def whole_html(found: GPUComparison) -> Html:
-    """Show everything in one self-contained piece; needs no script."""
-    return wide_page(gpus_html(found))
-
-
-def frame(found: GPUComparison) -> pd.DataFrame:
-    """Return one row per GPU.
-
-    Raises:
-        PlannerError: when pandas is not installed.
-    """
-    rows = found.rows()
-    names = list(rows[0])
-    return make_frame([[row[name] for name in names] for row in rows], names)
 
 
 def price_text(price: float | None, currency: str) -> str:
@@ -138,26 +116,22 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_WORDS else f"{text[: _MOST_WORDS - 3]}..."
 
 
-@legible
-def gpus_text(found: GPUComparison) -> str:
-    """Write the table for a terminal."""
-    rows = [head(found), *(cells(choice, found) for choice in found.choices)]
-    lines = [title(found), "", *columns(rows), "", *reasons(found), tried(found)]
-    return "\n".join(lines)
+def sheet(found: GPUComparison) -> Sheet:
+    """Say the best GPU, the table, why some do not serve, and what was tried."""
+    names = [(name, _KINDS.get(name, "")) for name in head(found)]
+    rows = [cells(choice, found) for choice in found.choices]
+    return Sheet(
+        (
+            _best(found),
+            Table("Each kind of GPU, best first", names, rows, most=5),
+            Listing(reasons(found), "Why some do not", is_folded=True),
+            tried(found),
+        )
+    )
 
 
-def gpus_html(found: GPUComparison) -> Html:
-    """Show the best GPU, the table, and why some do not serve."""
-    rows = (cells(choice, found) for choice in found.choices)
-    names = ((name, _KINDS.get(name, "")) for name in head(found))
-    items = listed(reasons(found))
-    why = to_open("Why some do not", items, "pl-rank") if items else None
-    table = folded_html("Each kind of GPU, best first", names, rows)
-    return fragment(_best_html(found), table, why, tag("p", tried(found)))
-
-
-def _best_html(found: GPUComparison) -> Html:
-    """Show the first GPU that serves, and what "best" means here."""
+def _best(found: GPUComparison) -> Answer:
+    """Name the first GPU that serves, and say what "best" means here."""
     best = found.best
     serving = sum(choice.serves for choice in found.choices)
     do = "start" if found.load is None else "serve"
@@ -171,12 +145,12 @@ def _best_html(found: GPUComparison) -> Html:
         tone, symbol = "fits", "✔"
         order = "; the cheapest is first" if price else "; the fewest GPUs are first"
         order = f"{order}, of those tried"
-    return answer_box(
-        tone,
-        sentence(f"{counted}{order}."),
-        question=title(found),
+    return Answer(
+        tone=tone,
         symbol=symbol,
         headline=headline,
+        subject=title(found),
+        sentence=f"{counted}{order}.",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from planner.errors import PlannerError
@@ -68,6 +68,18 @@ def confirmation_frame(confirmation: Confirmation) -> pd.DataFrame:
         for row in confirmation.rows
     ]
     return make_frame(rows, COMPARISON_COLUMNS)
+
+
+def frame_of(
+    rows: Sequence[Mapping[str, object]], names: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return a frame of rows by name, with these columns, else those of the first row.
+
+    Raises:
+        PlannerError: when pandas is not installed.
+    """
+    columns = names or list(rows[0])
+    return make_frame([[row[name] for name in columns] for row in rows], columns)
 
 
 def make_frame(

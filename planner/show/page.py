@@ -73,7 +73,7 @@ def whole(
 
 @cache
 def wide_style() -> Html:
-    """Return the styles of tables of plans, sweeps, GPUs and bounds."""
+    """Return the styles of tables of plans, changes, sweeps, GPUs and bounds."""
     return Html(_sheet("comparison.css"))
 
 

@@ -1,4 +1,4 @@
-"""Set-ups that serve a load: as text, a pandas frame and HTML; deciding columns first.
+"""Set-ups that serve a load, deciding columns first.
 
 The texts of single cells are here too, which the page's section shares.
 """
@@ -9,25 +9,13 @@ from typing import TYPE_CHECKING
 
 from planner.planning.words import load_text
 from planner.show.compared_gpus import price_text
-from planner.show.frames import columns, make_frame
-from planner.show.html import Html, tag
-from planner.show.page import wide_page
-from planner.show.pieces import (
-    NOTHING,
-    command_line,
-    listed,
-    sentence,
-    table_html,
-    to_open,
-    verdict_box,
-)
+from planner.show.frames import frame_of
+from planner.show.sheet import Answer, Command, Listing, Sheet, Table
 from planner.show.speed import rate_text, seconds_text
 from planner.show.verdict import verdict
 from planner.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pandas as pd
 
     from planner.planning.result import Plan
@@ -177,78 +165,40 @@ def miss_text(miss: Miss) -> str:
     return f"{where}: {first}. {lacks[:1].upper()}{lacks[1:]}."
 
 
-def set_ups_text(found: SetUps) -> str:
-    """Write the set-ups for a terminal, in their order."""
-    sign = "✔" if found.is_found else "✘"
-    lines = [f"{sign} {headline(found)}", title(found), ""]
-    if found.is_found:
-        rows = [head(found), *(cells(one, found) for one in found.ranked())]
-        lines += [*columns(rows, "<>"), ""]
-    if found.misses:
-        near = found.misses[:FIRST_SHOWN]
-        lines += ["Nearest of those that do not:", *(f"  {miss_text(m)}" for m in near)]
-        lines += [*_rest(found.misses[FIRST_SHOWN:]), ""]
-    lines += notes(found)
+def sheet(found: SetUps) -> Sheet:
+    """Say the answer, the set-ups, what the nearest others lack, and the command."""
     best = found.ranked()
-    if best:
-        lines += ["", best[0].command()]
-    return "\n".join(lines).rstrip()
-
-
-def _rest(misses: Iterable[Miss]) -> list[str]:
-    names = [miss.gpu.name for miss in misses]
-    return [f"  Nor: {', '.join(names)}."] if names else []
-
-
-def set_ups_html(found: SetUps) -> Html:
-    """Show the answer, the first five set-ups, and the others folded."""
-    best = found.ranked()
-    first, rest = best[:FIRST_SHOWN], best[FIRST_SHOWN:]
-    return wide_page(
-        verdict_box(
-            "fits" if found.is_found else "short",
-            sentence(title(found)),
-            subject="Which GPUs?",
-            symbol="✔" if found.is_found else "✘",
-            headline=headline(found),
-        ),
-        _table(_CAPTIONS[found.order], first, found),
-        _folded(f"{len(rest)} more kinds of GPU", _table("Further", rest, found)),
-        _misses(found),
-        listed(notes(found)),
-        command_line(best[0].command(), "Command") if best else NOTHING,
+    answer = Answer(
+        tone="fits" if found.is_found else "short",
+        symbol="✔" if found.is_found else "✘",
+        headline=headline(found),
+        subject=title(found),
+    )
+    rows = [cells(one, found) for one in best]
+    verb = "does" if len(found.misses) == 1 else "do"
+    missing = f"{counted(len(found.misses), 'kinds')} of GPU {verb} not serve it"
+    return Sheet(
+        (
+            answer,
+            Table(_CAPTIONS[found.order], head(found), rows, most=FIRST_SHOWN),
+            Listing(misses(found), missing, is_folded=True),
+            Listing(notes(found)),
+            Command(best[0].command() if best else ""),
+        )
     )
 
 
-def _table(caption: str, rows: tuple[SetUp, ...], found: SetUps) -> Html:
-    if not rows:
-        return NOTHING
-    return table_html(caption, head(found), (cells(one, found) for one in rows))
-
-
-def _folded(summary: str, inside: Html) -> Html:
-    return to_open(summary, inside, "pl-rank") if inside else NOTHING
-
-
-def _misses(found: SetUps) -> Html:
-    if not found.misses:
-        return NOTHING
-    near = [miss_text(miss) for miss in found.misses[:FIRST_SHOWN]]
-    rest = (tag("p", line.strip()) for line in _rest(found.misses[FIRST_SHOWN:]))
-    verb = "does" if len(found.misses) == 1 else "do"
-    summary = f"{counted(len(found.misses), 'kinds')} of GPU {verb} not serve it"
-    return to_open(summary, (listed(near), rest), "pl-rank")
+def misses(found: SetUps) -> list[str]:
+    """Write what the nearest that do not serve lack, and name the others."""
+    names = [miss.gpu.name for miss in found.misses[FIRST_SHOWN:]]
+    near = map(miss_text, found.misses[:FIRST_SHOWN])
+    return [*near, *([f"Nor: {', '.join(names)}."] if names else [])]
 
 
 def frame(found: SetUps) -> pd.DataFrame:
-    """Return one row per set-up, fewest GPUs first.
-
-    Raises:
-        PlannerError: when pandas is not installed.
-    """
+    """Return one row per set-up, fewest GPUs first."""
     rows = [set_up.to_dict() for set_up in found.found]
-    names = list(rows[0]) if rows else ["gpu", "gpus_total"]
-    return make_frame([list(row.values()) for row in rows], names)
+    return frame_of(rows, () if rows else ("gpu", "gpus_total"))
 
 
 def row_key(plan: Plan) -> str:
@@ -267,13 +217,11 @@ def drawn(found: SetUps, order: str, *, is_whole: bool) -> dict[str, object]:
         order: fewest or cheapest.
         is_whole: whether the search has ended, so that what misses is known.
     """
-    near = found.misses[:FIRST_SHOWN] if is_whole else ()
-    rest = _rest(found.misses[FIRST_SHOWN:]) if is_whole else []
     return {
         "answer": headline(found) if found.is_found or is_whole else "",
         "needs": found.load.requests,
         "rows": [_page_row(one, found) for one in found.ranked(order)],
-        "misses": [*map(miss_text, near), *(line.strip() for line in rest)],
+        "misses": misses(found) if is_whole else [],
         "remarks": _page_notes(found),
     }
 

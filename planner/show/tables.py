@@ -18,6 +18,7 @@ from planner.show.pieces import (
     to_open,
     verdict_box,
 )
+from planner.show.sheet import Apart
 from planner.show.verdict import (
     OURS,
     budget,
@@ -29,6 +30,7 @@ from planner.show.verdict import (
     shown_lines,
     subject,
     verdict,
+    verdict_text,
 )
 from planner.units import format_gib
 
@@ -66,6 +68,12 @@ def verdict_html(plan: Plan) -> Html:
         symbol=answer.symbol,
         headline=answer.headline,
     )
+
+
+def plan_answer(plan: Plan) -> Apart:
+    """Say the verdict of a plan on the sheet of another result."""
+    title = f"{subject(plan)}, vLLM {plan.vllm_version}"
+    return Apart(f"{title}\n{verdict_text(plan)}", verdict_html(plan))
 
 
 def error_html(plan: Plan) -> Html:

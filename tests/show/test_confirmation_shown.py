@@ -78,9 +78,9 @@ def test_what_vllm_said_is_text_whatever_it_holds() -> None:
     told = replace(
         sure.measurement, error=evil, generated_text=evil, device_name=evil, date=evil
     )
-    page = shown.confirmation_html(
+    page = shown.sheet(
         replace(sure, measurement=told, reasons=(evil,), notes=(evil,))
-    )
+    ).to_html()
 
     assert "<img" not in page
     assert page.count("&lt;img") == 6

@@ -8,8 +8,8 @@ import pytest
 import planner
 from planner import Load, solve
 from planner.show.compared_gpus import head
-from planner.show.compared_plans import verdict_text, whole_html
-from planner.show.explanation import explanation_html
+from planner.show.compared_plans import verdict_text
+from planner.show.explanation import explanation_sheet
 from planner.show.page import plan_html
 from planner.show.pieces import folded_html
 from tests import confirmations, plans
@@ -218,14 +218,14 @@ def test_a_comparison_shows_what_decides_and_folds_the_rest() -> None:
     """Blocks and margins open; with three plans the commands do too."""
     plan = small()
     more = plan.changed(kv_cache_dtype="fp8"), plan.changed(gpu="H100")
-    html = whole_html(planner.compare(plan, *more))
+    html = html_of(planner.compare(plan, *more))
 
     assert "KV cache size, tokens" in unfolded(html)
     assert "KV cache blocks" not in unfolded(html)
     assert "KV cache blocks" in html
     assert "<summary>2 commands, word by word</summary>" in html
     assert "vllm serve" not in unfolded(html)
-    assert "vllm serve" in unfolded(whole_html(planner.compare(plan, more[0])))
+    assert "vllm serve" in unfolded(html_of(planner.compare(plan, more[0])))
 
 
 def test_a_comparison_says_what_counts_all_engines() -> None:
@@ -233,8 +233,8 @@ def test_a_comparison_says_what_counts_all_engines() -> None:
     one = planner.plan("Qwen/Qwen3-8B", gpu="H100", max_model_len=8192)
     two = one.changed(data_parallel_size=2)
 
-    assert "of all engines together" in whole_html(planner.compare(one, two))
-    assert "of all engines" not in whole_html(
+    assert "of all engines together" in html_of(planner.compare(one, two))
+    assert "of all engines" not in html_of(
         planner.compare(one, one.changed(max_num_seqs=8))
     )
 
@@ -267,7 +267,7 @@ def test_numbers_stand_under_their_headings() -> None:
 def test_an_explanation_shows_five_changes_and_folds_the_others() -> None:
     """Each with its result, its cost and the text with it."""
     found = read_file("log-started-4090.txt").explain()
-    html = explanation_html(found)
+    html = explanation_sheet(found).to_html()
 
     assert len(found.fixes) > 5
     assert html.count("<div class='pl-fix'>") == len(found.fixes)

@@ -88,14 +88,14 @@ def test_nothing_that_serves_is_an_answer_too():
     none = solve.set_ups(MODEL, LOAD, "L4")
 
     assert str(none).startswith("✘ None of these GPUs serves it")
-    assert "Nearest of those that do not:\n  8 x L4: " in str(none)
+    assert "1 kind of GPU does not serve it:\n  8 x L4: " in str(none)
     assert "pl-short" in none._repr_mimebundle_()["text/html"]
 
 
 def test_the_page_shows_five_and_folds_the_others(found):
     """The sixth to eighth kind are in details; so is the miss."""
     html = found._repr_mimebundle_()["text/html"]
-    open_part, _, folded = html.partition("3 more kinds of GPU")
+    open_part, _, folded = html.partition("<summary>The other 3</summary>")
 
     assert 5 == len(re.findall(r"<th scope='row'>\d x ", open_part))
     assert 3 == len(re.findall(r"<th scope='row'>\d x ", folded))
