@@ -17,7 +17,7 @@ from planner.show.html import Content, Html, fragment, tag
 from planner.show.kv_cache import drawn_lines
 from planner.show.palette import MISSING, css_background, swatch
 from planner.show.pieces import listed
-from planner.show.verdict import cache_name, missing_bytes, shown_lines
+from planner.show.verdict import cache_name, end_bytes, missing_bytes, shown_lines
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -129,8 +129,7 @@ def strip(plan: Plan) -> Html:
     rank = plan.limiting_rank
     if rank is None:
         return Html("")
-    needed = rank.requested_memory_bytes + missing_bytes(plan, rank)
-    whole_bytes = max(plan.gpu.total_memory_bytes, needed)
+    whole_bytes = end_bytes(plan, rank)
     return fragment(
         box(line.name, line.size_bytes, whole_bytes, swatch(line.name).fill)
         for line in shown_lines(rank)

@@ -152,20 +152,3 @@ def _best(found: GPUComparison) -> Answer:
         subject=title(found),
         sentence=f"{counted}{order}.",
     )
-
-
-def spoken_gpus(found: GPUComparison) -> str:
-    """Read the chart aloud: the sentence behind its `aria-label`."""
-    serving = [choice for choice in found.choices if choice.serves]
-    counts = "; ".join(
-        f"{choice.gpus_total} x {choice.gpu.name} "
-        f"{written(choice.requests, 'requests')}"
-        + (
-            f" for {price_text(choice.price_per_hour, found.currency)} per hour"
-            if choice.price_per_hour is not None
-            else ""
-        )
-        for choice in serving
-    )
-    count = f"{len(serving)} of {len(found.choices)} kinds of GPU serve"
-    return f"{title(found)}: {count}{': ' if counts else ''}{counts}."

@@ -10,7 +10,7 @@ from planner.show.frames import make_frame
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.pieces import bar_name
 from planner.show.sheet import Apart, Cell, Command, Group, Part, Sheet, Table
-from planner.show.verdict import SYMBOLS, missing_bytes, state_of, verdict
+from planner.show.verdict import SYMBOLS, end_bytes, missing_bytes, state_of, verdict
 from planner.solve.comparing.comparison import FIGURES, Change
 from planner.units import MIB, format_gib, format_size
 
@@ -207,7 +207,7 @@ def diff_html(diff: CommandDiff) -> Html:
 
 def bars_html(comparison: Comparison) -> Html:
     """Draw a bar per plan as plain boxes on one scale, and a legend."""
-    whole_bytes = max(_end_bytes(plan) for plan in comparison.plans)
+    whole_bytes = max(end_bytes(plan, plan.limiting_rank) for plan in comparison.plans)
     bars = (
         (_bar_name(name, plan), _bar(plan, whole_bytes))
         for name, plan in zip(comparison.names, comparison.plans, strict=True)
@@ -221,14 +221,6 @@ def bars_html(comparison: Comparison) -> Html:
 def _bar_name(name: str, plan: Plan) -> Html:
     words = f" {verdict_text(plan)} · {budget_text(plan)}"
     return bar_name(tag("b", name), words)
-
-
-def _end_bytes(plan: Plan) -> int:
-    rank = plan.limiting_rank
-    total = plan.gpu.total_memory_bytes
-    if rank is None:
-        return total
-    return max(total, rank.requested_memory_bytes + missing_bytes(plan, rank))
 
 
 def _bar(plan: Plan, whole_bytes: int) -> Html:

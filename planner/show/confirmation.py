@@ -84,7 +84,7 @@ def answer(confirmation: Confirmation) -> Answer:
         headline=words.headline,
         subject=title(confirmation),
         sentence=words.sentence,
-        said=confirmation.measurement.error,
+        said=confirmation.measurement.error or "",
         is_verdict=True,
     )
 
@@ -113,7 +113,7 @@ def _cells(row: ComparisonRow, dry: Confirmation | None) -> tuple[Cell, ...]:
     name, estimated, span, *measured, inside, basis = cells(row)
     if dry is not None:
         found = next((one for one in dry.rows if one.name == row.name), None)
-        measured.insert(0, figure_text(found and found.measured, row.unit))
+        measured.insert(0, figure_text(found.measured if found else None, row.unit))
     marked = Apart(inside, tag("b", inside)) if row.is_inside is False else inside
     return (name, estimated, span, *measured, marked, basis)
 
@@ -121,29 +121,24 @@ def _cells(row: ComparisonRow, dry: Confirmation | None) -> tuple[Cell, ...]:
 def meaning(confirmation: Confirmation) -> Group:
     """Say what the figures mean, what was served, and what was run."""
     measurement, given = confirmation.measurement, confirmation.given
-    served, answered = served_text(confirmation), measurement.generated_text
-    load = measurement.load
+    load, answered = measurement.load, measurement.generated_text
+    computed = given_text(given, confirmation) if given else ""
+    probed = load_text(load, confirmation.plan.max_concurrency) if load else ""
+    quoted = tag("blockquote", answered, class_="pl-answer") if answered else None
     found = facts(confirmation)
     items = (tag("div", tag("dt", name), tag("dd", text)) for name, text in found)
     return Group(
         (
-            _paragraph(given and given_text(given, confirmation), "pl-given"),
+            _paragraph(computed, "pl-given"),
             Listing(
                 confirmation.reasons,
                 "Why they may differ",
                 look="pl-reasons",
                 sign="- ",
             ),
-            _paragraph(served, "pl-served"),
-            Apart(
-                f"As text: {answered!r}",
-                tag("blockquote", answered, class_="pl-answer"),
-            )
-            if answered
-            else None,
-            _paragraph(
-                load and load_text(load, confirmation.plan.max_concurrency), "pl-load"
-            ),
+            _paragraph(served_text(confirmation), "pl-served"),
+            Apart(f"As text: {answered!r}" if answered else "", quoted),
+            _paragraph(probed, "pl-load"),
             Listing(confirmation.notes, sign="Note: "),
             Apart(
                 ", ".join(f"{name}: {text}" for name, text in found),
@@ -154,7 +149,7 @@ def meaning(confirmation: Confirmation) -> Group:
     )
 
 
-def _paragraph(text: str | None, look: str) -> Apart | None:
+def _paragraph(text: str, look: str) -> Apart | None:
     return Apart(text, tag("p", text, class_=look)) if text else None
 
 

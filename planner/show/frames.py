@@ -48,24 +48,10 @@ def plan_frame(plan: Plan) -> pd.DataFrame:
 
 
 def confirmation_frame(confirmation: Confirmation) -> pd.DataFrame:
-    """Return one row per figure that was estimated or measured.
-
-    Raises:
-        PlannerError: when pandas is not installed.
-    """
-    rows: list[tuple[object, ...]] = [
-        (
-            row.name,
-            row.unit,
-            row.estimated,
-            row.low,
-            row.high,
-            row.measured,
-            row.difference,
-            row.is_inside,
-            row.basis,
-        )
-        for row in confirmation.rows
+    """Return one row per figure that was estimated or measured."""
+    names = COMPARISON_COLUMNS[1:]
+    rows = [
+        (row.name, *(getattr(row, name) for name in names)) for row in confirmation.rows
     ]
     return make_frame(rows, COMPARISON_COLUMNS)
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from planner.show.compared_plans import LABELS, written
 from planner.show.html import tag
+from planner.show.pieces import Column
 from planner.show.sheet import Answer, Apart, Listing, Sheet, Table
 from planner.solve.comparing.cells import VALUES
 from planner.units import GIB
 
 if TYPE_CHECKING:
     from planner.solve.comparing.cells import Cell
-    from planner.solve.comparing.grid import Curve, Grid
+    from planner.solve.comparing.grid import Grid
 
 FIRST = "max_concurrency"
 """The figure that a grid shows by default."""
@@ -195,27 +196,6 @@ def _where(grid: Grid, cell: Cell) -> str:
     )
 
 
-def spoken_curve(curve: Curve) -> str:
-    """Describe the lines for a screen reader by their ends."""
-    lines = []
-    for label, cells in curve.lines:
-        points = [cell for cell in cells if cell.figure(curve.value) is not None]
-        if not points:
-            lines.append(f"{label} nothing".strip())
-            continue
-        ends = [
-            f"{cell_text(cell, curve.value)} at {curve.x_of(cell):,}"
-            if isinstance(curve.x_of(cell), int)
-            else f"{cell_text(cell, curve.value)} at {curve.x_of(cell)}"
-            for cell in (points[0], points[-1])
-        ]
-        lines.append(f"{label} from {ends[0]} to {ends[1]}".strip())
-    return (
-        f"{curve.value} of {_subject(curve.grid)} against {curve.title}: "
-        f"{'; '.join(lines)}."
-    )
-
-
 def sheet(grid: Grid, value: str = FIRST) -> Sheet:
     """Say how many plans fit, each one's figure, what signs mean, and each error."""
     if len(grid.cells) > _MOST_SHOWN:
@@ -262,7 +242,7 @@ def _over_one(grid: Grid, value: str) -> Table:
         for label, cell in zip(axis.labels, grid.cells, strict=True)
     ]
     figures = (LABELS.get(name, name) for name in names)
-    heads = (axis.name, ("Verdict", "pl-word"), *figures)
+    heads: tuple[Column, ...] = (axis.name, ("Verdict", "pl-word"), *figures)
     return Table(f"Plans over {axis.name}", heads, rows, most=_MOST_ROWS)
 
 

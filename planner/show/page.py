@@ -29,12 +29,11 @@ from planner.show.tables import (
     tables_html,
     verdict_html,
 )
-from planner.show.verdict import budget, cache_name, missing_bytes, noted
+from planner.show.verdict import budget, cache_name, end_bytes, noted
 from planner.units import format_gib
 from planner.values import frozen
 
 if TYPE_CHECKING:
-    from planner.memory.estimate import RankMemory
     from planner.planning.result import Plan
 
 NOTES = "notes"
@@ -103,14 +102,9 @@ def bars_html(plan: Plan) -> Html:
     drawn = bars(plan)
     if not drawn:
         return NOTHING
-    full_bytes = max(_drawn_bytes(plan, bar.rank) for bar in drawn)
+    full_bytes = max(end_bytes(plan, bar.rank) for bar in drawn)
     boxes = (plan_bar(plan, bar, full_bytes) for bar in drawn)
     return drawing(spoken(plan), boxes, plan_legend(plan, drawn))
-
-
-def _drawn_bytes(plan: Plan, rank: RankMemory) -> int:
-    needed = rank.requested_memory_bytes + missing_bytes(plan, rank)
-    return max(plan.gpu.total_memory_bytes, needed)
 
 
 @frozen(kw_only=False)

@@ -7,6 +7,7 @@ it. What is shown in one of the two alone, such as bars, is an `Apart`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from planner.show.frames import columns
@@ -14,9 +15,7 @@ from planner.show.html import Content, Html, element, fragment, tag
 from planner.show.pieces import (
     NOTHING,
     Column,
-    answer_box,
     command_line,
-    folded_html,
     listed,
     quoted,
     row,
@@ -96,11 +95,13 @@ class Answer:
         """Write it for a page."""
         told = sentence(self.sentence) if self.sentence else None
         said = quoted("vLLM said", self.said) if self.said else None
-        words = {"symbol": self.symbol, "headline": self.headline}
-        box = (
-            verdict_box(self.tone, told, subject=self.subject, **words)
-            if self.is_verdict
-            else answer_box(self.tone, told, question=self.subject, **words)
+        box = verdict_box(
+            self.tone,
+            told,
+            subject=self.subject,
+            symbol=self.symbol,
+            headline=self.headline,
+            is_answer=not self.is_verdict,
         )
         return fragment(box, said)
 
@@ -176,14 +177,25 @@ class Table:
         """Write it for a page."""
         if not self.rows:
             return NOTHING
+        if (
+            self.most and len(self.rows) > self.most + 1
+        ):  # a row is as long as a summary
+            return self._in_two()
         rows = [list(map(_content, cells)) for cells in self.rows]
-        if self.look:
-            written = self._stacked(rows)
-        elif self.most:
-            written = folded_html(self.caption, self.columns, rows, most=self.most)
-        else:
-            written = table_html(self.caption, self.columns, rows)
+        written = (
+            self._stacked(rows)
+            if self.look
+            else table_html(self.caption, self.columns, rows)
+        )
         return to_open(self.caption, written, "pl-rank") if self.is_folded else written
+
+    def _in_two(self) -> Html:
+        """Write the first rows, and the others folded."""
+        first = replace(self, rows=self.rows[: self.most], most=0)
+        rest = self.rows[self.most :]
+        title = f"The other {len(rest):,}"
+        others = replace(self, caption=title, rows=rest, most=0, is_folded=True)
+        return fragment(first.to_html(), others.to_html())
 
     def _heads(self) -> tuple[list[str], list[str]]:
         """Return the titles of the columns, and their classes."""

@@ -12,9 +12,7 @@ import codecs
 import os
 import re
 import sys
-from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
 from io import StringIO, TextIOWrapper
 from itertools import groupby, pairwise
 from typing import ParamSpec, TextIO
@@ -228,16 +226,6 @@ def row(name: str, figure: str, basis: str, why: str, *, width: int) -> list[str
         return [head + first, *(" " * len(head) + line for line in rest)]
     below = fold(why, width - _INDENT, 0)
     return [head.rstrip(), *(" " * _INDENT + line for line in below)]
-
-
-def legible(write: Callable[_Given, str]) -> Callable[_Given, str]:
-    """Lay out what a function writes for the width of standard output."""
-
-    @wraps(write)
-    def written(*given: _Given.args, **named: _Given.kwargs) -> str:
-        return laid_out(write(*given, **named), width_of())
-
-    return written
 
 
 def laid_out(text: str, width: int) -> str:

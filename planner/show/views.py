@@ -56,9 +56,10 @@ def _confirmation() -> Views[Confirmation]:
 
 
 def _confirmation_charts() -> Charts[Confirmation]:
-    from planner.show.charts.confirmed_bars import figure
+    from planner.show.charts.confirmed_bars import LEGEND_PIXELS, figure_spec
+    from planner.show.charts.frame import drawer
 
-    return Charts(figure=figure)
+    return Charts(figure=drawer(figure_spec, LEGEND_PIXELS))
 
 
 def _dry_run() -> Views[DryRun]:
@@ -80,9 +81,10 @@ def _placement() -> Views[Placement]:
 
 
 def _placement_charts() -> Charts[Placement]:
-    from planner.show.charts.ray_nodes import figure
+    from planner.show.charts import ray_nodes
+    from planner.show.charts.frame import drawer
 
-    return Charts(figure=figure)
+    return Charts(figure=drawer(ray_nodes.figure_spec, ray_nodes.LEGEND_PIXELS))
 
 
 def _reading() -> Views[Reading]:
@@ -128,9 +130,10 @@ def _gpu_comparison() -> Views[GPUComparison]:
 
 
 def _gpu_comparison_charts() -> Charts[GPUComparison]:
-    from planner.show.charts.gpu_bars import figure
+    from planner.show.charts import gpu_bars
+    from planner.show.charts.frame import drawer
 
-    return Charts(figure=figure)
+    return Charts(figure=drawer(gpu_bars.figure_spec))
 
 
 def _grid() -> Views[Grid]:
@@ -140,15 +143,17 @@ def _grid() -> Views[Grid]:
 
 
 def _grid_charts() -> Charts[Grid]:
-    from planner.show.charts.heat_map import figure
+    from planner.show.charts import heat_map
+    from planner.show.charts.frame import drawer
 
-    return Charts(heat_map=figure)
+    return Charts(heat_map=drawer(heat_map.figure_spec))
 
 
 def _curve_charts() -> Charts[Curve]:
-    from planner.show.charts.curve import figure
+    from planner.show.charts import curve
+    from planner.show.charts.frame import drawer
 
-    return Charts(figure=figure)
+    return Charts(figure=drawer(curve.figure_spec))
 
 
 def _load_map() -> Views[LoadMap]:
@@ -158,9 +163,10 @@ def _load_map() -> Views[LoadMap]:
 
 
 def _load_map_charts() -> Charts[LoadMap]:
-    from planner.show.charts.load_map import figure
+    from planner.show.charts import load_map
+    from planner.show.charts.frame import drawer
 
-    return Charts(figure=figure)
+    return Charts(figure=drawer(load_map.figure_spec))
 
 
 def _set_ups() -> Views[SetUps]:
@@ -188,9 +194,10 @@ def _upgrade() -> Views[Upgrade]:
 
 
 def _upgrade_charts() -> Charts[Upgrade]:
-    from planner.show.charts.releases import figure
+    from planner.show.charts import releases
+    from planner.show.charts.frame import drawer
 
-    return Charts(figure=figure)
+    return Charts(figure=drawer(releases.figure_spec))
 
 
 REGISTRY = registry(

@@ -11,7 +11,7 @@ from planner.show.compared_gpus import head
 from planner.show.compared_plans import verdict_text
 from planner.show.explanation import explanation_sheet
 from planner.show.page import plan_html
-from planner.show.pieces import folded_html
+from planner.show.sheet import Table
 from tests import confirmations, plans
 from tests.show.test_explanation import read_file
 from tests.show.test_ray_shown import pipeline, placement
@@ -189,7 +189,7 @@ def test_all_gpus_are_five_rows_and_a_fold() -> None:
 def test_a_table_folds_when_that_saves_more_than_a_row(count, shown) -> None:
     """Every row is there, in its order."""
     rows = [[f"row {number}", "x"] for number in range(count)]
-    html = folded_html("Rows", ["Name", ("Word", "pl-word")], rows)
+    html = Table("Rows", ["Name", ("Word", "pl-word")], rows, most=5).to_html()
 
     assert html.count("<tr><th scope='row'>") == count
     assert unfolded(html).count("<tr><th scope='row'>") == shown

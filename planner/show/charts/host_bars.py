@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.show.charts.frame import BAR_PIXELS, GAP_PIXELS, INK, in_gib
+from planner.show.charts.frame import BAR_PIXELS, GAP_PIXELS, LABEL, edge_line, in_gib
 from planner.show.charts.parts import FREE, MISSING_CPU
-from planner.show.charts.traces import HOVER, NOTHING, OVER, segment_looks, wrapped
+from planner.show.charts.traces import (
+    HOVER,
+    NOTHING,
+    OVER,
+    bar_trace,
+    segment_looks,
+    wrapped,
+)
 from planner.show.host import bar_label, shown_accounts
 from planner.units import GIB, format_gib
 
@@ -49,21 +56,12 @@ def _line(plan: Plan, name: str, accounts: tuple[NodeAccount, ...]) -> dict[str,
         "text": ["" if line is None else _host_text(line) for line in lines],
         "customdata": ["" if line is None else _host_hover(line) for line in lines],
         "hovertemplate": HOVER,
-        **segment_looks(name, lines),
+        **segment_looks(name, [line.basis if line else None for line in lines]),
     }
 
 
 def _bar(plan: Plan, name: str, accounts: tuple[NodeAccount, ...]) -> dict[str, Any]:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": name,
-        **_AXES,
-        "y": [bar_label(plan, one) for one in accounts],
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-    }
+    return {**bar_trace(name, [bar_label(plan, one) for one in accounts]), **_AXES}
 
 
 def _found(account: NodeAccount, name: str) -> NodeLine | None:
@@ -142,18 +140,7 @@ def _capacity_lines(accounts: tuple[NodeAccount, ...]) -> list[dict[str, Any]]:
     capacity = accounts[0].capacity_bytes
     if capacity is None:
         return []
-    return [
-        {
-            "type": "line",
-            "xref": "x2",
-            "yref": "y2 domain",
-            "x0": in_gib(capacity),
-            "x1": in_gib(capacity),
-            "y0": 0,
-            "y1": 1,
-            "line": {"color": INK, "width": 2, "dash": "solid"},
-        }
-    ]
+    return [edge_line(capacity, "solid", {"xref": "x2", "yref": "y2 domain"})]
 
 
 def _capacity_label(accounts: tuple[NodeAccount, ...]) -> dict[str, Any]:
@@ -162,6 +149,7 @@ def _capacity_label(accounts: tuple[NodeAccount, ...]) -> dict[str, Any]:
     known = "" if capacity is None else f" of {format_gib(capacity)}"
     needed = format_gib(max(one.needed_bytes for one in accounts))
     return {
+        **LABEL,
         "x": 0,
         "xref": "x2 domain",
         "xanchor": "left",
@@ -169,7 +157,5 @@ def _capacity_label(accounts: tuple[NodeAccount, ...]) -> dict[str, Any]:
         "yref": "y2 domain",
         "yanchor": "bottom",
         "yshift": 2,
-        "showarrow": False,
         "text": f"CPU memory: {needed}{known}",
-        "font": {"size": 12, "color": INK},
     }

@@ -11,16 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from planner.show.charts.frame import FONT, INK, in_gib, note_above, plotly_figure
+from planner.show.charts.frame import AXIS, INK, base_layout, in_gib, note_above
 from planner.show.charts.traces import HOVER, NOTHING, segment_looks
-from planner.show.palette import CLEAR, EDGE, GRID
+from planner.show.palette import EDGE
 from planner.show.ray import placement_headline
 from planner.units import format_gib
 from planner.values import frozen
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from planner.memory.account import Line
     from planner.ray.bundles import Node
     from planner.ray.placement import Placement, WorkerPlacement
@@ -33,6 +31,7 @@ REPLICA_FILLS = (
 """The hues of the memory lines, in turn; each replica's bar has its number."""
 _DARK = ("#0072B2", "#009E73", "#D55E00")
 _TOP, _BOTTOM, _MEMORY, _SHARES = 34, 64, 250, 84
+LEGEND_PIXELS = 60
 
 
 @frozen
@@ -48,15 +47,6 @@ class Column:
     def label(self) -> str:
         """The number of the GPU on its node."""
         return str(self.index)
-
-
-def figure(placement: Placement) -> go.Figure:
-    """Draw the placement as a plotly figure.
-
-    Raises:
-        PlannerError: when plotly is not installed.
-    """
-    return plotly_figure(figure_spec(placement), legend_pixels=60)
 
 
 def figure_spec(placement: Placement) -> dict[str, Any]:
@@ -109,7 +99,7 @@ def _line_trace(placement: Placement, name: str, drawn: list[Column]) -> dict[st
         "y": [in_gib(size) for size in sizes],
         "customdata": texts,
         "hovertemplate": HOVER,
-        **segment_looks(name, [lines[0] if lines else None for lines in found]),
+        **segment_looks(name, [lines[0].basis if lines else None for lines in found]),
     }
 
 
@@ -237,6 +227,7 @@ def _layout(placement: Placement, drawn: list[Column], total: int) -> dict[str, 
     title = placement_headline(placement)
     if total > len(drawn):
         title = f"{title}. The first {len(drawn)} of {total} GPUs are drawn."
+    shared = base_layout(_TOP + _BOTTOM + _MEMORY + _SHARES, _TOP, _BOTTOM)
     axis = {
         "type": "multicategory",
         "fixedrange": True,
@@ -245,17 +236,11 @@ def _layout(placement: Placement, drawn: list[Column], total: int) -> dict[str, 
         "dividercolor": INK,
     }
     return {
+        **shared,
         "barmode": "stack",
         "bargap": 0.12,
-        "height": _TOP + _BOTTOM + _MEMORY + _SHARES,
-        "autosize": True,
-        "showlegend": False,
-        "template": None,
-        "paper_bgcolor": CLEAR,
-        "plot_bgcolor": CLEAR,
-        "font": {"family": FONT, "size": 12, "color": INK},
-        "margin": {"l": 56, "r": 16, "t": _TOP, "b": _BOTTOM},
-        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
+        "font": {**shared["font"], "size": 12},
+        "margin": {**shared["margin"], "l": 56},
         "xaxis": {
             **axis,
             "anchor": "y",
@@ -277,9 +262,7 @@ def _layout(placement: Placement, drawn: list[Column], total: int) -> dict[str, 
 def _axis(text: str, domain: tuple[float, float]) -> dict[str, Any]:
     return {
         "domain": list(domain),
+        **AXIS,
         "title": {"text": text, "font": {"size": 12}},
-        "gridcolor": GRID,
-        "zeroline": False,
-        "fixedrange": True,
         "rangemode": "tozero",
     }

@@ -29,10 +29,9 @@ from planner.units import GIB, format_gib
 from planner.values import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from planner.memory.account import Line
-    from planner.memory.host.nodes import NodeLine
+    from planner.memory.account import Basis, Line
     from planner.planning.result import Plan
 
 NOTHING = {
@@ -75,16 +74,16 @@ def line_traces(drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
 def _line_trace(name: str, drawn: tuple[Bar, ...]) -> dict[str, Any]:
     lines = [_find(bar, name) for bar in drawn]
     return {
-        **_bar_trace(name, drawn),
+        **bar_trace(name, [bar.label for bar in drawn]),
         "x": [0 if line is None else in_gib(line.size_bytes) for line in lines],
         "text": [_segment_text(line) for line in lines],
         "customdata": [_hover_text(line) for line in lines],
         "hovertemplate": HOVER,
-        **segment_looks(name, lines),
+        **segment_looks(name, [line.basis if line else None for line in lines]),
     }
 
 
-def segment_looks(name: str, lines: Sequence[Line | NodeLine | None]) -> dict[str, Any]:
+def segment_looks(name: str, bases: Sequence[Basis | None]) -> dict[str, Any]:
     """Describe the look of a line's segments: its colour, hatched by their basis."""
     colours = swatch(name)
     return {
@@ -93,7 +92,7 @@ def segment_looks(name: str, lines: Sequence[Line | NodeLine | None]) -> dict[st
             "color": colours.fill,
             "line": {"color": EDGE, "width": 1},
             "pattern": {
-                "shape": ["" if x is None else PLOTLY_HATCHES[x.basis] for x in lines],
+                "shape": ["" if one is None else PLOTLY_HATCHES[one] for one in bases],
                 "bgcolor": colours.fill,
                 "fgcolor": colours.hatch,
                 "size": 7,
@@ -103,12 +102,13 @@ def segment_looks(name: str, lines: Sequence[Line | NodeLine | None]) -> dict[st
     }
 
 
-def _bar_trace(name: str, drawn: tuple[Bar, ...]) -> dict[str, Any]:
+def bar_trace(name: str, rows: Sequence[str]) -> dict[str, Any]:
+    """Describe segments of one name, one in each row."""
     return {
         "type": "bar",
         "orientation": "h",
         "name": name,
-        "y": [bar.label for bar in drawn],
+        "y": list(rows),
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,
@@ -146,13 +146,12 @@ def wrapped(text: str, width: int = 64) -> str:
     return "<br>".join(rows)
 
 
-def _empty_gpu(plan: Plan) -> dict[str, Any]:
-    """Outline a GPU on which vLLM allocates nothing."""
+def empty_gpus(plans: Mapping[str, Plan]) -> dict[str, Any]:
+    """Outline the GPUs of plans by label, on which vLLM allocates nothing."""
     return {
-        **_bar_trace("nothing allocated", ()),
-        "y": [f"{plan.gpu.kind} 0"],
-        "x": [in_gib(plan.gpu.total_memory_bytes)],
-        "customdata": ["Nothing is allocated"],
+        **bar_trace("nothing allocated", list(plans)),
+        "x": [in_gib(plan.gpu.total_memory_bytes) for plan in plans.values()],
+        "customdata": ["Nothing is allocated"] * len(plans),
         "hovertemplate": HOVER,
         "marker": NOTHING,
     }
@@ -161,14 +160,14 @@ def _empty_gpu(plan: Plan) -> dict[str, Any]:
 def edge_traces(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
     """Return what is beyond vLLM's budget: the rest of the GPU, and missing memory."""
     if not drawn:
-        return [_empty_gpu(plan)]
+        return [empty_gpus({f"{plan.gpu.kind} 0": plan})]
     return edges_of(tuple((plan, bar) for bar in drawn))
 
 
 def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
     """Return the same for bars of several plans."""
-    bars = tuple(bar for _, bar in drawn)
-    requested = [in_gib(bar.rank.requested_memory_bytes) for bar in bars]
+    rows = [bar.label for _, bar in drawn]
+    requested = [in_gib(bar.rank.requested_memory_bytes) for _, bar in drawn]
     rest = [
         in_gib(plan.gpu.total_memory_bytes - bar.rank.requested_memory_bytes)
         for plan, bar in drawn
@@ -176,7 +175,7 @@ def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
     absent = [in_gib(missing_bytes(plan, bar.rank)) or None for plan, bar in drawn]
     # Not `%{x}`, which is the end of a bar with a base.
     outside = {
-        **_bar_trace(OUTSIDE, bars),
+        **bar_trace(OUTSIDE, rows),
         "base": requested,
         "x": rest,
         "customdata": [
@@ -187,7 +186,7 @@ def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
         "marker": NOTHING,
     }
     missing = {
-        **_bar_trace(MISSING_PART, bars),
+        **bar_trace(MISSING_PART, rows),
         "base": requested,
         "x": absent,
         "customdata": [f"Missing {size or 0:,.2f} GiB" for size in absent],
@@ -231,8 +230,7 @@ def soft_traces(drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
         return []
     return [
         {
-            **_bar_trace(SOFT, ()),
-            "y": [bar.label for bar, *_ in slices],
+            **bar_trace(SOFT, [bar.label for bar, *_ in slices]),
             "base": [in_gib(start) for _, start, _, _ in slices],
             "x": [in_gib(size) for _, _, size, _ in slices],
             "customdata": [soft_text(bar) for bar, *_ in slices],
