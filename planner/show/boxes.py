@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from planner.show.charts.frame import Bar
+from planner.show.charts.frame import Bar, end_bytes
 from planner.show.charts.parts import Part, parts_of, sizes_by_name, soft_words
 from planner.show.charts.traces import (
     MISSING_PART,
@@ -17,7 +17,7 @@ from planner.show.html import Content, Html, fragment, tag
 from planner.show.kv_cache import drawn_lines
 from planner.show.palette import MISSING, css_background, swatch
 from planner.show.pieces import listed
-from planner.show.verdict import cache_name, end_bytes, missing_bytes, shown_lines
+from planner.show.verdict import cache_name, missing_bytes, shown_lines
 from planner.units import format_gib
 
 if TYPE_CHECKING:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from planner.show.boxes import drawing, legend, memory_bar
+from planner.show.charts.frame import end_bytes
 from planner.show.frames import make_frame
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.pieces import bar_name
 from planner.show.sheet import Apart, Cell, Command, Group, Part, Sheet, Table
-from planner.show.verdict import SYMBOLS, end_bytes, missing_bytes, state_of, verdict
+from planner.show.verdict import SYMBOLS, missing_bytes, state_of, verdict
 from planner.solve.comparing.comparison import FIGURES, Change
 from planner.units import MIB, format_gib, format_size
 

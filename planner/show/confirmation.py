@@ -13,21 +13,20 @@ from typing import TYPE_CHECKING
 from planner.memory.account import Basis
 from planner.show.boxes import box, drawing, legend
 from planner.show.confirmation_text import (
+    answer,
     cells,
     facts,
     figure_text,
     given_text,
     load_text,
     measured_word,
-    outcome_words,
     served_text,
     spoken,
-    title,
 )
 from planner.show.html import Html, fragment, tag
 from planner.show.palette import css_background
 from planner.show.pieces import NOTHING, bar_name
-from planner.show.sheet import Answer, Apart, Cell, Group, Listing, Part, Sheet, Table
+from planner.show.sheet import Apart, Cell, Group, Listing, Part, Sheet, Table
 from planner.values import frozen
 
 if TYPE_CHECKING:
@@ -75,20 +74,6 @@ def sheet(confirmation: Confirmation) -> Sheet:
     )
 
 
-def answer(confirmation: Confirmation) -> Answer:
-    """Say the outcome, and vLLM's error where there was one."""
-    words = outcome_words(confirmation)
-    return Answer(
-        tone=words.tone,
-        symbol=words.symbol,
-        headline=words.headline,
-        subject=title(confirmation),
-        sentence=words.sentence,
-        said=confirmation.measurement.error or "",
-        is_verdict=True,
-    )
-
-
 def compared(confirmation: Confirmation, dry: Confirmation | None = None) -> Part:
     """Say estimate and measurement line by line, as a table beside the chart."""
     rows = list(confirmation.rows)
@@ -104,7 +89,7 @@ def compared(confirmation: Confirmation, dry: Confirmation | None = None) -> Par
         "Estimate and measurement, line by line",
         (*_FIRST_COLUMNS, *measured, *_LAST_COLUMNS),
         [_cells(one, dry) for one in rows],
-        look="pl-compared pl-stacked",
+        look="pl-lines pl-compared pl-stacked",
     )
 
 

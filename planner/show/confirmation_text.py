@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.show.sheet import Answer
 from planner.show.verdict import subject
 from planner.units import GIB, format_gib, format_size
-from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import ComparisonRow, Confirmation, GivenMemory
@@ -18,36 +18,18 @@ MAX_TOKENS_SHOWN = 16
 _FINEST_IN_GIB = GIB // 100
 
 
-@frozen
-class OutcomeWords:
-    """The outcome as a symbol, a headline and a sentence; never by colour alone."""
-
-    symbol: str
-    tone: str
-    """A class of the page's style sheet: fits, tight or short."""
-    headline: str
-    sentence: str
-
-
-_SHOWN = {
-    "confirmed": ("✔", "fits", "Confirmed"),
-    "off": ("!", "tight", "Result as planned, but some figures differ"),
-    "contradicted": ("✘", "short", "Contradicted"),
-    "open": ("?", "tight", "Not decided"),
-}
-
-
-def outcome_words(confirmation: Confirmation) -> OutcomeWords:
-    """Return the outcome in words."""
-    outcome = str(confirmation.outcome)
-    symbol, tone, headline = _SHOWN[outcome]
-    sentence = {
-        "confirmed": _confirmed,
-        "off": _off,
-        "contradicted": _contradicted,
-        "open": _open,
-    }[outcome](confirmation)
-    return OutcomeWords(symbol=symbol, tone=tone, headline=headline, sentence=sentence)
+def answer(confirmation: Confirmation) -> Answer:
+    """Return the outcome in words, and vLLM's error where there was one."""
+    symbol, tone, headline, sentence = _SHOWN[str(confirmation.outcome)]
+    return Answer(
+        tone=tone,
+        symbol=symbol,
+        headline=headline,
+        subject=title(confirmation),
+        sentence=sentence(confirmation),
+        said=confirmation.measurement.error or "",
+        is_verdict=True,
+    )
 
 
 def _confirmed(confirmation: Confirmation) -> str:
@@ -85,6 +67,14 @@ def _open(confirmation: Confirmation) -> str:
         return "The start ended before it was decided."
     happened = "started" if is_started else "did not start"
     return f"The plan was too close to call; vLLM {happened}."
+
+
+_SHOWN = {
+    "confirmed": ("✔", "fits", "Confirmed", _confirmed),
+    "off": ("!", "tight", "Result as planned, but some figures differ", _off),
+    "contradicted": ("✘", "short", "Contradicted", _contradicted),
+    "open": ("?", "tight", "Not decided", _open),
+}
 
 
 def measured_word(confirmation: Confirmation) -> str:

@@ -24,6 +24,12 @@ _COLUMNS = (
     ("Peak activation", "pl-number"),
     ("KV cache", "pl-number"),
 )
+_OUTCOMES = {
+    True: ("fits", "✔", "Starts"),
+    False: ("short", "✘", "Does not start"),
+    None: ("tight", "?", "Not decided"),
+}
+"""Classes of the style sheet, symbols and headlines."""
 _SAME_BYTES = GIB // 100
 """The digits of a log; a difference below them is not explained."""
 _KV_CACHE = "KV cache"
@@ -42,7 +48,7 @@ def sheet(run: DryRun) -> Sheet:
 
 def answer(run: DryRun) -> Answer:
     """Say whether vLLM started, and its error where there was one."""
-    tone, symbol, words = _outcome(run)
+    tone, symbol, words = _OUTCOMES[run.started]
     release = f"vLLM {run.measurement.vllm_version}"
     return Answer(
         tone=tone,
@@ -53,11 +59,6 @@ def answer(run: DryRun) -> Answer:
         said=run.refused or "",
         is_verdict=True,
     )
-
-
-def headline(run: DryRun) -> str:
-    """Say in two or three words whether vLLM started."""
-    return _outcome(run)[2]
 
 
 def apart_part(dry: Confirmation, confirmation: Confirmation) -> Part:
@@ -109,13 +110,6 @@ def about(run: DryRun) -> str:
     )
 
 
-def _outcome(run: DryRun) -> tuple[str, str, str]:
-    """Return a class of the style sheet, a symbol and a headline."""
-    if run.started is None:
-        return "tight", "?", "Not decided"
-    return ("fits", "✔", "Starts") if run.started else ("short", "✘", "Does not start")
-
-
 def _sentence(run: DryRun) -> str:
     measured = run.measurement
     if run.started is None:
@@ -157,7 +151,9 @@ def ranks(run: DryRun) -> tuple[Table, Table]:
 
 
 def _rank_table(caption: str, workers: Sequence[WorkerFigures]) -> Table:
-    return Table(caption, _COLUMNS, list(map(_cells, workers)), look="pl-stacked")
+    return Table(
+        caption, _COLUMNS, list(map(_cells, workers)), look="pl-lines pl-stacked"
+    )
 
 
 def unplanned(run: DryRun) -> Listing:

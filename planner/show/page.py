@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from planner.show.boxes import drawing, plan_bar, plan_legend
 from planner.show.certainty import certainty_body, certainty_html
-from planner.show.charts.frame import bars
+from planner.show.charts.frame import bars, end_bytes
 from planner.show.charts.parts import spoken
 from planner.show.host import host_html, host_tables, host_title
 from planner.show.html import Content, Html, element, fragment, tag
@@ -29,7 +29,7 @@ from planner.show.tables import (
     tables_html,
     verdict_html,
 )
-from planner.show.verdict import budget, cache_name, end_bytes, noted
+from planner.show.verdict import budget, cache_name, noted
 from planner.units import format_gib
 from planner.values import frozen
 

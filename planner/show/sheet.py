@@ -157,7 +157,8 @@ class Table:
     most: int = 0
     """Rows that a page shows at first; 0: all."""
     look: str = ""
-    """A class of the style sheet: then a row becomes a list on a narrow page."""
+    """Classes of the style sheet, instead of a table that scrolls sideways:
+    "pl-lines", and "pl-stacked" where a row becomes a list on a narrow page."""
 
     def to_text(self) -> str:
         """Write it for a terminal, with the caption above it."""
@@ -208,8 +209,8 @@ class Table:
             row(first, *map(_labelled, cells, titles[1:], kinds[1:]))
             for first, *cells in rows
         )
-        look = f"pl-lines {self.look}"
-        return table(self.caption, (titles[0], *self.columns[1:]), written, look)
+        columns = (titles[0], *self.columns[1:])
+        return table(self.caption, columns, written, self.look)
 
 
 def _labelled(cell: Content, title: str, kind: str) -> Html:

@@ -113,12 +113,16 @@ def sheet(bound: SpeedBound) -> Sheet:
         (
             answer,
             _table("Bounds, with their arithmetic", first),
-            _table("What limits, and what the bounds are computed from", more, True),
+            _table(
+                "What limits, and what the bounds are computed from",
+                more,
+                is_folded=True,
+            ),
             Listing(bound.notes, sign="Note: "),
         )
     )
 
 
-def _table(caption: str, figures: list[BoundFigure], is_folded: bool = False) -> Table:
+def _table(caption: str, figures: list[BoundFigure], **more: bool) -> Table:
     rows = [(LABELS[f.name], value_text(f), f.basis, f.why) for f in figures]
-    return Table(caption, _COLUMNS, rows, is_folded=is_folded, look="pl-stacked")
+    return Table(caption, _COLUMNS, rows, look="pl-lines pl-stacked", **more)

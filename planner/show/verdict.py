@@ -102,14 +102,6 @@ def missing_bytes(plan: Plan, rank: RankMemory) -> int:
     return max(0, _request_bytes(plan, rank) - rank.available_kv_cache_bytes)
 
 
-def end_bytes(plan: Plan, rank: RankMemory | None) -> int:
-    """Return where a rank's bar ends, or its GPU if that is further."""
-    total = plan.gpu.total_memory_bytes
-    if rank is None:
-        return total
-    return max(total, rank.requested_memory_bytes + missing_bytes(plan, rank))
-
-
 def _request_bytes(plan: Plan, rank: RankMemory) -> int:
     """Return the blocks of one request, and the null block if vLLM sets it aside."""
     return plan.blocks_per_request * rank.bytes_per_block + rank.set_aside_bytes

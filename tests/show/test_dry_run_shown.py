@@ -8,7 +8,6 @@ from planner.show.dry_run import (
     answer,
     apart,
     apart_part,
-    headline,
     ranks,
     sheet,
 )
@@ -32,7 +31,7 @@ def test_the_headline_says_whether_it_starts() -> None:
     refused = replace(run, measurement=told)
     stopped = replace(run, measurement=replace(run.measurement, is_started=None))
 
-    assert [headline(one) for one in (run, refused, stopped)] == [
+    assert [answer(one).headline for one in (run, refused, stopped)] == [
         *("Starts", "Does not start", "Not decided")
     ]
     assert "no &lt;room&gt;" in answer(refused).to_html()

@@ -12,7 +12,7 @@ from planner.show import confirmation as shown
 from planner.show import dry_run as shown_dry
 from planner.show.charts.confirmed_bars import figure_spec
 from planner.show.confirmation import legend_html
-from planner.show.confirmation_text import spoken
+from planner.show.confirmation_text import answer, spoken
 from planner.show.sheet import Part, html_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class RunResult(w.VBox):
         apart = _apart(confirmation, self._dry)
         self._show_parts(
             {
-                "verdict": w.HTML(shown.answer(confirmation).to_html()),
+                "verdict": w.HTML(answer(confirmation).to_html()),
                 **_comparison(confirmation, self._dry),
                 "meaning": w.HTML(html_of((apart, shown.meaning(confirmation)))),
             }

@@ -10,13 +10,13 @@ from planner.show.charts.frame import (
     Bar,
     bar_layout,
     edge_line,
+    end_bytes,
     in_gib,
     plotly_figure,
     size_axis,
 )
 from planner.show.charts.traces import edges_of, empty_gpus, line_traces
 from planner.show.compared_plans import budget_text, verdict_text
-from planner.show.verdict import end_bytes
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -14,6 +14,7 @@ from planner.errors import PlannerError
 from planner.registries import provided
 from planner.show.kv_cache import drawn_lines
 from planner.show.palette import CLEAR, GRID
+from planner.show.verdict import missing_bytes
 from planner.surroundings import is_in_browser, is_in_voila
 from planner.units import GIB
 from planner.values import frozen
@@ -86,6 +87,14 @@ def drawer(
         return plotly_figure(describe(*given, **named), legend_pixels)
 
     return draw
+
+
+def end_bytes(plan: Plan, rank: RankMemory | None) -> int:
+    """Return where a rank's bar ends, or its GPU if that is further."""
+    total = plan.gpu.total_memory_bytes
+    if rank is None:
+        return total
+    return max(total, rank.requested_memory_bytes + missing_bytes(plan, rank))
 
 
 def plotly_figure(described: dict[str, Any], legend_pixels: int = 0) -> go.Figure:

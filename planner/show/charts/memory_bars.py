@@ -17,6 +17,7 @@ from planner.show.charts.frame import (
     bar_layout,
     bars,
     edge_line,
+    end_bytes,
     in_gib,
     plotly_figure,
     size_axis,
@@ -31,7 +32,7 @@ from planner.show.charts.traces import (
     soft_traces,
     wrapped,
 )
-from planner.show.verdict import end_bytes, missing_bytes, subject, verdict_text
+from planner.show.verdict import missing_bytes, subject, verdict_text
 from planner.units import format_gib
 
 if TYPE_CHECKING:
