@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.show.compared_plans import written
-from planner.show.sheet import Answer, Listing, Sheet, Table
+from planner.show.sheet import Answer, Listing, Sheet, table_of
 from planner.units import counted, format_gib
 
 if TYPE_CHECKING:
@@ -32,50 +32,35 @@ def price_text(price: float | None, currency: str) -> str:
     return f"{number} {currency}".strip()
 
 
-def head(found: GPUComparison) -> list[str]:
-    """Name the columns: those that decide come first."""
-    names = ["GPU", "GPUs", "Verdict"]
-    if has_speeds(found):
-        names += [_SPEED]
-    if has_speeds(found) and found.has_prices:
-        names += [_ANSWERS]
-    if found.has_prices:
-        names += ["Price per hour"]
-    names += ["KV cache of each", "KV cache, tokens", "Requests"]
-    return [*names, "Requests, at least"]
-
-
-def has_speeds(found: GPUComparison) -> bool:
-    """Whether any GPU has a bound on its speed."""
-    return any(choice.at_most_tokens_per_second for choice in found.choices)
-
-
-def cells(choice: GPUChoice, found: GPUComparison) -> list[str]:
-    """Write one GPU's figures under the columns."""
+def cells(choice: GPUChoice, found: GPUComparison) -> dict[str, str]:
+    """Write one GPU's figures by the titles of their columns; deciding ones first."""
     plan = choice.plan
     rank = None if plan is None else plan.limiting_rank
     tokens = choice.kv_cache_size_tokens if rank else None
     serves = "starts" if found.load is None else "serves"
-    texts = [
-        choice.gpu.name,
-        f"{choice.gpus_total or ''}",
-        f"✔ {serves}" if choice.serves else "✘ does not",
-    ]
-    if has_speeds(found):
-        speed = choice.at_most_tokens_per_second
-        texts += ["" if speed is None else f"{speed:,.0f}"]
-    if has_speeds(found) and found.has_prices:
-        answers = choice.at_least_price_per_million_answer_tokens
-        texts += [price_text(answers, found.currency)]
-    if found.has_prices:
-        texts += [price_text(choice.price_per_hour, found.currency)]
-    texts += [
-        format_gib(rank.available_kv_cache_bytes) if rank else "none",
-        f"{tokens:,}" if tokens is not None else "none",
-        written(choice.requests, "requests") if rank else "none",
-        written(choice.requests_low, "requests") if rank else "none",
-    ]
-    return texts
+    speed = choice.at_most_tokens_per_second
+    answers = choice.at_least_price_per_million_answer_tokens
+    cost = {"Price per hour": price_text(choice.price_per_hour, found.currency)}
+    bounds: dict[str, str] = {}
+    if any(one.at_most_tokens_per_second for one in found.choices):
+        bounds = {_SPEED: "" if speed is None else f"{speed:,.0f}"}
+        if found.has_prices:
+            bounds[_ANSWERS] = price_text(answers, found.currency)
+    return {
+        "GPU": choice.gpu.name,
+        "GPUs": f"{choice.gpus_total or ''}",
+        "Verdict": f"✔ {serves}" if choice.serves else "✘ does not",
+        **bounds,
+        **(cost if found.has_prices else {}),
+        "KV cache of each": format_gib(rank.available_kv_cache_bytes)
+        if rank
+        else "none",
+        "KV cache, tokens": f"{tokens:,}" if tokens is not None else "none",
+        "Requests": written(choice.requests, "requests") if rank else "none",
+        "Requests, at least": written(choice.requests_low, "requests")
+        if rank
+        else "none",
+    }
 
 
 def title(found: GPUComparison) -> str:
@@ -118,12 +103,11 @@ def _shortened(text: str) -> str:
 
 def sheet(found: GPUComparison) -> Sheet:
     """Say the best GPU, the table, why some do not serve, and what was tried."""
-    names = [(name, _KINDS.get(name, "")) for name in head(found)]
     rows = [cells(choice, found) for choice in found.choices]
     return Sheet(
         (
             _best(found),
-            Table("Each kind of GPU, best first", names, rows, most=5),
+            table_of("Each kind of GPU, best first", rows, _KINDS, most=5),
             Listing(reasons(found), "Why some do not", is_folded=True),
             tried(found),
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from planner.planning.words import load_text
 from planner.show.compared_gpus import price_text
 from planner.show.frames import frame_of
-from planner.show.sheet import Answer, Command, Listing, Sheet, Table
+from planner.show.sheet import Answer, Command, Listing, Sheet, table_of
 from planner.show.speed import rate_text, seconds_text
 from planner.show.verdict import verdict
 from planner.units import counted
@@ -59,58 +59,29 @@ def layout_words(layout: Layout) -> str:
     return ", ".join([*words, *(["EP"] if layout.enable_expert_parallel else [])])
 
 
-def held_text(set_up: SetUp) -> str:
-    """Write how many requests of the load's length the KV caches hold."""
-    held = set_up.requests_held
-    return "no limit" if held is None else f"{held:,}"
-
-
-def speed_text(per_second: float | None) -> str:
-    """Write a bound on tokens per second; empty where there is none."""
-    return "" if per_second is None else rate_text(per_second)
-
-
-def first_token_text(set_up: SetUp) -> str:
-    """Write the least time to the first token; empty where there is none."""
-    seconds = set_up.first_token_at_least_seconds
-    return "" if seconds is None else seconds_text(seconds)
-
-
-def head(found: SetUps) -> list[str]:
-    """Name the columns, the deciding ones first."""
-    names = ["GPUs", "Price per hour", f"Holds (needs {found.load.requests:,})"]
-    if not has_prices(found):
-        names.remove("Price per hour")
-    return [
-        *names,
-        "Tokens per second, at most",
-        "of one request",
-        "First token, at least",
-        *(["Per million answer tokens, at least"] if has_prices(found) else []),
-        "Other layouts",
-    ]
-
-
 def has_prices(found: SetUps) -> bool:
     """Whether any set-up has a price."""
     return any(set_up.price is not None for set_up in found.found)
 
 
-def cells(set_up: SetUp, found: SetUps) -> list[str]:
-    """Write a set-up's figures under the columns."""
-    money = has_prices(found)
-    price = price_text(set_up.price_per_hour, found.currency) or "no price"
-    cost = price_text(set_up.at_least_price_per_million_tokens, found.currency)
-    return [
-        ", ".join(filter(None, [gpus_text(set_up), layout_words(set_up.layout)])),
-        *([price] if money else []),
-        held_text(set_up),
-        speed_text(set_up.at_most_tokens_per_second),
-        speed_text(set_up.at_most_tokens_per_second_each),
-        first_token_text(set_up),
-        *([cost] if money else []),
-        f"{len(found.others(set_up)) or ''}",
-    ]
+def cells(set_up: SetUp, found: SetUps) -> dict[str, str]:
+    """Write a set-up's figures by the titles of their columns, deciding ones first."""
+    figures = _figures(set_up, found)
+    price, cost = {}, {}
+    if has_prices(found):
+        hourly = price_text(set_up.price_per_hour, found.currency)
+        price = {"Price per hour": hourly or "no price"}
+        cost = {"Per million answer tokens, at least": figures["cost"]}
+    return {
+        "GPUs": ", ".join(filter(None, [gpus_text(set_up), figures["layout"]])),
+        **price,
+        f"Holds (needs {found.load.requests:,})": figures["held"],
+        "Tokens per second, at most": figures["speed"],
+        "of one request": figures["user"],
+        "First token, at least": figures["first"],
+        **cost,
+        "Other layouts": f"{len(found.others(set_up)) or ''}",
+    }
 
 
 def title(found: SetUps) -> str:
@@ -180,7 +151,7 @@ def sheet(found: SetUps) -> Sheet:
     return Sheet(
         (
             answer,
-            Table(_CAPTIONS[found.order], head(found), rows, most=FIRST_SHOWN),
+            table_of(_CAPTIONS[found.order], rows, {}, most=FIRST_SHOWN),
             Listing(misses(found), missing, is_folded=True),
             Listing(notes(found)),
             Command(best[0].command() if best else ""),
@@ -249,15 +220,22 @@ def _page_row(set_up: SetUp, found: SetUps) -> dict[str, object]:
     }
 
 
-def _figures(set_up: SetUp, found: SetUps) -> dict[str, object]:
+def _figures(set_up: SetUp, found: SetUps) -> dict[str, str]:
     """Return the cells that differ between layouts on the same GPUs."""
-    cost = price_text(set_up.at_least_price_per_million_tokens, found.currency)
+    held, first = set_up.requests_held, set_up.first_token_at_least_seconds
+    whole, each = (
+        "" if one is None else rate_text(one)
+        for one in (
+            set_up.at_most_tokens_per_second,
+            set_up.at_most_tokens_per_second_each,
+        )
+    )
     return {
         "key": row_key(set_up.plan),
         "layout": layout_words(set_up.layout),
-        "held": held_text(set_up),
-        "speed": speed_text(set_up.at_most_tokens_per_second),
-        "user": speed_text(set_up.at_most_tokens_per_second_each),
-        "first": first_token_text(set_up),
-        "cost": cost,
+        "held": "no limit" if held is None else f"{held:,}",
+        "speed": whole,
+        "user": each,
+        "first": "" if first is None else seconds_text(first),
+        "cost": price_text(set_up.at_least_price_per_million_tokens, found.currency),
     }

@@ -6,7 +6,7 @@ it. What is shown in one of the two alone, such as bars, is an `Apart`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -178,9 +178,7 @@ class Table:
         """Write it for a page."""
         if not self.rows:
             return NOTHING
-        if (
-            self.most and len(self.rows) > self.most + 1
-        ):  # a row is as long as a summary
+        if 0 < self.most < len(self.rows) - 1:  # one row is as long as a summary
             return self._in_two()
         rows = [list(map(_content, cells)) for cells in self.rows]
         written = (
@@ -211,6 +209,17 @@ class Table:
         )
         columns = (titles[0], *self.columns[1:])
         return table(self.caption, columns, written, self.look)
+
+
+def table_of(
+    caption: str,
+    rows: Sequence[Mapping[str, Cell]],
+    kinds: Mapping[str, str],
+    most: int,
+) -> Table:
+    """Return a table of rows by the titles of their columns, which have classes."""
+    columns = [(title, kinds.get(title, "")) for title in (rows[0] if rows else ())]
+    return Table(caption, columns, [list(row.values()) for row in rows], most=most)
 
 
 def _labelled(cell: Content, title: str, kind: str) -> Html:
@@ -274,8 +283,16 @@ class Sheet:
     parts: Sequence[Part]
 
     def to_text(self) -> str:
-        """Write it for standard output, as wide as that is."""
-        return text_of(self.parts)
+        """Write it for standard output, as wide as that is.
+
+        Sentences follow each other; before and after anything else is an empty line.
+        """
+        written, was_block = "", True
+        for text, is_block in _texts(self.parts):
+            between = "\n\n" if is_block or was_block else "\n"
+            written += f"{between if written else ''}{text}"
+            was_block = is_block
+        return written
 
     def to_html(self) -> Html:
         """Write it for a page that has the style sheets."""
@@ -309,19 +326,6 @@ def html_of(parts: Iterable[Part]) -> Html:
         for part in parts
         if part is not None
     )
-
-
-def text_of(parts: Iterable[Part]) -> str:
-    """Write parts for standard output, as wide as that is.
-
-    Sentences follow each other; before and after anything else is an empty line.
-    """
-    written, was_block = "", True
-    for text, is_block in _texts(parts):
-        between = "\n\n" if is_block or was_block else "\n"
-        written += f"{between if written else ''}{text}"
-        was_block = is_block
-    return written
 
 
 def _texts(parts: Iterable[Part]) -> Iterator[tuple[str, bool]]:

@@ -7,7 +7,7 @@ import pytest
 
 import planner
 from planner import Load, solve
-from planner.show.compared_gpus import head
+from planner.show.compared_gpus import cells
 from planner.show.compared_plans import verdict_text
 from planner.show.explanation import explanation_sheet
 from planner.show.page import plan_html
@@ -139,7 +139,7 @@ def test_one_request_is_not_written_as_several() -> None:
 def test_columns_that_decide_between_gpus_come_first() -> None:
     """Count, verdict, speed, cost of answers and price; what is held comes last."""
     found = planner.compare_gpus(small(), list(PRICES), PRICES, currency="EUR")
-    names = head(found)
+    names = list(cells(found.choices[0], found))
 
     assert names[:6] == [
         *("GPU", "GPUs", "Verdict", "Tokens per second, at most"),

@@ -46,7 +46,10 @@ def figure_spec(grid: Grid, value: str = FIRST) -> dict[str, Any]:
             f"A heat map shows at most {MOST_DRAWN:,} plans, and this sweep has "
             f"{len(grid.cells):,}: take fewer values, or to_frame()."
         )
-    return {"data": [_boxes(grid, value)], "layout": _layout(grid, value)}
+    return {
+        "data": [_boxes(grid, value)],
+        "layout": boxes_layout(grid.axes, _title(grid, value)),
+    }
 
 
 def _boxes(grid: Grid, value: str) -> dict[str, Any]:
@@ -167,10 +170,6 @@ def label_colour(fill: str) -> str:
     luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
     on_white, on_black = 1.05 / (luminance + 0.05), (luminance + 0.05) / 0.05
     return _WHITE if on_white > on_black else _BLACK
-
-
-def _layout(grid: Grid, value: str) -> dict[str, Any]:
-    return boxes_layout(grid.axes, _title(grid, value))
 
 
 def boxes_layout(axes: Sequence[Axis], title: str) -> dict[str, Any]:

@@ -43,11 +43,6 @@ class Column:
     uses: tuple[tuple[WorkerPlacement, float, int], ...]
     """Worker, its share, and which of its GPUs this is, from 0."""
 
-    @property
-    def label(self) -> str:
-        """The number of the GPU on its node."""
-        return str(self.index)
-
 
 def figure_spec(placement: Placement) -> dict[str, Any]:
     """Describe the figure in plotly's JSON, without importing plotly."""
@@ -218,7 +213,7 @@ def _bar(drawn: list[Column], name: str, axis: str) -> dict[str, Any]:
         "name": name,
         "xaxis": "x" if axis == "y" else "x2",
         "yaxis": axis,
-        "x": [[c.node.name for c in drawn], [c.label for c in drawn]],
+        "x": [[c.node.name for c in drawn], [str(c.index) for c in drawn]],
     }
 
 
