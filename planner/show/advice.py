@@ -211,16 +211,14 @@ def gains(item: AdviceItem) -> list[str]:
 def changes_html(advice: Advice) -> Html:
     """Show the first changes as a table, and fold the others."""
     items = advice.offered
-    if not items:
-        return NOTHING
     first, others = items[:FOLDED_FROM], items[FOLDED_FROM:]
     every = "change" if len(items) == 1 else "changes"
     caption = f"{len(first)} of {len(items)} {every} that help"
-    shown = _changes_table(advice, first, caption)
-    if not others:
-        return shown
     more = _changes_table(advice, others, f"The other {len(others)}")
-    return fragment(shown, to_open(_folded(others), more, class_="pl-more"))
+    return fragment(
+        _changes_table(advice, first, caption),
+        to_open(_folded(others), more, "pl-more"),
+    )
 
 
 def _folded(items: Iterable[AdviceItem]) -> str:
@@ -242,7 +240,8 @@ def _changes_table(advice: Advice, items: Iterable[AdviceItem], caption: str) ->
             tag("tr", named, class_="pl-group"),
             *(_table_row(advice, item) for item in under),
         ]
-    return table(caption, _HEADS, rows, class_="pl-lines pl-changes pl-stacked")
+    look = "pl-lines pl-changes pl-stacked"
+    return table(caption, _HEADS, rows, look) if rows else NOTHING
 
 
 def _table_row(advice: Advice, item: AdviceItem) -> Html:

@@ -45,10 +45,8 @@ _MEANINGS = {
 
 def certainty_html(plan: Plan) -> Html:
     """Show the panel; empty where nothing is allocated."""
-    inside = certainty_body(plan)
-    if not inside:
-        return NOTHING
-    return to_open("How sure is this?", inside, "pl-rank pl-certainty", key="certainty")
+    look, key = "pl-rank pl-certainty", "certainty"
+    return to_open("How sure is this?", certainty_body(plan), look, key)
 
 
 def certainty_body(plan: Plan) -> Html:

@@ -187,7 +187,7 @@ def _fixes(explanation: Explanation) -> Apart | None:
         lines += ["", *_fix_lines(number, fix)]
     written = list(map(_fix_html, explanation.fixes))
     first, more = written[:_MOST_FIXES], written[_MOST_FIXES:]
-    others = to_open(f"The other {len(more)}", more, "pl-rank") if more else None
+    others = to_open(f"The other {len(more)}", more, "pl-rank")
     return Apart("\n".join(lines), fragment(tag("h3", title), first, others))
 
 

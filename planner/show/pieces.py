@@ -122,7 +122,12 @@ def command_line(
 def to_open(
     summary: str, inside: Content, class_: str | None = None, key: str | None = None
 ) -> Html:
-    """Fold content under its summary; `key` identifies it once a reader opens it."""
+    """Fold content under its summary; `key` identifies it once a reader opens it.
+
+    Empty where the content is.
+    """
+    if not inside:
+        return NOTHING
     return tag("details", tag("summary", summary), inside, class_=class_, data_key=key)
 
 

@@ -265,11 +265,9 @@ class Group:
     def to_html(self) -> Html:
         """Write it for a page."""
         inside = html_of(self.parts)
-        if not inside:
-            return NOTHING
         if self.summary:
             return to_open(self.summary, inside, self.look)
-        return tag("div", inside, class_=self.look)
+        return tag("div", inside, class_=self.look) if inside else NOTHING
 
 
 Part: TypeAlias = "str | Apart | Answer | Listing | Table | Command | Group | None"

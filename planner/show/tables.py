@@ -192,11 +192,8 @@ def outside_table(plan: Plan) -> Html:
 
 def outside_html(plan: Plan) -> Html:
     """Show the memory lines outside the budget, folded."""
-    inside = outside_table(plan)
-    if not inside:
-        return NOTHING
     title = f"Outside vLLM's budget: {outside_title(plan)}"
-    return to_open(title, inside, "pl-rank pl-outside", key="outside")
+    return to_open(title, outside_table(plan), "pl-rank pl-outside", key="outside")
 
 
 def _explained(plan: Plan, line: Line) -> Iterator[Content]:

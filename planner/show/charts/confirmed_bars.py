@@ -13,6 +13,7 @@ from planner.show.charts.frame import (
     INK,
     LABEL,
     bar_layout,
+    edge_label,
     edge_line,
     in_gib,
     size_axis,
@@ -132,23 +133,8 @@ def _budget_label(confirmation: Confirmation, whole_bytes: int) -> list[dict[str
     if rank is None:
         return []
     requested = rank.requested_memory_bytes
-    return [
-        {
-            **LABEL,
-            "x": in_gib(requested),
-            "y": 1,
-            "yref": "paper",
-            "yanchor": "bottom",
-            "yshift": 2,
-            "xanchor": _anchor(requested, whole_bytes),
-            "text": f"vLLM may use {sized(requested)}",
-        }
-    ]
-
-
-def _anchor(at_bytes: int, whole_bytes: int) -> str:
-    """Return the anchor of a text at a place, so that the chart has room for it."""
-    return ("left", "center", "right")[min(2, 3 * at_bytes // max(whole_bytes, 1))]
+    text = f"vLLM may use {sized(requested)}"
+    return [edge_label(requested, text, max(whole_bytes, 1))]
 
 
 def _range(confirmation: Confirmation) -> tuple[int, int] | None:

@@ -96,13 +96,23 @@ def _band(curve: Curve, part: list[Cell], number: int) -> dict[str, Any]:
     across = [_at(curve, cell) for cell in part]
     middle = [cell.max_concurrency for cell in part]
     low = [cell.max_concurrency_low for cell in part]
+    return band(across, middle, low, COLOURS[number % len(COLOURS)])
+
+
+def band(
+    across: Sequence[object],
+    upper: Sequence[float | None],
+    lower: Sequence[float | None],
+    colour: str,
+) -> dict[str, Any]:
+    """Describe what is between two lines, in a faded colour."""
     return {
         "type": "scatter",
         "mode": "lines",
         "x": [*across, *reversed(across)],
-        "y": [*middle, *reversed(low)],
+        "y": [*upper, *reversed(lower)],
         "fill": "toself",
-        "fillcolor": COLOURS[number % len(COLOURS)] + "33",
+        "fillcolor": f"{colour}33",
         "line": {"width": 0},
         "hoverinfo": "skip",
         "showlegend": False,

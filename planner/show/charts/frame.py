@@ -208,6 +208,25 @@ def edge_line(
     }
 
 
+def edge_label(
+    size_bytes: int, text: str, axis_bytes: int, row: int = 0
+) -> dict[str, Any]:
+    """Describe a label above such a line, anchored so that the chart has room for it.
+
+    Labels in rows of their own never overlap.
+    """
+    return {
+        **LABEL,
+        "x": in_gib(size_bytes),
+        "y": 1,
+        "yref": "paper",
+        "yanchor": "bottom",
+        "xanchor": ("left", "center", "right")[min(2, 3 * size_bytes // axis_bytes)],
+        "yshift": 2 + 18 * row,
+        "text": text,
+    }
+
+
 def titled(text: str) -> dict[str, Any]:
     """Describe the title of an axis below it."""
     return {"title": {"text": text, "standoff": 6, "font": {"size": 12}}}

@@ -16,6 +16,7 @@ from planner.show.charts.frame import (
     Bar,
     bar_layout,
     bars,
+    edge_label,
     edge_line,
     end_bytes,
     in_gib,
@@ -86,27 +87,11 @@ def _edge_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
     axis_bytes = _axis_bytes(plan, drawn)
     total_text = f"{plan.gpu.kind} total {format_gib(plan.gpu.total_memory_bytes)}"
     total = plan.gpu.total_memory_bytes
-    labels = [_label(total, total_text, row=1, axis_bytes=axis_bytes)]
+    labels = [edge_label(total, total_text, axis_bytes, row=1)]
     for bar in drawn[:1]:
         size = bar.rank.requested_memory_bytes
-        text = budget_label(plan, size)
-        labels.append(_label(size, text, row=0, axis_bytes=axis_bytes))
+        labels.append(edge_label(size, budget_label(plan, size), axis_bytes))
     return labels
-
-
-def _label(size_bytes: int, text: str, *, row: int, axis_bytes: int) -> dict[str, Any]:
-    """Describe a label above a line, anchored so that the chart has room for it."""
-    anchor = ("left", "center", "right")[min(2, 3 * size_bytes // axis_bytes)]
-    return {
-        **LABEL,
-        "x": in_gib(size_bytes),
-        "y": 1,
-        "yref": "paper",
-        "yanchor": "bottom",
-        "xanchor": anchor,
-        "yshift": 2 + 18 * row,
-        "text": text,
-    }
 
 
 def _missing_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:

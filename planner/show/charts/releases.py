@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.show.charts.curve import COLOURS
+from planner.show.charts.curve import COLOURS, band
 from planner.show.charts.frame import AXIS, base_layout, in_gib, note_above
 from planner.show.upgrade import effects
 from planner.units import format_gib
@@ -23,16 +23,6 @@ def figure_spec(found: Upgrade) -> dict[str, Any]:
     ends = [[_end(step, end) for step in known] for end in (_LOW, "size_bytes", _HIGH)]
     low, middle, high = ends
     colour = COLOURS[0]
-    band = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [*releases, *reversed(releases)],
-        "y": [*high, *reversed(low)],
-        "fill": "toself",
-        "fillcolor": colour + "33",
-        "line": {"width": 0, "shape": "linear"},
-        "hoverinfo": "skip",
-    }
     line = {
         "type": "scatter",
         "mode": "lines+markers",
@@ -44,7 +34,7 @@ def figure_spec(found: Upgrade) -> dict[str, Any]:
         "marker": {"color": colour, "size": 7},
     }
     return {
-        "data": [band, line],
+        "data": [band(releases, high, low, colour), line],
         "layout": {
             **base_layout(_HEIGHT, 40, 52),
             "xaxis": {**AXIS, "type": "category", "automargin": True, "nticks": 12},
