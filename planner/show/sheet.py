@@ -129,7 +129,7 @@ class Listing:
         indent = "  " if self.title else ""
         lines = [f"{indent}{self.sign}{_plain(item)}" for item in self.items]
         head = [f"{self.title}:"] if lines and self.title else []
-        return "\n".join(_shaped(line) for line in [*head, *lines])
+        return _shaped("\n".join([*head, *lines]))
 
     def to_html(self) -> Html:
         """Write it for a page."""
@@ -168,11 +168,10 @@ class Table:
         rows = [list(map(_plain, cells)) for cells in self.rows]
         if kinds.count(_SENTENCES) > 1:
             lines = [line for cells in rows for line in _record(titles, cells)]
-            written = "\n".join(map(_shaped, lines))
         else:
             sides = "".join("<" if kind in _WORDS else ">" for kind in kinds[1:])
-            written = _shaped("\n".join(columns([titles, *rows], f"<{sides}")))
-        return f"{_shaped(f'{self.caption}:')}\n{written}"
+            lines = columns([titles, *rows], f"<{sides}")
+        return "\n".join(map(_shaped, (f"{self.caption}:", "\n".join(lines))))
 
     def to_html(self) -> Html:
         """Write it for a page."""
