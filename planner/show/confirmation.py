@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.memory.account import Basis
-from planner.show.boxes import box, drawing, legend
+from planner.show.boxes import boxes, drawing, legend
 from planner.show.confirmation_text import (
     answer,
     cells,
@@ -211,18 +211,11 @@ def bars_html(confirmation: Confirmation, dry: Confirmation | None = None) -> Ht
 
 
 def _bar_html(name: str, segments: tuple[Segment, ...], whole: int) -> Html:
-    boxes = (
-        box(
-            part.name,
-            part.size_bytes,
-            whole,
-            css_background(part.colour_of, part.basis),
-        )
+    parts = (
+        (part.name, part.size_bytes, css_background(part.colour_of, part.basis))
         for part in segments
-        if part.size_bytes > 0
     )
-    bar = tag("div", boxes, class_="pl-bar")
-    return fragment(bar_name(name), bar)
+    return fragment(bar_name(name), tag("div", boxes(parts, whole), class_="pl-bar"))
 
 
 def legend_html(confirmation: Confirmation, dry: Confirmation | None = None) -> Html:
