@@ -117,15 +117,15 @@ def overall_sentence() -> str:
     )
 
 
-@frozen
+@frozen(kw_only=False)
 class Compared:
-    """A published start, or a dry run, beside its plan."""
+    """A published start, or a dry run, beside its plan, in the order of the file."""
 
     release: str
     """Such as 0.19."""
     gpu: str
     architecture: str
-    features: tuple[str, ...]
+    features: Sequence[str]
     error_gib: float
     """Of the KV cache; of a dry run, of the peak."""
     is_inside: bool
@@ -143,17 +143,7 @@ def accuracy() -> dict[str, Any]:
 @cache
 def compared(kind: str) -> tuple[Compared, ...]:
     """Return the rows of `published` starts or of `dry` runs."""
-    return tuple(
-        Compared(
-            release=row[0],
-            gpu=row[1],
-            architecture=row[2],
-            features=tuple(row[3]),
-            error_gib=row[4],
-            is_inside=bool(row[5]),
-        )
-        for row in accuracy()[kind]
-    )
+    return tuple(Compared(*row) for row in accuracy()[kind])
 
 
 def features_of(plan: Plan) -> tuple[str, ...]:

@@ -15,14 +15,14 @@ from planner.show.charts.traces import (
     NOTHING,
     OVER,
     bar_trace,
-    segment_looks,
-    wrapped,
+    hover_text,
+    line_trace,
 )
 from planner.show.host import bar_label, shown_accounts
-from planner.units import GIB, format_gib
+from planner.units import format_gib
 
 if TYPE_CHECKING:
-    from planner.memory.host.nodes import NodeAccount, NodeLine
+    from planner.memory.host.nodes import NodeAccount
     from planner.planning.result import Plan
 
 _AXES = {"xaxis": "x2", "yaxis": "y2"}
@@ -49,34 +49,14 @@ def host_traces(plan: Plan, accounts: tuple[NodeAccount, ...]) -> list[dict[str,
 
 
 def _line(plan: Plan, name: str, accounts: tuple[NodeAccount, ...]) -> dict[str, Any]:
-    lines = [_found(one, name) for one in accounts]
-    return {
-        **_bar(plan, name, accounts),
-        "x": [0 if line is None else in_gib(line.size_bytes) for line in lines],
-        "text": ["" if line is None else _host_text(line) for line in lines],
-        "customdata": ["" if line is None else _host_hover(line) for line in lines],
-        "hovertemplate": HOVER,
-        **segment_looks(name, [line.basis if line else None for line in lines]),
-    }
+    lines = [next((x for x in one.lines if x.name == name), None) for one in accounts]
+    hovers = ["" if line is None else hover_text(line) for line in lines]
+    labels = [bar_label(plan, one) for one in accounts]
+    return {**line_trace(name, labels, lines, hovers), **_AXES}
 
 
 def _bar(plan: Plan, name: str, accounts: tuple[NodeAccount, ...]) -> dict[str, Any]:
     return {**bar_trace(name, [bar_label(plan, one) for one in accounts]), **_AXES}
-
-
-def _found(account: NodeAccount, name: str) -> NodeLine | None:
-    return next((line for line in account.lines if line.name == name), None)
-
-
-def _host_text(line: NodeLine) -> str:
-    return f"{line.name}<br>{line.size_bytes / GIB:,.2f}"
-
-
-def _host_hover(line: NodeLine) -> str:
-    return (
-        f"<b>{line.name}</b> {format_gib(line.size_bytes)}, {line.basis}<br>"
-        f"{wrapped(line.why)}"
-    )
 
 
 def _edges(plan: Plan, accounts: tuple[NodeAccount, ...]) -> list[dict[str, Any]]:
