@@ -102,11 +102,8 @@ def brief(figure: float, unit: str) -> str:
 
 def hover_text(cell: Cell, grid: Grid, value: str) -> str:
     """Write the label that a pointer over a cell shows."""
-    named = zip(grid.axes, cell.values, strict=True)
-    where = ", ".join(
-        f"{axis.name} {axis.labels[axis.values.index(given)]}" for axis, given in named
-    )
-    lines = [f"<b>{cell_text(cell, value)}</b>", where.replace("<", "&lt;")]
+    where = ", ".join(_places(grid, cell)).replace("<", "&lt;")
+    lines = [f"<b>{cell_text(cell, value)}</b>", where]
     if cell.error is None and cell.figure("max_concurrency_low") is not None:
         low = written(cell.max_concurrency_low, "requests")
         lines.append(f"at least {low} at once, {verdict_words(cell)}")
@@ -180,7 +177,7 @@ def _ends(grid: Grid, value: str) -> str:
     if not known:
         return ""
     least, most = (
-        f"{figure_text(cell, value)} at {_where(grid, cell)}"
+        f"{figure_text(cell, value)} at {' and '.join(_places(grid, cell))}"
         for cell in (
             min(known, key=lambda pair: pair[0])[1],
             max(known, key=lambda pair: pair[0])[1],
@@ -189,11 +186,11 @@ def _ends(grid: Grid, value: str) -> str:
     return f"from {least} to {most}"
 
 
-def _where(grid: Grid, cell: Cell) -> str:
-    return " and ".join(
+def _places(grid: Grid, cell: Cell) -> list[str]:
+    return [
         f"{axis.name} {axis.labels[axis.values.index(given)]}"
         for axis, given in zip(grid.axes, cell.values, strict=True)
-    )
+    ]
 
 
 def sheet(grid: Grid, value: str = FIRST) -> Sheet:

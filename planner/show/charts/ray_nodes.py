@@ -8,7 +8,7 @@ not memory, so the two rows differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.show.charts.frame import AXIS, INK, base_layout, in_gib, note_above
@@ -90,10 +90,7 @@ def _line_trace(placement: Placement, name: str, drawn: list[Column]) -> dict[st
         for column, size in zip(drawn, sizes, strict=True)
     ]
     return {
-        **_bar(drawn, name, "y"),
-        "y": [in_gib(size) for size in sizes],
-        "customdata": texts,
-        "hovertemplate": HOVER,
+        **_bar(drawn, name, "y", [in_gib(size) for size in sizes], texts),
         **segment_looks(name, [lines[0].basis if lines else None for lines in found]),
     }
 
@@ -120,16 +117,12 @@ def _left_trace(placement: Placement, drawn: list[Column]) -> dict[str, Any]:
     for column in drawn:
         used = sum(max(x.size_bytes, 0) for x in _lines_on(placement, column))
         left.append(max(_capacity(placement, column) - used, 0))
-    return {
-        **_bar(drawn, "left", "y"),
-        "y": [in_gib(size) for size in left],
-        "customdata": [
-            f"Left {format_gib(size)}<br>{_where(column)}"
-            for column, size in zip(drawn, left, strict=True)
-        ],
-        "hovertemplate": HOVER,
-        "marker": NOTHING,
-    }
+    texts = [
+        f"Left {format_gib(size)}<br>{_where(column)}"
+        for column, size in zip(drawn, left, strict=True)
+    ]
+    sizes = [in_gib(size) for size in left]
+    return {**_bar(drawn, "left", "y", sizes, texts), "marker": NOTHING}
 
 
 def _capacity(placement: Placement, column: Column) -> int:
@@ -148,20 +141,11 @@ def _share_traces(placement: Placement, drawn: list[Column]) -> list[dict[str, A
         if any(shares):
             traces.append(_worker_trace(placement, worker, drawn, shares))
     free = [max(0.0, 1 - sum(share for _, share, _ in c.uses)) for c in drawn]
-    traces.append(
-        {
-            **_bar(drawn, "free", "y2"),
-            "y": free,
-            "customdata": [
-                f"{share:g} free<br>{_where(c)}"
-                for c, share in zip(drawn, free, strict=True)
-            ],
-            "hovertemplate": HOVER,
-            "marker": NOTHING,
-            "showlegend": False,
-        }
-    )
-    return traces
+    texts = [
+        f"{share:g} free<br>{_where(c)}" for c, share in zip(drawn, free, strict=True)
+    ]
+    rest = _bar(drawn, "free", "y2", free, texts)
+    return [*traces, {**rest, "marker": NOTHING, "showlegend": False}]
 
 
 def _worker_trace(
@@ -176,19 +160,17 @@ def _worker_trace(
         f"replica {worker.worker}" if is_engine else f"{worker.stage} {worker.worker}"
     )
     label = str(worker.worker) if is_engine else worker.stage[:4]
+    texts = [
+        f"<b>{name}</b> {share:g} of the GPU<br>{_where(column)}"
+        for column, share in zip(drawn, shares, strict=True)
+    ]
     return {
-        **_bar(drawn, name, "y2"),
-        "y": shares,
+        **_bar(drawn, name, "y2", shares, texts),
         "text": [label if share else "" for share in shares],
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,
         "textfont": {"color": "#FFFFFF" if fill in _DARK else "#000000", "size": 11},
-        "customdata": [
-            f"<b>{name}</b> {share:g} of the GPU<br>{_where(column)}"
-            for column, share in zip(drawn, shares, strict=True)
-        ],
-        "hovertemplate": HOVER,
         "showlegend": False,
         "marker": {
             "color": fill,
@@ -207,13 +189,22 @@ def _where(column: Column) -> str:
     return f"GPU {column.index} of {column.node.name}"
 
 
-def _bar(drawn: list[Column], name: str, axis: str) -> dict[str, Any]:
+def _bar(
+    drawn: list[Column],
+    name: str,
+    axis: str,
+    heights: Sequence[float],
+    hovers: Sequence[str],
+) -> dict[str, Any]:
     return {
         "type": "bar",
         "name": name,
         "xaxis": "x" if axis == "y" else "x2",
         "yaxis": axis,
         "x": [[c.node.name for c in drawn], [str(c.index) for c in drawn]],
+        "y": list(heights),
+        "customdata": list(hovers),
+        "hovertemplate": HOVER,
     }
 
 
