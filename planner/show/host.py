@@ -14,7 +14,7 @@ from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.memory.host.loading import Loading
-    from planner.memory.host.nodes import NodeAccount, NodeLine
+    from planner.memory.host.nodes import NodeAccount
     from planner.planning.result import Plan
 
 _LOADING_COLUMNS = (
@@ -161,11 +161,14 @@ def host_html(plan: Plan) -> Html:
 
 def _table(plan: Plan, account: NodeAccount) -> Html:
     caption = f"{node_title(plan, account)}: {node_budget(account)}"
+    first = account.nodes[0]
     rows = (
-        _row(line, f"host-{account.nodes[0]}-{line.name}") for line in account.lines
+        line_rows(
+            line,
+            f"host-{first}-{line.name}",
+            beside=f"per {line.per}",
+            explained=why(line.why),
+        )
+        for line in account.lines
     )
     return table(caption, _COLUMNS, rows)
-
-
-def _row(line: NodeLine, key: str) -> Html:
-    return line_rows(line, key, beside=f"per {line.per}", explained=why(line.why))

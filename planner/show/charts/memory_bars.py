@@ -63,44 +63,34 @@ def layout(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
         top_pixels=_TOP_PIXELS,
         bar_pixels=HERO_PIXELS,
     )
+    end = max(end_bytes(plan, one) for one in (None, *(bar.rank for bar in drawn)))
+    edges = _edges(plan, drawn)
     return {
         **rows,
-        "xaxis": size_axis(plan.gpu.kind, in_gib(_axis_bytes(plan, drawn))),
-        "shapes": [edge_line(size, dash) for size, dash in _edges(plan, drawn)],
-        "annotations": [*_edge_labels(plan, drawn), *_missing_labels(plan, drawn)],
+        "xaxis": size_axis(plan.gpu.kind, in_gib(end)),
+        "shapes": [edge_line(size, dash) for size, dash, _ in edges],
+        "annotations": [
+            *(
+                edge_label(size, text, end, row=1 - at)
+                for at, (size, _, text) in enumerate(edges)
+            ),
+            *(
+                _missing_label(bar, missing, end)
+                for bar in drawn
+                if (missing := missing_bytes(plan, bar.rank))
+            ),
+        ],
     }
 
 
-def _axis_bytes(plan: Plan, drawn: tuple[Bar, ...]) -> int:
-    """Return where the longest bar ends, or the GPU if that is further."""
-    return max(end_bytes(plan, one) for one in (None, *(bar.rank for bar in drawn)))
-
-
-def _edges(plan: Plan, drawn: tuple[Bar, ...]) -> list[tuple[int, str]]:
-    total = [(plan.gpu.total_memory_bytes, "solid")]
-    requested = [(bar.rank.requested_memory_bytes, "dash") for bar in drawn[:1]]
-    return total + requested
-
-
-def _edge_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
-    """Label both lines on two rows, so that the labels never overlap."""
-    axis_bytes = _axis_bytes(plan, drawn)
-    total_text = f"{plan.gpu.kind} total {format_gib(plan.gpu.total_memory_bytes)}"
+def _edges(plan: Plan, drawn: tuple[Bar, ...]) -> list[tuple[int, str, str]]:
+    """Return where GPU and budget end, with the dashes and labels of their lines."""
     total = plan.gpu.total_memory_bytes
-    labels = [edge_label(total, total_text, axis_bytes, row=1)]
+    edges = [(total, "solid", f"{plan.gpu.kind} total {format_gib(total)}")]
     for bar in drawn[:1]:
         size = bar.rank.requested_memory_bytes
-        labels.append(edge_label(size, budget_label(plan, size), axis_bytes))
-    return labels
-
-
-def _missing_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
-    """Label the missing memory under each bar that exceeds the budget."""
-    return [
-        _missing_label(bar, missing_bytes(plan, bar.rank), _axis_bytes(plan, drawn))
-        for bar in drawn
-        if missing_bytes(plan, bar.rank)
-    ]
+        edges.append((size, "dash", budget_label(plan, size)))
+    return edges
 
 
 def _missing_label(bar: Bar, missing: int, axis_bytes: int) -> dict[str, Any]:
