@@ -13,7 +13,7 @@ from planner.show.pieces import bar_name
 from planner.show.sheet import Apart, Cell, Command, Group, Part, Sheet, Table
 from planner.show.verdict import SYMBOLS, missing_bytes, state_of, verdict
 from planner.solve.comparing.comparison import FIGURES, Change
-from planner.units import MIB, format_gib, format_size
+from planner.units import MIB, counted, format_gib, format_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +33,7 @@ _DECIDING = frozenset(
 )
 """The figures of a comparison that are not folded."""
 _ABSENT = "none"
+_SAME = "are the same in all plans"
 _SMALL_BYTES = 10 * MIB
 """A smaller difference would be shown as about +0.00 GiB."""
 
@@ -135,27 +136,40 @@ def tables(comparison: Comparison) -> Sheet:
     figures = [row for row in differing if not row.is_line]
     first = [row for row in figures if row.name in _DECIDING] or figures
     more = [row for row in figures if row not in first]
-    has_stages = any(len(plan.ranks) > 1 for plan in comparison.plans)
-    stages = "; with pipeline stages, of the one that limits" if has_stages else ""
-    is_split = any(plan.engines > 1 for plan in comparison.plans)
-    whole = ": tokens, blocks and requests of all engines together" if is_split else ""
-    are_same = f"{len(same)} figures and lines are the same in all plans"
-    plural = "" if len(more) == 1 else "s"
-
-    def table(caption: str, head: str, rows: list[Row], fold: bool = False) -> Table:
-        cells = [(label(row), *_figures(row)) for row in rows]
-        return Table(caption, (head, *comparison.names), cells, is_folded=fold)
-
+    shown = (
+        (_figures_caption(comparison), "Figure", first, False),
+        (counted(len(more), "more figures"), "Figure", more, True),
+        (_lines_caption(comparison), "Memory line", lines, False),
+        (f"{len(same)} figures and lines {_SAME}", "Figure or line", same, True),
+    )
     return Sheet(
         (
             None if is_alone else _inputs(comparison),
-            table(f"Figures{whole}", "Figure", first),
-            table(f"{len(more)} more figure{plural}", "Figure", more, fold=True),
-            table(f"Memory of each GPU{stages}", "Memory line", lines),
-            table(are_same, "Figure or line", same, fold=True),
+            *(
+                Table(
+                    caption,
+                    (head, *comparison.names),
+                    [(label(row), *_figures(row)) for row in rows],
+                    is_folded=is_folded,
+                )
+                for caption, head, rows, is_folded in shown
+            ),
             _commands(comparison),
         )
     )
+
+
+def _figures_caption(comparison: Comparison) -> str:
+    """Say which figures count all engines, where any plan has several."""
+    is_split = any(plan.engines > 1 for plan in comparison.plans)
+    whole = ": tokens, blocks and requests of all engines together" if is_split else ""
+    return f"Figures{whole}"
+
+
+def _lines_caption(comparison: Comparison) -> str:
+    has_stages = any(len(plan.ranks) > 1 for plan in comparison.plans)
+    stages = "; with pipeline stages, of the one that limits" if has_stages else ""
+    return f"Memory of each GPU{stages}"
 
 
 def _inputs(comparison: Comparison) -> Part:
