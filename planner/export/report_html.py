@@ -32,7 +32,7 @@ from planner.show.tables import (
     tables_html,
     verdict_html,
 )
-from planner.show.upgrade import upgrade_html
+from planner.show.upgrade import sheet
 from planner.show.verdict import subject
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _body(plan: Plan, base: str, date: str) -> Iterator[Html]:
 
 def _upgrade(plan: Plan) -> Html:
     found = to_newest(plan)
-    return NOTHING if found is None else _scrolling("Upgrade", upgrade_html(found))
+    return NOTHING if found is None else _scrolling("Upgrade", sheet(found).to_html())
 
 
 def _head(plan: Plan, date: str) -> Html:

@@ -22,10 +22,10 @@ from planner.memory.estimate import RankMemory
 from planner.planning.planning import plan
 from planner.planning.result import Plan
 from planner.show.certainty import sentences
-from planner.show.confirmation import confirmation_html
+from planner.show.confirmation import sheet
 from planner.show.glossary import explained
 from planner.show.html import Html, fragment, tag
-from planner.show.page import whole
+from planner.show.page import whole, wide_page
 from planner.show.pieces import row, table
 from planner.units import format_gib
 from planner.values import frozen
@@ -162,7 +162,7 @@ class Recorded(ShownAsText):
     def _repr_html_(self) -> str:
         return fragment(
             whole(tag("p", tag("strong", self.label))),
-            confirmation_html(self.compare()),
+            wide_page(sheet(self.compare()).to_html()),
             whole(tag("p", self.left_out)),
         )
 

@@ -22,7 +22,7 @@ from planner.learn.exercise import Outcome
 from planner.learn.parts import Choice
 from planner.models.catalogue import find
 from planner.reading.recognising import read
-from planner.show.explanation import explanation_html
+from planner.show.explanation import explanation_sheet
 from planner.show.html import Html, fragment, tag
 from planner.show.page import wide_page
 from planner.show.pieces import command_line, to_open
@@ -210,7 +210,7 @@ def _starts() -> tuple[DebugThisStart, ...]:
 @cache
 def _explained(number: int) -> Html:
     """Return the explanation of a start, which plans every change that it offers."""
-    return explanation_html(debug_this_start(number).explain())
+    return explanation_sheet(debug_this_start(number).explain()).to_html()
 
 
 def _causes(right: str) -> list[tuple[str, str, bool]]:

@@ -24,6 +24,7 @@ from planner.reading.passage import Edit, edited
 from planner.reading.sites import Start, merged
 from planner.registries import provided
 from planner.values import frozen
+from planner.views import Viewed
 
 NOT_NAMED = {"model": "The model is not named.", "gpu": "The GPU is not named."}
 _GPU_OPEN = (NOT_NAMED["gpu"], "On which GPU: gpu='H100'.")
@@ -60,7 +61,7 @@ class Kind(StrEnum):
 
 
 @frozen
-class Reading:
+class Reading(Viewed):
     """What a text says of one start of vLLM.
 
     Nothing of the text is ever run, and what it does not tell is None.
@@ -227,17 +228,6 @@ class Reading:
             "started": None if log is None else log.started,
             "error": None if log is None else log.error,
         }
-
-    def __str__(self) -> str:
-        """Return what was read, as text for a terminal."""
-        from planner.show.explanation import reading_text  # noqa: PLC0415 - slow
-
-        return reading_text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        from planner.show.explanation import reading_mimebundle  # noqa: PLC0415 - slow
-
-        return reading_mimebundle(self)
 
 
 @frozen

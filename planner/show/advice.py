@@ -1,21 +1,19 @@
-"""Advice as a dictionary, a pandas frame, text for a terminal, and HTML."""
+"""Advice: the verdict, the changes by what they cost, and notes; also as values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
+from dataclasses import asdict
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.planning.words import load_text
-from planner.show.frames import make_frame
+from planner.show.frames import frame_of
 from planner.show.html import Html, fragment, tag
-from planner.show.page import whole
-from planner.show.pieces import NOTHING, listed, row, table, to_open
-from planner.show.tables import verdict_html
-from planner.show.terminal import legible
-from planner.show.verdict import noted, subject, verdict_text
+from planner.show.pieces import NOTHING, row, table, to_open
+from planner.show.sheet import Apart, Listing, Sheet
+from planner.show.tables import plan_answer
+from planner.show.verdict import noted
 from planner.units import GIB, counted, format_gib
 
 if TYPE_CHECKING:
@@ -52,13 +50,7 @@ def advice_dict(advice: Advice) -> dict[str, Any]:
         "is_served": advice.is_served,
         "request_tokens": advice.request_tokens,
         "requests": advice.requests,
-        "load": None
-        if load is None
-        else {
-            "prompt_tokens": load.prompt_tokens,
-            "output_tokens": load.output_tokens,
-            "requests": load.requests,
-        },
+        "load": None if load is None else asdict(load),
         "best": None if advice.best is None else advice.best.title,
         "items": [_item_dict(item) for item in advice.items],
         "combinations": [_item_dict(item) for item in advice.combinations],
@@ -99,47 +91,34 @@ def _item_dict(item: AdviceItem) -> dict[str, Any]:
 
 
 def advice_frame(advice: Advice) -> pd.DataFrame:
-    """Return one row per change, combinations last.
-
-    Raises:
-        PlannerError: when pandas is not installed.
-    """
+    """Return one row per change, combinations last."""
     items = (*advice.items, *advice.combinations)
-    return make_frame([_frame_row(item) for item in items], COLUMNS)
+    rows = [_item_dict(item) | {"gain_gib": item.gain_bytes / GIB} for item in items]
+    return frame_of(rows, COLUMNS)
 
 
-def _frame_row(item: AdviceItem) -> tuple[object, ...]:
-    return (
-        item.kind,
-        item.title,
-        str(item.cost_class),
-        item.flags,
-        item.starts,
-        item.serves,
-        item.gain_requests,
-        item.gain_bytes / GIB,
-        item.gain_bytes,
-        item.gain_tokens,
-        item.gain_tokens_all_engines,
-        item.cost,
+def sheet(advice: Advice) -> Sheet:
+    """Say the verdict, the changes by what they cost, notes and warnings."""
+    changes = Apart("\n\n".join(_texts(advice)), changes_html(advice))
+    return Sheet(
+        (
+            plan_answer(advice.plan),
+            before_any_change(advice),
+            changes,
+            Listing(noted(advice.plan), sign="Note: "),
+            Listing(advice.warnings, sign="Warning: "),
+        )
     )
 
 
-@legible
-def advice_text(advice: Advice) -> str:
-    """Write the verdict, the changes by what they cost, and the warnings."""
-    plan = advice.plan
-    parts = [f"{subject(plan)}, vLLM {plan.vllm_version}", verdict_text(plan), ""]
-    parts += [before_any_change(advice)]
+def _texts(advice: Advice) -> Iterator[str]:
+    """Yield the changes under each heading, numbered."""
     numbers = {id(item): n for n, item in enumerate(advice.offered, start=1)}
-    for heading, items in _sections(advice, advice.offered):
-        parts += ["", f"{heading}:"]
+    for title, items in _sections(advice, advice.offered):
+        lines = [f"{title}:"]
         for item in items:
-            parts += _item_lines(advice, item, f"{numbers[id(item)]:>3}.")
-    if advice.warnings or noted(plan):
-        parts += ["", *(f"Note: {note}" for note in noted(plan))]
-        parts += [f"Warning: {warning}" for warning in advice.warnings]
-    return "\n".join(parts)
+            lines += _item_lines(advice, item, f"{numbers[id(item)]:>3}.")
+        yield "\n".join(lines)
 
 
 def before_any_change(advice: Advice) -> str:
@@ -229,38 +208,17 @@ def gains(item: AdviceItem) -> list[str]:
     return words
 
 
-def advice_html(advice: Advice) -> Html:
-    """Show the verdict, the changes by what they cost, and notes; needs no script."""
-    return whole(
-        verdict_html(advice.plan),
-        tag("p", before_any_change(advice)),
-        changes_html(advice),
-        warnings_html(advice),
-        class_="pl-plan pl-whole pl-advice",
-        sheets=_sheet(),
-    )
-
-
-@cache
-def _sheet() -> Html:
-    """Return the style sheet of the table of changes."""
-    sheet = Path(__file__).parent / "advice.css"
-    return Html(sheet.read_text(encoding="utf-8"))
-
-
 def changes_html(advice: Advice) -> Html:
     """Show the first changes as a table, and fold the others."""
     items = advice.offered
-    if not items:
-        return NOTHING
     first, others = items[:FOLDED_FROM], items[FOLDED_FROM:]
     every = "change" if len(items) == 1 else "changes"
     caption = f"{len(first)} of {len(items)} {every} that help"
-    shown = _changes_table(advice, first, caption)
-    if not others:
-        return shown
     more = _changes_table(advice, others, f"The other {len(others)}")
-    return fragment(shown, to_open(_folded(others), more, class_="pl-more"))
+    return fragment(
+        _changes_table(advice, first, caption),
+        to_open(_folded(others), more, "pl-more"),
+    )
 
 
 def _folded(items: Iterable[AdviceItem]) -> str:
@@ -282,7 +240,8 @@ def _changes_table(advice: Advice, items: Iterable[AdviceItem], caption: str) ->
             tag("tr", named, class_="pl-group"),
             *(_table_row(advice, item) for item in under),
         ]
-    return table(caption, _HEADS, rows, class_="pl-lines pl-changes pl-stacked")
+    look = "pl-lines pl-changes pl-stacked"
+    return table(caption, _HEADS, rows, look) if rows else NOTHING
 
 
 def _table_row(advice: Advice, item: AdviceItem) -> Html:
@@ -305,8 +264,3 @@ def _flags(item: AdviceItem) -> Html:
         tag("code", item.flags) if item.flags else None,
         tag("code", f"without {removed}") if removed else None,
     )
-
-
-def warnings_html(advice: Advice) -> Html:
-    """Show the plan's notes and the warnings; empty when there are none."""
-    return listed((*noted(advice.plan), *advice.warnings))

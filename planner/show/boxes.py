@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from planner.show.charts.frame import Bar
+from planner.show.charts.frame import Bar, end_bytes
 from planner.show.charts.parts import Part, parts_of, sizes_by_name, soft_words
 from planner.show.charts.traces import (
     MISSING_PART,
@@ -42,16 +42,11 @@ def memory_bar(
     plan: Plan, rank: RankMemory | None, lines: Iterable[Line], whole_bytes: int
 ) -> Html:
     """Draw a GPU: its lines, the missing memory, vLLM's budget, and its total."""
-    drawn = [
-        box(
-            line.name,
-            line.size_bytes,
-            whole_bytes,
-            css_background(line.name, line.basis),
-        )
+    parts = (
+        (line.name, line.size_bytes, css_background(line.name, line.basis))
         for line in lines
-        if line.size_bytes > 0
-    ]
+    )
+    drawn = list(boxes(parts, whole_bytes))
     if rank is not None:
         missing = missing_bytes(plan, rank)
         if missing:
@@ -78,7 +73,7 @@ def plan_bar(plan: Plan, bar: Bar, whole_bytes: int) -> Html:
         line.name: css_background(line.name, line.basis)
         for line in drawn_lines(bar.rank)
     }
-    boxes = [_named_box(part, whole_bytes, backgrounds) for part in parts_of(plan, bar)]
+    named = [_named_box(part, whole_bytes, backgrounds) for part in parts_of(plan, bar)]
     soft = _soft(bar, whole_bytes)
     marks = (
         _mark("pl-requested", requested, whole_bytes),
@@ -87,7 +82,7 @@ def plan_bar(plan: Plan, bar: Bar, whole_bytes: int) -> Html:
     edges = f"vLLM may use {format_gib(requested)} of {format_gib(total)}"
     return fragment(
         tag("div", tag("b", bar.label), f" {edges}", class_="pl-bar-name"),
-        tag("div", boxes, soft, marks, class_="pl-bar pl-hero"),
+        tag("div", named, soft, marks, class_="pl-bar pl-hero"),
     )
 
 
@@ -129,19 +124,20 @@ def strip(plan: Plan) -> Html:
     rank = plan.limiting_rank
     if rank is None:
         return Html("")
-    needed = rank.requested_memory_bytes + missing_bytes(plan, rank)
-    whole_bytes = max(plan.gpu.total_memory_bytes, needed)
-    return fragment(
-        box(line.name, line.size_bytes, whole_bytes, swatch(line.name).fill)
+    whole_bytes = end_bytes(plan, rank)
+    parts = (
+        (line.name, line.size_bytes, swatch(line.name).fill)
         for line in shown_lines(rank)
-        if line.size_bytes > 0
     )
+    return fragment(boxes(parts, whole_bytes))
 
 
-def box(name: str, size_bytes: int, whole_bytes: int, background: str) -> Html:
-    """Draw one part of a bar."""
-    width = f"width:{100 * size_bytes / whole_bytes:.3f}%"
-    return tag("span", style=f"{width};background:{background}", title=name)
+def boxes(parts: Iterable[tuple[str, int, str]], whole_bytes: int) -> Iterator[Html]:
+    """Draw the parts of a bar: each its name, its size and its background."""
+    for name, size_bytes, background in parts:
+        if size_bytes > 0:
+            width = f"width:{100 * size_bytes / whole_bytes:.3f}%"
+            yield tag("span", style=f"{width};background:{background}", title=name)
 
 
 def _mark(kind: str, at_bytes: int, whole_bytes: int) -> Html:

@@ -45,10 +45,8 @@ _MEANINGS = {
 
 def certainty_html(plan: Plan) -> Html:
     """Show the panel; empty where nothing is allocated."""
-    inside = certainty_body(plan)
-    if not inside:
-        return NOTHING
-    return to_open("How sure is this?", inside, "pl-rank pl-certainty", key="certainty")
+    look, key = "pl-rank pl-certainty", "certainty"
+    return to_open("How sure is this?", certainty_body(plan), look, key)
 
 
 def certainty_body(plan: Plan) -> Html:
@@ -119,15 +117,15 @@ def overall_sentence() -> str:
     )
 
 
-@frozen
+@frozen(kw_only=False)
 class Compared:
-    """A published start, or a dry run, beside its plan."""
+    """A published start, or a dry run, beside its plan, in the order of the file."""
 
     release: str
     """Such as 0.19."""
     gpu: str
     architecture: str
-    features: tuple[str, ...]
+    features: Sequence[str]
     error_gib: float
     """Of the KV cache; of a dry run, of the peak."""
     is_inside: bool
@@ -145,17 +143,7 @@ def accuracy() -> dict[str, Any]:
 @cache
 def compared(kind: str) -> tuple[Compared, ...]:
     """Return the rows of `published` starts or of `dry` runs."""
-    return tuple(
-        Compared(
-            release=row[0],
-            gpu=row[1],
-            architecture=row[2],
-            features=tuple(row[3]),
-            error_gib=row[4],
-            is_inside=bool(row[5]),
-        )
-        for row in accuracy()[kind]
-    )
+    return tuple(Compared(*row) for row in accuracy()[kind])
 
 
 def features_of(plan: Plan) -> tuple[str, ...]:

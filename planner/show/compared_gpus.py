@@ -1,20 +1,14 @@
-"""A comparison of GPUs as text, a pandas frame and HTML."""
+"""A comparison of GPUs, best first, and the texts of its cells."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from planner.show.compared_plans import written
-from planner.show.frames import columns, make_frame
-from planner.show.html import Html, fragment, tag
-from planner.show.page import wide_page
-from planner.show.pieces import answer_box, folded_html, listed, sentence, to_open
-from planner.show.terminal import legible
+from planner.show.sheet import Answer, Listing, Sheet, table_of
 from planner.units import counted, format_gib
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from planner.solve.comparing.gpus import GPUChoice, GPUComparison
 
 _MOST_WORDS = 160
@@ -24,22 +18,6 @@ _SPEED = "Tokens per second, at most"
 _ANSWERS = "Per million answer tokens, at least"
 _KINDS = {"Verdict": "pl-word", _SPEED: "pl-wide", _ANSWERS: "pl-wide"}
 """Columns that hold words, and columns with a long title."""
-
-
-def whole_html(found: GPUComparison) -> Html:
-    """Show everything in one self-contained piece; needs no script."""
-    return wide_page(gpus_html(found))
-
-
-def frame(found: GPUComparison) -> pd.DataFrame:
-    """Return one row per GPU.
-
-    Raises:
-        PlannerError: when pandas is not installed.
-    """
-    rows = found.rows()
-    names = list(rows[0])
-    return make_frame([[row[name] for name in names] for row in rows], names)
 
 
 def price_text(price: float | None, currency: str) -> str:
@@ -54,50 +32,35 @@ def price_text(price: float | None, currency: str) -> str:
     return f"{number} {currency}".strip()
 
 
-def head(found: GPUComparison) -> list[str]:
-    """Name the columns: those that decide come first."""
-    names = ["GPU", "GPUs", "Verdict"]
-    if has_speeds(found):
-        names += [_SPEED]
-    if has_speeds(found) and found.has_prices:
-        names += [_ANSWERS]
-    if found.has_prices:
-        names += ["Price per hour"]
-    names += ["KV cache of each", "KV cache, tokens", "Requests"]
-    return [*names, "Requests, at least"]
-
-
-def has_speeds(found: GPUComparison) -> bool:
-    """Whether any GPU has a bound on its speed."""
-    return any(choice.at_most_tokens_per_second for choice in found.choices)
-
-
-def cells(choice: GPUChoice, found: GPUComparison) -> list[str]:
-    """Write one GPU's figures under the columns."""
+def cells(choice: GPUChoice, found: GPUComparison) -> dict[str, str]:
+    """Write one GPU's figures by the titles of their columns; deciding ones first."""
     plan = choice.plan
     rank = None if plan is None else plan.limiting_rank
     tokens = choice.kv_cache_size_tokens if rank else None
     serves = "starts" if found.load is None else "serves"
-    texts = [
-        choice.gpu.name,
-        f"{choice.gpus_total or ''}",
-        f"✔ {serves}" if choice.serves else "✘ does not",
-    ]
-    if has_speeds(found):
-        speed = choice.at_most_tokens_per_second
-        texts += ["" if speed is None else f"{speed:,.0f}"]
-    if has_speeds(found) and found.has_prices:
-        answers = choice.at_least_price_per_million_answer_tokens
-        texts += [price_text(answers, found.currency)]
-    if found.has_prices:
-        texts += [price_text(choice.price_per_hour, found.currency)]
-    texts += [
-        format_gib(rank.available_kv_cache_bytes) if rank else "none",
-        f"{tokens:,}" if tokens is not None else "none",
-        written(choice.requests, "requests") if rank else "none",
-        written(choice.requests_low, "requests") if rank else "none",
-    ]
-    return texts
+    speed = choice.at_most_tokens_per_second
+    answers = choice.at_least_price_per_million_answer_tokens
+    cost = {"Price per hour": price_text(choice.price_per_hour, found.currency)}
+    bounds: dict[str, str] = {}
+    if any(one.at_most_tokens_per_second for one in found.choices):
+        bounds = {_SPEED: "" if speed is None else f"{speed:,.0f}"}
+        if found.has_prices:
+            bounds[_ANSWERS] = price_text(answers, found.currency)
+    return {
+        "GPU": choice.gpu.name,
+        "GPUs": f"{choice.gpus_total or ''}",
+        "Verdict": f"✔ {serves}" if choice.serves else "✘ does not",
+        **bounds,
+        **(cost if found.has_prices else {}),
+        "KV cache of each": format_gib(rank.available_kv_cache_bytes)
+        if rank
+        else "none",
+        "KV cache, tokens": f"{tokens:,}" if tokens is not None else "none",
+        "Requests": written(choice.requests, "requests") if rank else "none",
+        "Requests, at least": written(choice.requests_low, "requests")
+        if rank
+        else "none",
+    }
 
 
 def title(found: GPUComparison) -> str:
@@ -138,26 +101,21 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_WORDS else f"{text[: _MOST_WORDS - 3]}..."
 
 
-@legible
-def gpus_text(found: GPUComparison) -> str:
-    """Write the table for a terminal."""
-    rows = [head(found), *(cells(choice, found) for choice in found.choices)]
-    lines = [title(found), "", *columns(rows), "", *reasons(found), tried(found)]
-    return "\n".join(lines)
+def sheet(found: GPUComparison) -> Sheet:
+    """Say the best GPU, the table, why some do not serve, and what was tried."""
+    rows = [cells(choice, found) for choice in found.choices]
+    return Sheet(
+        (
+            _best(found),
+            table_of("Each kind of GPU, best first", rows, _KINDS, most=5),
+            Listing(reasons(found), "Why some do not", is_folded=True),
+            tried(found),
+        )
+    )
 
 
-def gpus_html(found: GPUComparison) -> Html:
-    """Show the best GPU, the table, and why some do not serve."""
-    rows = (cells(choice, found) for choice in found.choices)
-    names = ((name, _KINDS.get(name, "")) for name in head(found))
-    items = listed(reasons(found))
-    why = to_open("Why some do not", items, "pl-rank") if items else None
-    table = folded_html("Each kind of GPU, best first", names, rows)
-    return fragment(_best_html(found), table, why, tag("p", tried(found)))
-
-
-def _best_html(found: GPUComparison) -> Html:
-    """Show the first GPU that serves, and what "best" means here."""
+def _best(found: GPUComparison) -> Answer:
+    """Name the first GPU that serves, and say what "best" means here."""
     best = found.best
     serving = sum(choice.serves for choice in found.choices)
     do = "start" if found.load is None else "serve"
@@ -171,27 +129,10 @@ def _best_html(found: GPUComparison) -> Html:
         tone, symbol = "fits", "✔"
         order = "; the cheapest is first" if price else "; the fewest GPUs are first"
         order = f"{order}, of those tried"
-    return answer_box(
-        tone,
-        sentence(f"{counted}{order}."),
-        question=title(found),
+    return Answer(
+        tone=tone,
         symbol=symbol,
         headline=headline,
+        subject=title(found),
+        sentence=f"{counted}{order}.",
     )
-
-
-def spoken_gpus(found: GPUComparison) -> str:
-    """Read the chart aloud: the sentence behind its `aria-label`."""
-    serving = [choice for choice in found.choices if choice.serves]
-    counts = "; ".join(
-        f"{choice.gpus_total} x {choice.gpu.name} "
-        f"{written(choice.requests, 'requests')}"
-        + (
-            f" for {price_text(choice.price_per_hour, found.currency)} per hour"
-            if choice.price_per_hour is not None
-            else ""
-        )
-        for choice in serving
-    )
-    count = f"{len(serving)} of {len(found.choices)} kinds of GPU serve"
-    return f"{title(found)}: {count}{': ' if counts else ''}{counts}."

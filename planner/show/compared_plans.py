@@ -1,19 +1,19 @@
-"""A comparison of plans as text, a pandas frame, HTML, and one spoken sentence."""
+"""Plans side by side: bars, what differs, what is the same, and a spoken sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from planner.show.boxes import drawing, legend, memory_bar
-from planner.show.frames import columns, make_frame
+from planner.show.charts.frame import end_bytes
+from planner.show.frames import make_frame
 from planner.show.html import Content, Html, fragment, tag
-from planner.show.page import wide_page, wide_style
-from planner.show.pieces import NOTHING, bar_name, command_line, table_html, to_open
-from planner.show.terminal import legible
+from planner.show.pieces import bar_name
+from planner.show.sheet import Apart, Cell, Command, Group, Part, Sheet, Table
 from planner.show.verdict import SYMBOLS, missing_bytes, state_of, verdict
 from planner.solve.comparing.comparison import FIGURES, Change
-from planner.units import MIB, format_gib, format_size
+from planner.units import MIB, counted, format_gib, format_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,16 +33,13 @@ _DECIDING = frozenset(
 )
 """The figures of a comparison that are not folded."""
 _ABSENT = "none"
+_SAME = "are the same in all plans"
 _SMALL_BYTES = 10 * MIB
 """A smaller difference would be shown as about +0.00 GiB."""
 
 
 def frame(comparison: Comparison) -> pd.DataFrame:
-    """Return a row per figure, a column per plan, then the differences to the first.
-
-    Raises:
-        PlannerError: when pandas is not installed.
-    """
+    """Return a row per figure, a column per plan, then the differences to the first."""
     others = comparison.names[1:]
     heads = ("figure", "unit", *comparison.names)
     heads += tuple(f"{name} - {comparison.names[0]}" for name in others)
@@ -53,34 +50,9 @@ def frame(comparison: Comparison) -> pd.DataFrame:
     return make_frame(cells, heads).set_index(["figure", "unit"])
 
 
-@legible
-def comparison_text(comparison: Comparison) -> str:
-    """Write inputs, figures, lines and command changes for a terminal."""
-    names = ["", *comparison.names]
-    inputs = [
-        [found.name, *(found.text(n) for n in range(len(comparison.plans)))]
-        for found in comparison.differences
-    ]
-    figures = [
-        [label(row), *(_cell_text(row, n) for n in range(len(row.values)))]
-        for row in comparison.rows
-    ]
-    lines = columns([names, *inputs, *figures])
-    if not comparison.differences and len(comparison.plans) > 1:
-        lines.insert(0, "All inputs are the same.")
-    for found in comparison.command_diff():
-        lines += ["", f"{found.before} to {found.after}:", f"  {found}"]
-    return "\n".join(lines)
-
-
 def label(row: Row) -> str:
     """Return what a reader calls a row."""
     return row.name if row.is_line else LABELS.get(row.name, row.name)
-
-
-def _cell_text(row: Row, number: int) -> str:
-    change = change_text(row, number)
-    return value_text(row, number) + (f" ({change})" if change else "")
 
 
 def value_text(row: Row, number: int) -> str:
@@ -147,131 +119,90 @@ def _lines(plan: Plan) -> str:
     return f"{lines}{short}; "
 
 
-def whole_html(comparison: Comparison) -> Html:
-    """Show everything in one self-contained piece; needs no script."""
-    return wide_page(bars_html(comparison), comparison_html(comparison))
+def sheet(comparison: Comparison) -> Sheet:
+    """Say in bars and tables what differs."""
+    return Sheet((Apart(html=bars_html(comparison)), *tables(comparison).parts))
 
 
-def pinned_html(comparison: Comparison) -> Html:
-    """Show the tables on a page that has every style sheet but this one."""
-    return fragment(tag("style", wide_style()), comparison_html(comparison))
+def tables(comparison: Comparison) -> Sheet:
+    """Say what differs: inputs, figures, lines and command; what decides comes first.
 
-
-def comparison_html(comparison: Comparison) -> Html:
-    """Show what differs: inputs, command, figures and lines, as text beside a chart."""
-    return fragment(
-        inputs_html(comparison),
-        figures_html(comparison),
-        lines_html(comparison),
-        same_html(comparison),
-        commands_html(comparison),
-    )
-
-
-def inputs_html(comparison: Comparison) -> Html:
-    """Show which inputs differ."""
-    if len(comparison.plans) == 1:
-        return NOTHING
-    if not comparison.differences:
-        return tag("p", "All inputs are the same.")
-    rows = [
-        [found.name, *(found.text(n) for n in range(len(comparison.plans)))]
-        for found in comparison.differences
-    ]
-    return table_html("What differs", ["Input", *comparison.names], rows)
-
-
-def figures_html(comparison: Comparison) -> Html:
-    """Show the figures that differ, each with its difference to the first plan.
-
-    Those that decide are shown, the others are folded.
+    Of a single plan all is shown.
     """
-    rows = [row for row in _differing(comparison) if not row.is_line]
-    first = [row for row in rows if row.name in _DECIDING]
-    more = [row for row in rows if row.name not in _DECIDING]
-    if not first:
-        return _table("Figures", "Figure", comparison, more)
-    return fragment(
-        _table(_figures_caption(comparison), "Figure", comparison, first),
-        _more("figure", _table("More figures", "Figure", comparison, more), len(more)),
+    is_alone = len(comparison.plans) == 1
+    differing = [row for row in comparison.rows if is_alone or not row.is_same]
+    same = [row for row in comparison.rows if row not in differing]
+    lines = [row for row in differing if row.is_line]
+    figures = [row for row in differing if not row.is_line]
+    first = [row for row in figures if row.name in _DECIDING] or figures
+    more = [row for row in figures if row not in first]
+    shown = (
+        (_figures_caption(comparison), "Figure", first, False),
+        (counted(len(more), "more figures"), "Figure", more, True),
+        (_lines_caption(comparison), "Memory line", lines, False),
+        (f"{len(same)} figures and lines {_SAME}", "Figure or line", same, True),
+    )
+    return Sheet(
+        (
+            None if is_alone else _inputs(comparison),
+            *(
+                Table(
+                    caption,
+                    (head, *comparison.names),
+                    [(label(row), *_figures(row)) for row in rows],
+                    is_folded=is_folded,
+                )
+                for caption, head, rows, is_folded in shown
+            ),
+            _commands(comparison),
+        )
     )
 
 
 def _figures_caption(comparison: Comparison) -> str:
     """Say which figures count all engines, where any plan has several."""
-    if all(plan.engines == 1 for plan in comparison.plans):
-        return "Figures"
-    return "Figures: tokens, blocks and requests of all engines together"
+    is_split = any(plan.engines > 1 for plan in comparison.plans)
+    whole = ": tokens, blocks and requests of all engines together" if is_split else ""
+    return f"Figures{whole}"
 
 
-def _more(what: str, inside: Html, count: int) -> Html:
-    if not inside:
-        return NOTHING
-    plural = "" if count == 1 else "s"
-    return to_open(f"{count} more {what}{plural}", inside, "pl-rank")
-
-
-def lines_html(comparison: Comparison) -> Html:
-    """Show the memory lines that differ, of each plan's limiting GPU."""
-    rows = [row for row in _differing(comparison) if row.is_line]
+def _lines_caption(comparison: Comparison) -> str:
     has_stages = any(len(plan.ranks) > 1 for plan in comparison.plans)
     stages = "; with pipeline stages, of the one that limits" if has_stages else ""
-    caption = f"Memory of each GPU{stages}"
-    return _table(caption, "Memory line", comparison, rows)
+    return f"Memory of each GPU{stages}"
 
 
-def same_html(comparison: Comparison) -> Html:
-    """Show what is the same in all plans, folded."""
-    shown = _differing(comparison)
-    rows = [row for row in comparison.rows if row not in shown]
-    if not rows:
-        return NOTHING
-    return to_open(
-        f"{len(rows)} figures and lines are the same in all plans",
-        _table("The same in all plans", "Figure or line", comparison, rows),
-        "pl-rank",
-    )
+def _inputs(comparison: Comparison) -> Part:
+    """Say which inputs differ."""
+    if not comparison.differences:
+        return "All inputs are the same."
+    numbers = range(len(comparison.plans))
+    rows = [(one.name, *map(one.text, numbers)) for one in comparison.differences]
+    return Table("What differs", ("Input", *comparison.names), rows)
 
 
-def _differing(comparison: Comparison) -> list[Row]:
-    """Return the rows that differ; for a single plan, all rows."""
-    is_alone = len(comparison.plans) == 1
-    return [row for row in comparison.rows if is_alone or not row.is_same]
+def _figures(row: Row) -> Iterator[Cell]:
+    """Yield each plan's value with its difference to the first plan."""
+    for number in range(len(row.values)):
+        value, change = value_text(row, number), change_text(row, number)
+        small = (value, " ", tag("span", change, class_="pl-change"))
+        yield Apart(f"{value} ({change})", small) if change else value
 
 
-def _table(
-    caption: str, first: str, comparison: Comparison, rows: Sequence[Row]
-) -> Html:
-    if not rows:
-        return NOTHING
-    return table_html(
-        caption, [first, *comparison.names], [_cells(row) for row in rows]
-    )
-
-
-def _cells(row: Row) -> list[Content]:
-    numbers = range(len(row.values))
-    return [label(row), *(_value_and_change(row, number) for number in numbers)]
-
-
-def _value_and_change(row: Row, number: int) -> Content:
-    change = change_text(row, number)
-    shown = (" ", tag("span", change, class_="pl-change")) if change else None
-    return value_text(row, number), shown
-
-
-def commands_html(comparison: Comparison) -> Html:
+def _commands(comparison: Comparison) -> Part:
     """Show the changes of the command, word by word; folded where there are several."""
     found = comparison.command_diff()
     if not found:
-        return command_line(comparison.plans[0].command())
-    written = fragment(map(_command_html, found))
+        return Command(comparison.plans[0].command(), "")
+    written = [
+        Apart(f"{one.before} to {one.after}:\n  {one}", _diff(one)) for one in found
+    ]
     if not found[1:]:
-        return written
-    return to_open(f"{len(found)} commands, word by word", written, "pl-rank")
+        return written[0]
+    return Group(written, f"{len(found)} commands, word by word")
 
 
-def _command_html(diff: CommandDiff) -> Html:
+def _diff(diff: CommandDiff) -> Html:
     same = ": the same" if diff.is_same else ""
     return fragment(
         tag("p", f"Command, {diff.before} to {diff.after}{same}", class_="pl-bar-name"),
@@ -291,7 +222,7 @@ def diff_html(diff: CommandDiff) -> Html:
 
 def bars_html(comparison: Comparison) -> Html:
     """Draw a bar per plan as plain boxes on one scale, and a legend."""
-    whole_bytes = max(_end_bytes(plan) for plan in comparison.plans)
+    whole_bytes = max(end_bytes(plan, plan.limiting_rank) for plan in comparison.plans)
     bars = (
         (_bar_name(name, plan), _bar(plan, whole_bytes))
         for name, plan in zip(comparison.names, comparison.plans, strict=True)
@@ -305,14 +236,6 @@ def bars_html(comparison: Comparison) -> Html:
 def _bar_name(name: str, plan: Plan) -> Html:
     words = f" {verdict_text(plan)} · {budget_text(plan)}"
     return bar_name(tag("b", name), words)
-
-
-def _end_bytes(plan: Plan) -> int:
-    rank = plan.limiting_rank
-    total = plan.gpu.total_memory_bytes
-    if rank is None:
-        return total
-    return max(total, rank.requested_memory_bytes + missing_bytes(plan, rank))
 
 
 def _bar(plan: Plan, whole_bytes: int) -> Html:

@@ -1,4 +1,4 @@
-"""A confirmation as HTML: its verdict, stacked bars, the comparison, and the run.
+"""A confirmation: its verdict, stacked bars, the comparison, and the run.
 
 Where the same plan was also started without a GPU, `dry` adds that: a bar between the
 estimate's and the measurement's, and a column of the table. The segments of the bars
@@ -11,32 +11,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.memory.account import Basis
-from planner.show.boxes import box, drawing, legend
+from planner.show.boxes import boxes, drawing, legend
 from planner.show.confirmation_text import (
+    answer,
     cells,
     facts,
     figure_text,
     given_text,
     load_text,
     measured_word,
-    outcome_words,
     served_text,
     spoken,
-    title,
 )
 from planner.show.html import Html, fragment, tag
-from planner.show.page import whole
 from planner.show.palette import css_background
-from planner.show.pieces import (
-    NOTHING,
-    bar_name,
-    listed,
-    quoted,
-    row,
-    sentence,
-    table,
-    verdict_box,
-)
+from planner.show.pieces import NOTHING, bar_name
+from planner.show.sheet import Apart, Cell, Group, Listing, Part, Sheet, Table
 from planner.values import frozen
 
 if TYPE_CHECKING:
@@ -44,16 +34,16 @@ if TYPE_CHECKING:
 
 ESTIMATED = "estimated"
 _MOST_COLOURED = 2
-_MEASURED = "Measured"
-_FIGURES = (
+_FIRST_COLUMNS = (
+    "Figure",
     ("Estimated", "pl-number"),
     ("Range", "pl-number pl-range"),
-    (_MEASURED, "pl-number"),
+)
+_LAST_COLUMNS = (
     ("Difference", "pl-number"),
     ("Inside?", "pl-inside"),
     ("How it is known", "pl-basis"),
 )
-_MEASURED_AT = [heading for heading, _kind in _FIGURES].index(_MEASURED)
 
 
 @frozen
@@ -72,133 +62,80 @@ class Segment:
     why: str = ""
 
 
-def confirmation_html(confirmation: Confirmation) -> Html:
-    """Show everything in one self-contained piece; needs no script."""
-    return whole(
-        verdict_html(confirmation),
-        bars_html(confirmation),
-        comparison_html(confirmation),
-        meaning_html(confirmation),
+def sheet(confirmation: Confirmation) -> Sheet:
+    """Say the outcome, estimate and measurement line by line, and what they mean."""
+    return Sheet(
+        (
+            answer(confirmation),
+            Apart(html=bars_html(confirmation)),
+            compared(confirmation),
+            meaning(confirmation),
+        )
     )
 
 
-def verdict_html(confirmation: Confirmation) -> Html:
-    """Show the outcome: symbol, words, and vLLM's error where there was one."""
-    words = outcome_words(confirmation)
-    error = confirmation.measurement.error
-    verdict = verdict_box(
-        words.tone,
-        sentence(words.sentence),
-        subject=title(confirmation),
-        symbol=words.symbol,
-        headline=words.headline,
-    )
-    return fragment(verdict, quoted("vLLM said", error) if error else None)
-
-
-def comparison_html(
-    confirmation: Confirmation, dry: Confirmation | None = None
-) -> Html:
-    """Show estimate and measurement line by line, as a table beside the chart."""
-    rows = _rows(confirmation, dry)
+def compared(confirmation: Confirmation, dry: Confirmation | None = None) -> Part:
+    """Say estimate and measurement line by line, as a table beside the chart."""
+    rows = list(confirmation.rows)
+    if dry is not None:
+        known = {one.name for one in rows}
+        others = (one for one in dry.rows if one.name not in known)
+        rows += [replace(one, measured=None) for one in others]
     if not rows:
-        return tag("p", "No figure was measured that could be compared.")
-    columns = _columns(confirmation, dry)
-    return table(
+        return "No figure was measured that could be compared."
+    starts = (confirmation,) if dry is None else (dry, confirmation)
+    measured = [(measured_word(one), "pl-number") for one in starts]
+    return Table(
         "Estimate and measurement, line by line",
-        (columns[0][0], *columns[1:]),
-        (_row(one, more, columns) for one, more in rows),
-        "pl-lines pl-compared pl-stacked",
+        (*_FIRST_COLUMNS, *measured, *_LAST_COLUMNS),
+        [_cells(one, dry) for one in rows],
+        look="pl-lines pl-compared pl-stacked",
     )
 
 
-def _rows(
-    confirmation: Confirmation, dry: Confirmation | None
-) -> list[tuple[ComparisonRow, tuple[str, ...]]]:
-    """Return the rows, each with the dry run's figure where there was one."""
-    if dry is None:
-        return [(one, ()) for one in confirmation.rows]
-    found = {one.name: one for one in dry.rows}
-    known = {one.name for one in confirmation.rows}
-    only_dry = (one for one in dry.rows if one.name not in known)
-    rows = (*confirmation.rows, *(replace(one, measured=None) for one in only_dry))
-    return [(one, (_dry_text(found.get(one.name)),)) for one in rows]
+def _cells(row: ComparisonRow, dry: Confirmation | None) -> tuple[Cell, ...]:
+    """Write a row, with the dry run's figure where there was one before the other's."""
+    name, estimated, span, *measured, inside, basis = cells(row)
+    if dry is not None:
+        found = next((one for one in dry.rows if one.name == row.name), None)
+        measured.insert(0, figure_text(found.measured if found else None, row.unit))
+    marked = Apart(inside, tag("b", inside)) if row.is_inside is False else inside
+    return (name, estimated, span, *measured, marked, basis)
 
 
-def _dry_text(row: ComparisonRow | None) -> str:
-    return figure_text(None if row is None else row.measured, row.unit if row else "")
-
-
-def _columns(
-    confirmation: Confirmation, dry: Confirmation | None
-) -> tuple[tuple[str, str], ...]:
-    """Return the columns' headings and classes."""
-    columns = [("Figure", "")]
-    for heading, kind in _FIGURES:
-        if heading != _MEASURED:
-            columns.append((heading, kind))
-            continue
-        every = (confirmation,) if dry is None else (dry, confirmation)
-        columns += [(measured_word(one), kind) for one in every]
-    return tuple(columns)
-
-
-def _row(
-    compared: ComparisonRow, more: tuple[str, ...], columns: tuple[tuple[str, str], ...]
-) -> Html:
-    name, *texts = cells(compared)
-    texts[_MEASURED_AT:_MEASURED_AT] = more
-    figures = (
-        tag("td", text, class_=kind, data_label=heading)
-        for text, (heading, kind) in zip(texts, columns[1:], strict=True)
-    )
-    return row(name, *figures, class_="pl-off" if compared.is_inside is False else None)
-
-
-def meaning_html(confirmation: Confirmation) -> Html:
-    """Show what the figures mean, what was served, and what was run."""
-    reasons = listed(confirmation.reasons, "pl-reasons")
-    return tag(
-        "div",
-        _given_html(confirmation),
-        (tag("h3", "Why they may differ"), reasons) if reasons else None,
-        _served_html(confirmation),
-        _load_html(confirmation),
-        listed(confirmation.notes),
-        _facts_html(confirmation),
-        class_="pl-meaning",
+def meaning(confirmation: Confirmation) -> Group:
+    """Say what the figures mean, what was served, and what was run."""
+    measurement, given = confirmation.measurement, confirmation.given
+    load, answered = measurement.load, measurement.generated_text
+    computed = given_text(given, confirmation) if given else ""
+    probed = load_text(load, confirmation.plan.max_concurrency) if load else ""
+    quoted = tag("blockquote", answered, class_="pl-answer") if answered else None
+    found = facts(confirmation)
+    items = (tag("div", tag("dt", name), tag("dd", text)) for name, text in found)
+    return Group(
+        (
+            _paragraph(computed, "pl-given"),
+            Listing(
+                confirmation.reasons,
+                "Why they may differ",
+                look="pl-reasons",
+                sign="- ",
+            ),
+            _paragraph(served_text(confirmation), "pl-served"),
+            Apart(f"As text: {answered!r}" if answered else "", quoted),
+            _paragraph(probed, "pl-load"),
+            Listing(confirmation.notes, sign="Note: "),
+            Apart(
+                ", ".join(f"{name}: {text}" for name, text in found),
+                tag("dl", items, class_="pl-facts"),
+            ),
+        ),
+        look="pl-meaning",
     )
 
 
-def _paragraph(text: str, kind: str) -> Html:
-    return tag("p", text, class_=kind) if text else NOTHING
-
-
-def _given_html(confirmation: Confirmation) -> Html:
-    if confirmation.given is None:
-        return NOTHING
-    return _paragraph(given_text(confirmation.given, confirmation), "pl-given")
-
-
-def _served_html(confirmation: Confirmation) -> Html:
-    text = confirmation.measurement.generated_text
-    answer = tag("blockquote", text, class_="pl-answer") if text else None
-    return fragment(_paragraph(served_text(confirmation), "pl-served"), answer)
-
-
-def _load_html(confirmation: Confirmation) -> Html:
-    load = confirmation.measurement.load
-    if load is None:
-        return NOTHING
-    return _paragraph(load_text(load, confirmation.plan.max_concurrency), "pl-load")
-
-
-def _facts_html(confirmation: Confirmation) -> Html:
-    items = (
-        tag("div", tag("dt", name), tag("dd", text))
-        for name, text in facts(confirmation)
-    )
-    return tag("dl", items, class_="pl-facts")
+def _paragraph(text: str, look: str) -> Apart | None:
+    return Apart(text, tag("p", text, class_=look)) if text else None
 
 
 def estimated(confirmation: Confirmation) -> tuple[Segment, ...]:
@@ -274,18 +211,11 @@ def bars_html(confirmation: Confirmation, dry: Confirmation | None = None) -> Ht
 
 
 def _bar_html(name: str, segments: tuple[Segment, ...], whole: int) -> Html:
-    boxes = (
-        box(
-            part.name,
-            part.size_bytes,
-            whole,
-            css_background(part.colour_of, part.basis),
-        )
+    parts = (
+        (part.name, part.size_bytes, css_background(part.colour_of, part.basis))
         for part in segments
-        if part.size_bytes > 0
     )
-    bar = tag("div", boxes, class_="pl-bar")
-    return fragment(bar_name(name), bar)
+    return fragment(bar_name(name), tag("div", boxes(parts, whole), class_="pl-bar"))
 
 
 def legend_html(confirmation: Confirmation, dry: Confirmation | None = None) -> Html:

@@ -1,13 +1,12 @@
-"""A confirmation as text: its verdict, its figures, and what they mean."""
+"""The texts of a confirmation: its verdict, its figures, and what they mean."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.terminal import legible
+from planner.show.sheet import Answer
 from planner.show.verdict import subject
 from planner.units import GIB, format_gib, format_size
-from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import ComparisonRow, Confirmation, GivenMemory
@@ -19,36 +18,18 @@ MAX_TOKENS_SHOWN = 16
 _FINEST_IN_GIB = GIB // 100
 
 
-@frozen
-class OutcomeWords:
-    """The outcome as a symbol, a headline and a sentence; never by colour alone."""
-
-    symbol: str
-    tone: str
-    """A class of the page's style sheet: fits, tight or short."""
-    headline: str
-    sentence: str
-
-
-_SHOWN = {
-    "confirmed": ("✔", "fits", "Confirmed"),
-    "off": ("!", "tight", "Result as planned, but some figures differ"),
-    "contradicted": ("✘", "short", "Contradicted"),
-    "open": ("?", "tight", "Not decided"),
-}
-
-
-def outcome_words(confirmation: Confirmation) -> OutcomeWords:
-    """Return the outcome in words."""
-    outcome = str(confirmation.outcome)
-    symbol, tone, headline = _SHOWN[outcome]
-    sentence = {
-        "confirmed": _confirmed,
-        "off": _off,
-        "contradicted": _contradicted,
-        "open": _open,
-    }[outcome](confirmation)
-    return OutcomeWords(symbol=symbol, tone=tone, headline=headline, sentence=sentence)
+def answer(confirmation: Confirmation) -> Answer:
+    """Return the outcome in words, and vLLM's error where there was one."""
+    symbol, tone, headline, sentence = _SHOWN[str(confirmation.outcome)]
+    return Answer(
+        tone=tone,
+        symbol=symbol,
+        headline=headline,
+        subject=title(confirmation),
+        sentence=sentence(confirmation),
+        said=confirmation.measurement.error or "",
+        is_verdict=True,
+    )
 
 
 def _confirmed(confirmation: Confirmation) -> str:
@@ -86,6 +67,14 @@ def _open(confirmation: Confirmation) -> str:
         return "The start ended before it was decided."
     happened = "started" if is_started else "did not start"
     return f"The plan was too close to call; vLLM {happened}."
+
+
+_SHOWN = {
+    "confirmed": ("✔", "fits", "Confirmed", _confirmed),
+    "off": ("!", "tight", "Result as planned, but some figures differ", _off),
+    "contradicted": ("✘", "short", "Contradicted", _contradicted),
+    "open": ("?", "tight", "Not decided", _open),
+}
 
 
 def measured_word(confirmation: Confirmation) -> str:
@@ -279,61 +268,6 @@ def _spoken_lines(confirmation: Confirmation) -> str:
     )
 
 
-@legible
-def confirmation_text(confirmation: Confirmation) -> str:
-    """Write the whole confirmation for a terminal."""
-    words = outcome_words(confirmation)
-    parts = [
-        title(confirmation),
-        f"{words.symbol} {words.headline}: {words.sentence}",
-    ]
-    if confirmation.measurement.error:
-        parts += [f"vLLM said: {confirmation.measurement.error}"]
-    parts += ["", *comparison_lines(confirmation)]
-    parts += [*_proofs(confirmation), *(f"Note: {note}" for note in confirmation.notes)]
-    parts.append(", ".join(f"{name}: {text}" for name, text in facts(confirmation)))
-    return "\n".join(parts).rstrip()
-
-
-def comparison_lines(confirmation: Confirmation) -> list[str]:
-    """Write both sides line by line, and why they may differ."""
-    lines = [*_table(confirmation), ""]
-    if confirmation.given is not None:
-        lines.append(given_text(confirmation.given, confirmation))
-    if confirmation.reasons:
-        lines += [
-            "Why they may differ:",
-            *(f"  - {why}" for why in confirmation.reasons),
-        ]
-    return lines
-
-
-def _proofs(confirmation: Confirmation) -> list[str]:
-    measurement = confirmation.measurement
-    served = served_text(confirmation)
-    if served and measurement.generated_text:
-        served = f"{served} As text: {measurement.generated_text!r}"
-    load = (
-        load_text(measurement.load, confirmation.plan.max_concurrency)
-        if measurement.load
-        else ""
-    )
-    return [text for text in (served, load) if text]
-
-
-def _table(confirmation: Confirmation) -> list[str]:
-    rows = confirmation.rows
-    if not rows:
-        return ["No figure was measured that could be compared."]
-    measured = (measured_word(confirmation), "Difference", "Inside")
-    head = ("", "Estimated", "Range", *measured, "How it is known")
-    names = max(len(name_text(row)) for row in rows) + 2
-    return [
-        _text_row(head, names),
-        *(_text_row(cells(row), names) for row in rows),
-    ]
-
-
 def cells(row: ComparisonRow) -> tuple[str, ...]:
     """Write a row of the comparison, in the order of the table's columns."""
     return (
@@ -345,11 +279,3 @@ def cells(row: ComparisonRow) -> tuple[str, ...]:
         inside_text(row),
         row.basis,
     )
-
-
-def _text_row(texts: tuple[str, ...], names: int) -> str:
-    name, estimated, span, measured, difference, inside, basis = texts
-    return (
-        f"  {name:<{names}}{estimated:>12}  {span:<24}{measured:>12}{difference:>17}"
-        f"  {inside:<11}{basis}"
-    ).rstrip()

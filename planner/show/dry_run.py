@@ -1,24 +1,13 @@
-"""A dry run as text and as HTML: what vLLM said, rank by rank, beside the estimate."""
+"""A dry run: what vLLM said, rank by rank, beside the estimate."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.confirmation import bars_html, comparison_html, meaning_html
+from planner.show.confirmation import bars_html, compared, meaning
 from planner.show.confirmation_text import NOTHING as UNKNOWN
-from planner.show.confirmation_text import comparison_lines, sized
-from planner.show.html import Html, fragment, tag
-from planner.show.page import whole
-from planner.show.pieces import (
-    NOTHING,
-    listed,
-    quoted,
-    row,
-    sentence,
-    table,
-    verdict_box,
-)
-from planner.show.terminal import legible
+from planner.show.confirmation_text import sized
+from planner.show.sheet import Answer, Apart, Group, Listing, Part, Sheet, Table
 from planner.units import GIB, format_size
 
 if TYPE_CHECKING:
@@ -28,8 +17,19 @@ if TYPE_CHECKING:
     from planner.confirming.dry.result import DryRun
     from planner.confirming.measurement import MeasuredLine, WorkerFigures
 
-_COLUMNS = ("Rank", "Weights", "Stays allocated", "Peak activation", "KV cache")
-_NUMBERS = tuple((column, "pl-number") for column in _COLUMNS[1:])
+_COLUMNS = (
+    "Rank",
+    ("Weights", "pl-number"),
+    ("Stays allocated", "pl-number"),
+    ("Peak activation", "pl-number"),
+    ("KV cache", "pl-number"),
+)
+_OUTCOMES = {
+    True: ("fits", "✔", "Starts"),
+    False: ("short", "✘", "Does not start"),
+    None: ("tight", "?", "Not decided"),
+}
+"""Classes of the style sheet, symbols and headlines."""
 _MOST_ALIVE = 30
 _SAME_BYTES = GIB // 100
 """The digits of a log; a difference below them is not explained."""
@@ -42,82 +42,50 @@ _ABOUT = (
 )
 
 
-@legible
-def dry_run_text(run: DryRun) -> str:
-    """Write the run for a terminal."""
-    _tone, symbol, words = _outcome(run)
-    parts = [_title(run), f"{symbol} {words}: {_sentence(run)}"]
-    if run.refused:
-        parts.append(f"vLLM said: {run.refused}")
-    parts += ["", _text_row(_COLUMNS), *map(_text_row, map(_cells, run.ranks))]
-    if run.cold is not None:
-        parts += ["With a cold compile cache:"]
-        parts += [*map(_text_row, map(_cells, run.cold.workers))]
-    parts += _alive_lines(run)
-    parts += ["", about(run)]
-    if run.confirmation is not None:
-        parts += ["", "Beside the estimate:", *comparison_lines(run.confirmation)]
-    elif run.unplanned:
-        parts += ["", f"There is no estimate: {run.unplanned}"]
-    parts += [f"Note: {note}" for note in run.notes]
-    return "\n".join(parts)
-
-
-def _alive_lines(run: DryRun) -> list[str]:
-    """Return what is in use at the first rank's peak, the largest first."""
-    if not run.alive:
-        return []
-    shown = run.alive[:_MOST_ALIVE]
-    rest = sum(one.size_bytes for one in run.alive[_MOST_ALIVE:])
-    lines = [
-        f"  {format_size(one.size_bytes):>11} {one.count:>4} x {one.place}"
-        for one in shown
-    ]
-    if rest:
-        lines.append(f"  {format_size(rest):>11} in {len(run.alive) - len(shown)} more")
-    return ["", "Alive at the first rank's peak:", *lines]
-
-
-def dry_run_html(run: DryRun) -> Html:
-    """Show the run in one self-contained piece; needs no script."""
-    return whole(
-        verdict_html(run),
-        ranks_html(run),
-        tag("p", about(run)),
-        _beside_html(run),
+def sheet(run: DryRun) -> Sheet:
+    """Say whether vLLM started, what it measured, and what was estimated."""
+    return Sheet(
+        (answer(run), *ranks(run), _alive(run), about(run), *_beside(run)),
     )
 
 
-def verdict_html(run: DryRun) -> Html:
-    """Show whether vLLM started, in words, and its error where there was one."""
-    tone, symbol, words = _outcome(run)
-    verdict = verdict_box(
-        tone,
-        sentence(_sentence(run)),
-        subject=_title(run),
+def answer(run: DryRun) -> Answer:
+    """Say whether vLLM started, and its error where there was one."""
+    tone, symbol, words = _OUTCOMES[run.started]
+    release = f"vLLM {run.measurement.vllm_version}"
+    return Answer(
+        tone=tone,
         symbol=symbol,
         headline=words,
+        subject=f"{run.model} on {run.gpu.name}: {release}'s own start without a GPU",
+        sentence=_sentence(run),
+        said=run.refused or "",
+        is_verdict=True,
     )
-    return fragment(verdict, quoted("vLLM said", run.refused) if run.refused else None)
 
 
-def headline(run: DryRun) -> str:
-    """Say in two or three words whether vLLM started."""
-    return _outcome(run)[2]
+def _alive(run: DryRun) -> Table:
+    """Say what is in use at the first rank's peak, the largest first."""
+    rest = run.alive[_MOST_ALIVE:]
+    rows = [
+        (one.place, f"{one.count:,}", format_size(one.size_bytes))
+        for one in run.alive[:_MOST_ALIVE]
+    ]
+    if rest:
+        size = format_size(sum(one.size_bytes for one in rest))
+        rows.append((f"{len(rest):,} more lines", "", size))
+    columns = ("Allocated by", ("Blocks", "pl-number"), ("Size", "pl-number"))
+    return Table("Alive at the first rank's peak", columns, rows, is_folded=True)
 
 
-def apart_html(dry: Confirmation, confirmation: Confirmation) -> Html:
-    """Show how a dry run differs from the measurement of the same plan, and why."""
+def apart_part(dry: Confirmation, confirmation: Confirmation) -> Part:
+    """Say how a dry run differs from the measurement of the same plan, and why."""
     if not (dry.measurement.lines and confirmation.measurement.lines):
-        return NOTHING
-    differing = list(apart(dry, confirmation))
-    agreed = tag("p", f"Each line that both have is the same to {sized(_SAME_BYTES)}.")
-    return tag(
-        "div",
-        tag("h3", "Dry run and measurement"),
-        listed(differing, "pl-reasons") if differing else agreed,
-        class_="pl-meaning",
-    )
+        return None
+    agreed = f"Each line that both have is the same to {sized(_SAME_BYTES)}."
+    differing = list(apart(dry, confirmation)) or [agreed]
+    parts = (Listing(differing, "Dry run and measurement", look="pl-reasons"),)
+    return Group(parts, look="pl-meaning")
 
 
 def apart(dry: Confirmation, confirmation: Confirmation) -> Iterator[str]:
@@ -159,18 +127,6 @@ def about(run: DryRun) -> str:
     )
 
 
-def _title(run: DryRun) -> str:
-    version = run.measurement.vllm_version
-    return f"{run.model} on {run.gpu.name}: vLLM {version}'s own start without a GPU"
-
-
-def _outcome(run: DryRun) -> tuple[str, str, str]:
-    """Return a class of the style sheet, a symbol and a headline."""
-    if run.started is None:
-        return "tight", "?", "Not decided"
-    return ("fits", "✔", "Starts") if run.started else ("short", "✘", "Does not start")
-
-
 def _sentence(run: DryRun) -> str:
     measured = run.measurement
     if run.started is None:
@@ -199,42 +155,31 @@ def _cells(worker: WorkerFigures) -> tuple[str, ...]:
         worker.available_kv_cache_bytes,
     )
     written = (UNKNOWN if one is None else sized(one) for one in figures)
-    return (str(worker.rank), *written)
+    return (f"Rank {worker.rank}", *written)
 
 
-def _text_row(texts: tuple[str, ...]) -> str:
-    rank, *figures = texts
-    return f"  {rank:<6}" + "".join(f"{text:>17}" for text in figures)
-
-
-def ranks_html(run: DryRun) -> Html:
-    """Show what vLLM measured on each rank; nothing where it did not come so far."""
+def ranks(run: DryRun) -> tuple[Table, Table]:
+    """Say what vLLM measured on each rank; nothing where it did not come so far."""
     cold = () if run.cold is None else run.cold.workers
-    return fragment(
+    return (
         _rank_table("What vLLM measured, rank by rank", run.ranks),
         _rank_table("With a cold compile cache", cold),
     )
 
 
-def _rank_table(caption: str, workers: Sequence[WorkerFigures]) -> Html:
-    if not workers:
-        return NOTHING
-    rows = (
-        row(f"Rank {name}", *map(_figure, _COLUMNS[1:], figures))
-        for name, *figures in map(_cells, workers)
+def _rank_table(caption: str, workers: Sequence[WorkerFigures]) -> Table:
+    return Table(
+        caption, _COLUMNS, list(map(_cells, workers)), look="pl-lines pl-stacked"
     )
-    return table(caption, (_COLUMNS[0], *_NUMBERS), rows, "pl-lines pl-stacked")
 
 
-def _figure(column: str, text: str) -> Html:
-    return tag("td", text, class_="pl-number", data_label=column)
+def unplanned(run: DryRun) -> Listing:
+    """Say why there is no estimate."""
+    return Listing((f"There is no estimate: {run.unplanned}", *run.notes))
 
 
-def _beside_html(run: DryRun) -> Html | None:
-    if run.confirmation is None:
-        return listed([f"There is no estimate: {run.unplanned}", *run.notes])
-    return fragment(
-        bars_html(run.confirmation),
-        comparison_html(run.confirmation),
-        meaning_html(run.confirmation),
-    )
+def _beside(run: DryRun) -> tuple[Part, ...]:
+    found = run.confirmation
+    if found is None:
+        return (unplanned(run),)
+    return (Apart(html=bars_html(found)), compared(found), meaning(found))

@@ -1,4 +1,4 @@
-"""What a text was taken for, and its explanation: as text and as HTML."""
+"""What a text was taken for, and its explanation."""
 
 from __future__ import annotations
 
@@ -9,31 +9,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planner.show.account import account_html, not_understood, summary_of
-from planner.show.confirmation import bars_html, comparison_html, meaning_html
-from planner.show.confirmation_text import comparison_lines
+from planner.show.confirmation import bars_html, compared, meaning
 from planner.show.html import Html, element, fragment, tag
-from planner.show.page import whole
-from planner.show.pieces import (
-    NOTHING,
-    command_line,
-    listed,
-    quoted,
-    row,
-    sentence,
-    table,
-    to_open,
-    verdict_box,
-)
-from planner.show.tables import verdict_html
-from planner.show.terminal import legible
-from planner.show.verdict import subject, verdict_text
+from planner.show.pieces import command_line, quoted, row, table, to_open
+from planner.show.sheet import Answer, Apart, Listing, Part, Sheet
+from planner.show.tables import plan_answer
 from planner.units import format_gib
-from planner.views import bundle
 
 if TYPE_CHECKING:
-    from planner.confirming.confirmation import Confirmation
     from planner.engine.gpu import GPU
-    from planner.reading.logs.checks import Failure
     from planner.reading.logs.explaining import Explanation
     from planner.reading.logs.fixing import Fix
     from planner.reading.reading import Reading
@@ -48,19 +32,28 @@ _LONGEST = 300
 _value_cell = element("td", class_="pl-value")
 
 
-@legible
-def reading_text(reading: Reading) -> str:
-    """Write what a text was taken for, what it says and what it leaves open."""
+def reading_sheet(reading: Reading) -> Sheet:
+    """Say what a text was taken for, what it says and what it leaves open."""
     rows = list(_rows(reading))
     width = max(len(name) for name, _ in rows)
-    lines = [f"Read as: {reading.kind}{_shown(reading)}"]
-    lines += [f"  {name:<{width}}  {text}" for name, text in rows]
-    lines += [f"Open: {one}" for one in reading.open]
-    lines += [f"Note: {one}" for one in reading.notes]
+    title = f"Read as: {reading.kind}{_shown(reading)}"
+    lines = [title, *(f"  {name:<{width}}  {text}" for name, text in rows)]
+    written = (row(name, _value_cell(text)) for name, text in rows)
+    unread: tuple[str, ...] = ()
     if reading.log is None:
-        lines += [f"Not understood: {one}" for one in not_understood(reading.account)]
-        lines.append(f"The text, piece by piece: {summary_of(reading.account)}")
-    return "\n".join(lines)
+        pieces = reading.account
+        unread = (
+            *(f"Not understood: {one}" for one in not_understood(pieces)),
+            f"The text, piece by piece: {summary_of(pieces)}",
+        )
+    return Sheet(
+        (
+            Apart("\n".join(lines), table(title, ("What", "Value"), written)),
+            Listing(reading.open, "Still open"),
+            Listing(reading.notes, reading.noted_as),
+            Apart("\n".join(unread), account_html(reading)),
+        )
+    )
 
 
 def _shown(reading: Reading) -> str:
@@ -117,74 +110,85 @@ def _value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def reading_mimebundle(reading: Reading) -> dict[str, str]:
-    """Return a reading as text and as HTML."""
-    return bundle(reading_text(reading), whole(reading_html(reading)))
+def explanation_sheet(explanation: Explanation, fixes: Html | None = None) -> Sheet:
+    """Say what happened and why, what helps, what vLLM said, and what was measured.
 
-
-def reading_html(reading: Reading) -> Html:
-    """Show what a text was taken for, without the style sheet."""
-    written = (row(name, _value_cell(text)) for name, text in _rows(reading))
-    return fragment(
-        table(f"Read as: {reading.kind}{_shown(reading)}", ("What", "Value"), written),
-        _titled("Still open", reading.open),
-        _titled(reading.noted_as, reading.notes),
-        account_html(reading),
+    What helps stands right after why it failed, before what was measured. With `fixes`,
+    that is shown for them, and the plan is left to the page around it.
+    """
+    failure, plan = explanation.failure, explanation.plan
+    is_alone = fixes is None
+    return Sheet(
+        (
+            Listing(explanation.first, look="pl-notes pl-first"),
+            Apart(explanation.headline, _answer(explanation).to_html()),
+            Listing(explanation.answer),
+            Apart(failure.sentence) if failure else None,
+            Listing(failure.arithmetic, "Its arithmetic") if failure else None,
+            _fixes(explanation) if is_alone else Apart(html=fixes),
+            *_said(explanation),
+            _plan(explanation) if is_alone or plan is None else None,
+            Listing(explanation.findings, "What it means"),
+            *_measured(explanation),
+        )
     )
 
 
-def _titled(title: str, sentences: tuple[str, ...]) -> Html:
-    if not sentences:
-        return NOTHING
-    return fragment(tag("h3", title), listed(sentences))
+def _answer(explanation: Explanation) -> Answer:
+    failure = explanation.failure
+    return Answer(
+        tone="short" if failure else "fits",
+        symbol="✘" if failure else "i",
+        headline=explanation.headline,
+        subject=f"Read as: {explanation.reading.kind}",
+        sentence=failure.sentence if failure else "",
+        is_verdict=True,
+    )
 
 
-@legible
-def explanation_text(explanation: Explanation) -> str:
-    """Write an explanation for a terminal."""
-    parts = [*explanation.first, explanation.headline, *explanation.answer]
-    if explanation.failure is not None:
-        parts += _failure_lines(explanation.failure)
-    parts += _plan_lines(explanation)
-    parts += explanation.findings
-    parts += _measured_lines(explanation)
-    for number, fix in enumerate(explanation.fixes, start=1):
-        parts += ["", *_fix_lines(number, fix)]
-    return "\n".join(parts).rstrip()
+def _said(explanation: Explanation) -> tuple[Part, ...]:
+    """Quote vLLM, with what else was on the GPU, and what to do beside its flags."""
+    failure, log = explanation.failure, explanation.reading.log
+    if failure is None:
+        return ()
+    error = None if log is None else (log.later_error if log.started else log.error)
+    return (
+        Apart(html=quoted("vLLM said", error)) if error else None,
+        Listing(failure.others, "What else was on the GPU"),
+        Listing(failure.hints, "What to do beside vLLM's flags"),
+    )
 
 
-def _failure_lines(failure: Failure) -> list[str]:
-    return [
-        failure.sentence,
-        *(f"  {line}" for line in failure.arithmetic),
-        *(f"On the GPU: {line}" for line in failure.others),
-        *(f"Hint: {line}" for line in failure.hints),
-    ]
+def _plan(explanation: Explanation) -> Part:
+    if explanation.plan is not None:
+        return plan_answer(explanation.plan)
+    told = f"Not planned: {explanation.not_planned}"
+    is_said = bool(explanation.reading.intent)  # the answer says what is open
+    return Apart("" if is_said else told, tag("p", told))
 
 
-def _plan_lines(explanation: Explanation) -> list[str]:
-    plan = explanation.plan
-    if plan is None:
-        is_said = bool(explanation.reading.intent)  # the answer says what is open
-        return [] if is_said else [f"Not planned: {explanation.not_planned}"]
-    return ["", f"{subject(plan)}, vLLM {plan.vllm_version}", verdict_text(plan)]
+def _measured(explanation: Explanation) -> tuple[Part, ...]:
+    """Compare what was measured with the plan; empty where no size was measured."""
+    found = explanation.confirmation
+    rows = tuple(row for row in found.rows if row.measured is not None) if found else ()
+    if found is None or not any(row.unit == "bytes" for row in rows):
+        return ()
+    told = replace(found, rows=rows)
+    return (Apart(html=bars_html(told)), compared(told), meaning(told))
 
 
-def _measured_lines(explanation: Explanation) -> list[str]:
-    confirmation = _measured(explanation)
-    if confirmation is None:
-        return []
-    return ["", "Planned and measured:", *comparison_lines(confirmation)]
-
-
-def _measured(explanation: Explanation) -> Confirmation | None:
-    """Return the comparison of what was measured; None where no size was."""
-    confirmation = explanation.confirmation
-    if confirmation is None:
+def _fixes(explanation: Explanation) -> Apart | None:
+    """Say what would help, the cheapest first: on a page the first are open."""
+    if not explanation.fixes:
         return None
-    rows = tuple(row for row in confirmation.rows if row.measured is not None)
-    has_size = any(row.unit == "bytes" for row in rows)
-    return replace(confirmation, rows=rows) if has_size else None
+    title = "What would help, the cheapest first"
+    lines = [f"{title}:"]
+    for number, fix in enumerate(explanation.fixes, start=1):
+        lines += ["", *_fix_lines(number, fix)]
+    written = list(map(_fix_html, explanation.fixes))
+    first, more = written[:_MOST_FIXES], written[_MOST_FIXES:]
+    others = to_open(f"The other {len(more)}", more, "pl-rank")
+    return Apart("\n".join(lines), fragment(tag("h3", title), first, others))
 
 
 def _fix_lines(number: int, fix: Fix) -> list[str]:
@@ -197,96 +201,14 @@ def _fix_lines(number: int, fix: Fix) -> list[str]:
     ]
 
 
-def explanation_mimebundle(explanation: Explanation) -> dict[str, str]:
-    """Return an explanation as text and as HTML."""
-    return bundle(explanation_text(explanation), whole(explanation_html(explanation)))
-
-
-def explanation_html(explanation: Explanation, fixes: Html | None = None) -> Html:
-    """Show an explanation, without the style sheet; needs no script.
-
-    What helps stands right after why it failed, before what was measured. With `fixes`,
-    that is shown for them, and the plan is left to the page around it.
-    """
-    is_alone = fixes is None
-    failure = explanation.failure
-    return fragment(
-        _headline_html(explanation),
-        _titled("Its arithmetic", failure.arithmetic) if failure else None,
-        _fixes_html(explanation) if is_alone else fixes,
-        _said_html(explanation),
-        _plan_html(explanation) if is_alone or explanation.plan is None else None,
-        _titled("What it means", explanation.findings),
-        _measured_html(explanation),
-    )
-
-
-def _headline_html(explanation: Explanation) -> Html:
-    is_bad = explanation.failure is not None
-    said = explanation.failure.sentence if explanation.failure else ""
-    return fragment(
-        listed(explanation.first, "pl-notes pl-first"),
-        verdict_box(
-            "short" if is_bad else "fits",
-            sentence(said) if said else None,
-            subject=f"Read as: {explanation.reading.kind}",
-            symbol="✘" if is_bad else "i",
-            headline=explanation.headline,
-        ),
-        listed(explanation.answer, "pl-notes"),
-    )
-
-
-def _said_html(explanation: Explanation) -> Html:
-    """Quote vLLM, with what else was on the GPU, and what to do beside its flags."""
-    failure, log = explanation.failure, explanation.reading.log
-    if failure is None:
-        return NOTHING
-    error = None if log is None else (log.later_error if log.started else log.error)
-    return fragment(
-        quoted("vLLM said", error) if error else None,
-        _titled("What else was on the GPU", failure.others),
-        _titled("What to do beside vLLM's flags", failure.hints),
-    )
-
-
-def _plan_html(explanation: Explanation) -> Html:
-    if explanation.plan is None:
-        return tag("p", "Not planned: ", explanation.not_planned)
-    return verdict_html(explanation.plan)
-
-
-def _measured_html(explanation: Explanation) -> Html:
-    confirmation = _measured(explanation)
-    if confirmation is None:
-        return NOTHING
-    return fragment(
-        bars_html(confirmation),
-        comparison_html(confirmation),
-        meaning_html(confirmation),
-    )
-
-
-def _fixes_html(explanation: Explanation) -> Html:
-    if not explanation.fixes:
-        return NOTHING
-    written = [
-        tag(
-            "div",
-            tag("p", tag("b", fix.title)),
-            tag("p", fix.result),
-            tag("p", f"Cost: {fix.cost}", class_="pl-subject"),
-            tag("p", fix.by_hand) if fix.by_hand else None,
-            to_open(fix.heading, command_line(fix.text, fix.title))
-            if fix.text
-            else None,
-            class_="pl-fix",
-        )
-        for fix in explanation.fixes
-    ]
-    first, more = written[:_MOST_FIXES], written[_MOST_FIXES:]
-    return fragment(
-        tag("h3", "What would help, the cheapest first"),
-        first,
-        to_open(f"The other {len(more)}", more, "pl-rank") if more else None,
+def _fix_html(fix: Fix) -> Html:
+    typed = command_line(fix.text, fix.title)
+    return tag(
+        "div",
+        tag("p", tag("b", fix.title)),
+        tag("p", fix.result),
+        tag("p", f"Cost: {fix.cost}", class_="pl-subject"),
+        tag("p", fix.by_hand) if fix.by_hand else None,
+        to_open(fix.heading, typed) if fix.text else None,
+        class_="pl-fix",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from planner.errors import PlannerError
@@ -48,26 +48,24 @@ def plan_frame(plan: Plan) -> pd.DataFrame:
 
 
 def confirmation_frame(confirmation: Confirmation) -> pd.DataFrame:
-    """Return one row per figure that was estimated or measured.
+    """Return one row per figure that was estimated or measured."""
+    names = COMPARISON_COLUMNS[1:]
+    rows = [
+        (row.name, *(getattr(row, name) for name in names)) for row in confirmation.rows
+    ]
+    return make_frame(rows, COMPARISON_COLUMNS)
+
+
+def frame_of(
+    rows: Sequence[Mapping[str, object]], names: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return a frame of rows by name, with these columns, else those of the first row.
 
     Raises:
         PlannerError: when pandas is not installed.
     """
-    rows: list[tuple[object, ...]] = [
-        (
-            row.name,
-            row.unit,
-            row.estimated,
-            row.low,
-            row.high,
-            row.measured,
-            row.difference,
-            row.is_inside,
-            row.basis,
-        )
-        for row in confirmation.rows
-    ]
-    return make_frame(rows, COMPARISON_COLUMNS)
+    columns = names or list(rows[0])
+    return make_frame([[row[name] for name in columns] for row in rows], columns)
 
 
 def make_frame(

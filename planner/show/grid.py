@@ -1,4 +1,4 @@
-"""A sweep as text, a pandas frame, HTML, and one sentence for a screen reader.
+"""A sweep: its table, what its signs mean, and one sentence for a screen reader.
 
 The texts of single cells are here too, which the heat map and the curve share.
 """
@@ -8,26 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.show.compared_plans import LABELS, written
-from planner.show.frames import columns, make_frame
-from planner.show.html import Content, Html, fragment, tag
-from planner.show.page import wide_page
-from planner.show.pieces import (
-    Column,
-    answer_box,
-    folded_html,
-    listed,
-    sentence,
-    to_open,
-)
-from planner.show.terminal import legible
+from planner.show.html import tag
+from planner.show.pieces import Column
+from planner.show.sheet import Answer, Apart, Listing, Sheet, Table
 from planner.solve.comparing.cells import VALUES
 from planner.units import GIB
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from planner.solve.comparing.cells import Cell
-    from planner.solve.comparing.grid import Curve, Grid
+    from planner.solve.comparing.grid import Grid
 
 FIRST = "max_concurrency"
 """The figure that a grid shows by default."""
@@ -40,7 +29,6 @@ _MARKS = {
 }
 _PARTLY = "◐"
 """It starts, and serves a part of the load."""
-_MOST_COLUMNS = 12
 _MOST_ERRORS = 8
 _SAME_BEGINNING = 24
 """Errors of a kind that share so many first characters differ only in figures."""
@@ -59,17 +47,6 @@ _MOST_ROWS = 10
 def unit_of(value: str) -> str:
     """Return the unit of a figure."""
     return VALUES[value].unit
-
-
-def frame(grid: Grid) -> pd.DataFrame:
-    """Return one row per plan.
-
-    Raises:
-        PlannerError: when pandas is not installed.
-    """
-    rows = grid.rows()
-    names = list(rows[0])
-    return make_frame([[row[name] for name in names] for row in rows], names)
 
 
 def mark(cell: Cell) -> str:
@@ -125,28 +102,14 @@ def brief(figure: float, unit: str) -> str:
 
 def hover_text(cell: Cell, grid: Grid, value: str) -> str:
     """Write the label that a pointer over a cell shows."""
-    named = zip(grid.axes, cell.values, strict=True)
-    where = ", ".join(
-        f"{axis.name} {axis.labels[axis.values.index(given)]}" for axis, given in named
-    )
-    lines = [f"<b>{cell_text(cell, value)}</b>", where.replace("<", "&lt;")]
+    where = ", ".join(_places(grid, cell)).replace("<", "&lt;")
+    lines = [f"<b>{cell_text(cell, value)}</b>", where]
     if cell.error is None and cell.figure("max_concurrency_low") is not None:
         low = written(cell.max_concurrency_low, "requests")
         lines.append(f"at least {low} at once, {verdict_words(cell)}")
     else:
         lines.append(cell.verdict)
     return "<br>".join(lines)
-
-
-@legible
-def grid_text(grid: Grid, value: str = FIRST) -> str:
-    """Write the grid for a terminal."""
-    cells = _one_axis(grid, value) if len(grid.axes) == 1 else _two_axes(grid, value)
-    title = f"{_subject(grid)}, {_over(grid)}"
-    signs = legend(grid)
-    return "\n".join(
-        [title, "", *columns(cells), *filter(None, [signs]), *errors(grid)]
-    )
 
 
 def _subject(grid: Grid) -> str:
@@ -166,35 +129,10 @@ def figures_shown(value: str) -> tuple[str, ...]:
     return _FIGURES if value in _FIGURES else (*_FIGURES, value)
 
 
-def _one_axis(grid: Grid, value: str) -> list[list[str]]:
-    """Return a row per value, with the most important figures."""
-    (axis,) = grid.axes
-    names = figures_shown(value)
-    rows = [[axis.name, "verdict", *names]]
-    for label, cell in zip(axis.labels, grid.cells, strict=True):
-        told = f"{mark(cell)} {verdict_words(cell)}".strip()
-        rows.append([label, told, *(figure_text(cell, n) for n in names)])
-    return rows
-
-
 def figure_text(cell: Cell, name: str) -> str:
     """Write one figure of a cell."""
     figure = cell.figure(name)
     return "none" if figure is None else written(figure, unit_of(name))
-
-
-def _two_axes(grid: Grid, value: str) -> list[list[str]]:
-    """Return the first axis across and the second down, as in the heat map."""
-    across, down = grid.axes
-    shown = across.labels[:_MOST_COLUMNS]
-    rows = [[f"{value}: {down.name} \\ {across.name}", *shown]]
-    for number, label in enumerate(down.labels):
-        cells = [
-            grid.cells[column * len(down.values) + number]
-            for column in range(len(shown))
-        ]
-        rows.append([label, *(cell_text(cell, value) for cell in cells)])
-    return rows
 
 
 def errors(grid: Grid) -> list[str]:
@@ -239,7 +177,7 @@ def _ends(grid: Grid, value: str) -> str:
     if not known:
         return ""
     least, most = (
-        f"{figure_text(cell, value)} at {_where(grid, cell)}"
+        f"{figure_text(cell, value)} at {' and '.join(_places(grid, cell))}"
         for cell in (
             min(known, key=lambda pair: pair[0])[1],
             max(known, key=lambda pair: pair[0])[1],
@@ -248,107 +186,74 @@ def _ends(grid: Grid, value: str) -> str:
     return f"from {least} to {most}"
 
 
-def _where(grid: Grid, cell: Cell) -> str:
-    return " and ".join(
+def _places(grid: Grid, cell: Cell) -> list[str]:
+    return [
         f"{axis.name} {axis.labels[axis.values.index(given)]}"
         for axis, given in zip(grid.axes, cell.values, strict=True)
-    )
+    ]
 
 
-def spoken_curve(curve: Curve) -> str:
-    """Describe the lines for a screen reader by their ends."""
-    lines = []
-    for label, cells in curve.lines:
-        points = [cell for cell in cells if cell.figure(curve.value) is not None]
-        if not points:
-            lines.append(f"{label} nothing".strip())
-            continue
-        ends = [
-            f"{cell_text(cell, curve.value)} at {curve.x_of(cell):,}"
-            if isinstance(curve.x_of(cell), int)
-            else f"{cell_text(cell, curve.value)} at {curve.x_of(cell)}"
-            for cell in (points[0], points[-1])
-        ]
-        lines.append(f"{label} from {ends[0]} to {ends[1]}".strip())
-    return (
-        f"{curve.value} of {_subject(curve.grid)} against {curve.title}: "
-        f"{'; '.join(lines)}."
-    )
-
-
-def whole_html(grid: Grid) -> Html:
-    """Show the table in one self-contained piece; needs no script."""
-    return wide_page(grid_html(grid))
-
-
-def grid_html(grid: Grid, value: str = FIRST) -> Html:
-    """Show the table, the meaning of its signs, and each error once."""
+def sheet(grid: Grid, value: str = FIRST) -> Sheet:
+    """Say how many plans fit, each one's figure, what signs mean, and each error."""
     if len(grid.cells) > _MOST_SHOWN:
         count = f"{len(grid.cells):,} plans are too many for a table: "
-        return fragment(
-            tag("p", spoken(grid, value)), tag("p", count, "to_frame() has them all.")
+        return Sheet((spoken(grid, value), f"{count}to_frame() has them all."))
+    is_line = len(grid.axes) == 1
+    signs = "" if is_line else legend(grid)  # one axis has them in words
+    return Sheet(
+        (
+            _answer(grid, value),
+            _over_one(grid, value) if is_line else _over_two(grid, value),
+            Apart(signs, tag("p", signs, class_="pl-bar-name")) if signs else None,
+            Listing(errors(grid), "Why some do not fit", is_folded=True),
         )
-    table = (
-        _one_axis_html(grid, value)
-        if len(grid.axes) == 1
-        else _two_axes_html(grid, value)
     )
-    signs = legend(grid) if len(grid.axes) > 1 else ""  # one axis has them in words
-    key = tag("p", signs, class_="pl-bar-name") if signs else None
-    found = errors(grid)
-    why = to_open("Why some do not fit", listed(found), "pl-rank") if found else None
-    return fragment(_answer_html(grid, value), table, key, why)
 
 
-def _answer_html(grid: Grid, value: str) -> Html:
-    """Show how many plans fit, or serve, and between which ends the figure is."""
+def _answer(grid: Grid, value: str) -> Answer:
+    """Say how many plans fit, or serve, and between which ends the figure is."""
     good = any(cell.serves for cell in grid.cells)
     ends = _ends(grid, value)
     tone, symbol = ("open", "i") if good else ("short", "✘")
-    return answer_box(
-        tone,
-        sentence(f"{LABELS.get(value, value)} {ends}.") if ends else None,
-        question=f"{_subject(grid)}, {_over(grid)}",
+    return Answer(
+        tone=tone,
         symbol=symbol,
         headline=_counted(grid),
+        subject=f"{_subject(grid)}, {_over(grid)}",
+        sentence=f"{LABELS.get(value, value)} {ends}." if ends else "",
     )
 
 
-def _one_axis_html(grid: Grid, value: str) -> Html:
+def _over_one(grid: Grid, value: str) -> Table:
+    """Return a row per value, with the most important figures."""
     (axis,) = grid.axes
     names = figures_shown(value)
     if grid.inputs.load is not None:
         names = ("requests_served", *names)
     rows = [
-        [
+        (
             label,
             f"{mark(cell)} {verdict_words(cell)}".strip(),
             *(figure_text(cell, name) for name in names),
-        ]
+        )
         for label, cell in zip(axis.labels, grid.cells, strict=True)
     ]
-    figures = [LABELS.get(name, name) for name in names]
-    head: list[Column] = [axis.name, ("Verdict", "pl-word"), *figures]
-    return folded_html(f"Plans over {axis.name}", head, rows, most=_MOST_ROWS)
+    figures = (LABELS.get(name, name) for name in names)
+    heads: tuple[Column, ...] = (axis.name, ("Verdict", "pl-word"), *figures)
+    return Table(f"Plans over {axis.name}", heads, rows, most=_MOST_ROWS)
 
 
-def _two_axes_html(grid: Grid, value: str) -> Html:
+def _over_two(grid: Grid, value: str) -> Table:
+    """Return the first axis across and the second down, as in the heat map."""
     across, down = grid.axes
     rows = [
-        [
-            label,
-            *(
-                _cell(grid.cells[column * len(down.values) + number], value)
-                for column in range(len(across.values))
-            ),
-        ]
-        for number, label in enumerate(down.labels)
+        (label, *(_cell(cell, value) for cell in grid.cells[at :: len(down.values)]))
+        for at, label in enumerate(down.labels)
     ]
     caption = f"{LABELS.get(value, value)}: {across.name} across, {down.name} down"
-    head = [down.name, *across.labels]
-    return folded_html(caption, head, rows, most=_MOST_ROWS)
+    return Table(caption, (down.name, *across.labels), rows, most=_MOST_ROWS)
 
 
-def _cell(cell: Cell, value: str) -> Content:
+def _cell(cell: Cell, value: str) -> str | Apart:
     text = cell_text(cell, value)
-    return text if cell.fits else tag("span", text, class_="pl-short")
+    return text if cell.fits else Apart(text, tag("span", text, class_="pl-short"))

@@ -14,7 +14,7 @@ from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.memory.host.loading import Loading
-    from planner.memory.host.nodes import NodeAccount, NodeLine
+    from planner.memory.host.nodes import NodeAccount
     from planner.planning.result import Plan
 
 _LOADING_COLUMNS = (
@@ -28,6 +28,11 @@ _COLUMNS = (
     ("Size", "pl-number"),
     ("Kept", "pl-number pl-range"),
     "How it is known",
+)
+
+_PAGE_CACHE = (
+    "files that were read stay in memory that nothing else needs; it is freed on "
+    "demand, so no account counts it"
 )
 
 
@@ -77,7 +82,7 @@ def host_lines(plan: Plan, width: int) -> list[str]:
     return lines
 
 
-@frozen
+@frozen(kw_only=False)
 class LoadingRow:
     """One figure of loading."""
 
@@ -89,34 +94,16 @@ class LoadingRow:
 
 def loading_rows(loading: Loading) -> tuple[LoadingRow, ...]:
     """Return what loading reads and leaves in the page cache, and how long it takes."""
-    size = loading.checkpoint_bytes
-    basis = str(loading.checkpoint_basis)
+    stored, read, cached = map(
+        format_gib,
+        (loading.checkpoint_bytes, loading.disk_bytes, loading.page_cache_bytes),
+    )
+    basis, seconds = str(loading.checkpoint_basis), f"{ceil(loading.seconds):,} s"
     return (
-        LoadingRow(
-            name="checkpoint",
-            figure=format_gib(size),
-            basis=basis,
-            why=loading.checkpoint_why,
-        ),
-        LoadingRow(
-            name="read from disk",
-            figure=format_gib(loading.disk_bytes),
-            basis="formula",
-            why=loading.reading_why,
-        ),
-        LoadingRow(
-            name="page cache",
-            figure=format_gib(loading.page_cache_bytes),
-            basis="formula",
-            why="files that were read stay in memory that nothing else needs; it is "
-            "freed on demand, so no account counts it",
-        ),
-        LoadingRow(
-            name="load time",
-            figure=f"{ceil(loading.seconds):,} s",
-            basis=str(loading.basis),
-            why=loading.seconds_why,
-        ),
+        LoadingRow("checkpoint", stored, basis, loading.checkpoint_why),
+        LoadingRow("read from disk", read, "formula", loading.reading_why),
+        LoadingRow("page cache", cached, "formula", _PAGE_CACHE),
+        LoadingRow("load time", seconds, str(loading.basis), loading.seconds_why),
     )
 
 
@@ -174,11 +161,14 @@ def host_html(plan: Plan) -> Html:
 
 def _table(plan: Plan, account: NodeAccount) -> Html:
     caption = f"{node_title(plan, account)}: {node_budget(account)}"
+    first = account.nodes[0]
     rows = (
-        _row(line, f"host-{account.nodes[0]}-{line.name}") for line in account.lines
+        line_rows(
+            line,
+            f"host-{first}-{line.name}",
+            beside=f"per {line.per}",
+            explained=why(line.why),
+        )
+        for line in account.lines
     )
     return table(caption, _COLUMNS, rows)
-
-
-def _row(line: NodeLine, key: str) -> Html:
-    return line_rows(line, key, beside=f"per {line.per}", explained=why(line.why))

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from planner.show.html import Html, fragment, tag
-from planner.show.pieces import listed, number, row, table
+from planner.show.sheet import Apart, Listing, Table, html_of
 from planner.show.verdict import shown_lines, stores_nothing
 from planner.units import counted, format_gib, format_size
 
@@ -26,6 +26,7 @@ _FILES = fragment(
     ", ",
     tag("code", "v1/kv_cache_interface.py"),
 )
+_GROUPS = "Layers that share a block table, under vLLM's names"
 _COLUMNS = (
     "Kind",
     ("Groups", "pl-number"),
@@ -61,23 +62,32 @@ def kv_cache_html(plan: Plan) -> Html:
             "p",
             "No layer stores anything between steps, so vLLM allocates no KV cache.",
         )
-    rows = (
-        row(
+    groups = [
+        (
             group.kind,
-            number(f"{len(list(alike))}"),
-            number(f"{group.num_layers}"),
-            number(f"{group.block_size:,}"),
-            number(format_size(group.page_size_bytes)),
+            f"{len(list(alike))}",
+            f"{group.num_layers}",
+            f"{group.block_size:,}",
+            format_size(group.page_size_bytes),
         )
         for group, alike in groupby(plan.kv_groups)
-    )
-    caption = "Layers that share a block table, under vLLM's names"
+    ]
+    sizes = [
+        (counted(length, "tokens"), format_size(size)) for length, size in costs(plan)
+    ]
     source = f"Source: vLLM {plan.vllm_version} "
-    return fragment(
-        table(caption, _COLUMNS, rows),
-        listed(_steps(plan), "pl-steps"),
-        _costs_html(plan),
-        tag("p", source, _FILES, class_="pl-source"),
+    return html_of(
+        (
+            Table(_GROUPS, _COLUMNS, groups, look="pl-lines"),
+            Listing(_steps(plan), look="pl-steps"),
+            Table(
+                f"What one request takes on each {plan.gpu.kind}",
+                ("Prompt and answer", ("KV cache", "pl-number")),
+                sizes,
+                look="pl-lines pl-costs",
+            ),
+            Apart(html=tag("p", source, _FILES, class_="pl-source")),
+        )
     )
 
 
@@ -128,16 +138,6 @@ def costs(plan: Plan) -> list[tuple[int, int]]:
         for length, one in (*shorter, (longest, plan))
         if one.limiting_rank is not None
     ]
-
-
-def _costs_html(plan: Plan) -> Html:
-    rows = (
-        row(counted(length, "tokens"), number(format_size(size)))
-        for length, size in costs(plan)
-    )
-    caption = f"What one request takes on each {plan.gpu.kind}"
-    columns = ("Prompt and answer", ("KV cache", "pl-number"))
-    return table(caption, columns, rows, "pl-lines pl-costs")
 
 
 def parts_apart(rank: RankMemory) -> tuple[Line, ...]:

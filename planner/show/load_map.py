@@ -1,20 +1,16 @@
-"""A map of loads as text and HTML, and the texts of its cells."""
+"""A map of loads, and the texts of its cells."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.frames import columns
-from planner.show.html import Content, Html, tag
-from planner.show.page import wide_page
-from planner.show.pieces import listed, table_html
+from planner.show.html import tag
+from planner.show.sheet import Apart, Cell, Listing, Sheet, Table
 from planner.show.verdict import subject
 from planner.solve.load_map import NOT, SERVED, STARTS
 from planner.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from planner.solve.load_map import LoadCell, LoadMap
 
 LEGEND = (
@@ -63,32 +59,24 @@ def map_title(found: LoadMap) -> str:
     )
 
 
-def map_text(found: LoadMap) -> str:
-    """Write the map for a terminal."""
-    rows = [[f"{number:,}", *map(cell_text, cells)] for number, cells in _rows(found)]
-    lines = columns([_head(found), *rows])
-    return "\n".join([map_title(found), "", *lines, "", LEGEND])
+def sheet(found: LoadMap) -> Sheet:
+    """Say in a cell for each load what is served."""
+    columns = [
+        "Requests \\ prompt tokens",
+        *(f"{prompt:,}" for prompt in found.prompts),
+    ]
+    rows = [
+        [f"{number:,}", *map(_cell, found.cells[place :: len(found.requests)])]
+        for place, number in enumerate(found.requests)
+    ]
+    return Sheet((Table(map_title(found), columns, rows), Listing([LEGEND])))
 
 
-def _head(found: LoadMap) -> list[str]:
-    return ["Requests \\ prompt tokens", *(f"{prompt:,}" for prompt in found.prompts)]
-
-
-def _rows(found: LoadMap) -> Iterator[tuple[int, tuple[LoadCell, ...]]]:
-    """Yield each number of requests with its cells, fewest first."""
-    for place, number in enumerate(found.requests):
-        yield number, found.cells[place :: len(found.requests)]
-
-
-def map_html(found: LoadMap) -> Html:
-    """Show the map as a table; needs no script."""
-    rows = ([f"{number:,}", *map(_cell, cells)] for number, cells in _rows(found))
-    return wide_page(table_html(map_title(found), _head(found), rows), listed([LEGEND]))
-
-
-def _cell(cell: LoadCell) -> Content:
+def _cell(cell: LoadCell) -> Cell:
     text = cell_text(cell)
-    return text if cell.state == SERVED else tag("span", text, class_="pl-short")
+    if cell.state == SERVED:
+        return text
+    return Apart(text, tag("span", text, class_="pl-short"))
 
 
 def spoken_map(found: LoadMap) -> str:

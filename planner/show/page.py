@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from planner.show.boxes import drawing, plan_bar, plan_legend
 from planner.show.certainty import certainty_body, certainty_html
-from planner.show.charts.frame import bars
+from planner.show.charts.frame import bars, end_bytes
 from planner.show.charts.parts import spoken
 from planner.show.host import host_html, host_tables, host_title
 from planner.show.html import Content, Html, element, fragment, tag
@@ -29,12 +29,11 @@ from planner.show.tables import (
     tables_html,
     verdict_html,
 )
-from planner.show.verdict import budget, cache_name, missing_bytes, noted
+from planner.show.verdict import budget, cache_name, noted
 from planner.units import format_gib
 from planner.values import frozen
 
 if TYPE_CHECKING:
-    from planner.memory.estimate import RankMemory
     from planner.planning.result import Plan
 
 NOTES = "notes"
@@ -73,7 +72,7 @@ def whole(
 
 @cache
 def wide_style() -> Html:
-    """Return the styles of tables of plans, sweeps, GPUs and bounds."""
+    """Return the styles of tables of plans, changes, sweeps, GPUs and bounds."""
     return Html(_sheet("comparison.css"))
 
 
@@ -103,14 +102,9 @@ def bars_html(plan: Plan) -> Html:
     drawn = bars(plan)
     if not drawn:
         return NOTHING
-    full_bytes = max(_drawn_bytes(plan, bar.rank) for bar in drawn)
+    full_bytes = max(end_bytes(plan, bar.rank) for bar in drawn)
     boxes = (plan_bar(plan, bar, full_bytes) for bar in drawn)
     return drawing(spoken(plan), boxes, plan_legend(plan, drawn))
-
-
-def _drawn_bytes(plan: Plan, rank: RankMemory) -> int:
-    needed = rank.requested_memory_bytes + missing_bytes(plan, rank)
-    return max(plan.gpu.total_memory_bytes, needed)
 
 
 @frozen(kw_only=False)

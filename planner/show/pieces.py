@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeAlias
 
-from planner.show.html import Content, Html, element, fragment, tag
+from planner.show.html import Content, Html, element, tag
 
 NOTHING = Html("")
 Column: TypeAlias = str | tuple[str, str]
@@ -79,35 +79,26 @@ def listed(items: Iterable[Content], class_: str | None = "pl-notes") -> Html:
     return tag("ul", written, class_=class_) if written else NOTHING
 
 
-def verdict_box(
+def verdict_box(  # noqa: PLR0913 - what a verdict shows
     tone: str,
     *more: Content,
     subject: Content,
     symbol: str,
     headline: str,
     role: str | None = None,
+    is_answer: bool = False,
 ) -> Html:
-    """Write a verdict: its subject, a sign beside the headline, and what follows."""
+    """Write a verdict: its subject, a sign beside the headline, and what follows.
+
+    An answer has its subject, the question, below the headline.
+    """
+    box = (_subject(subject), _headline(_sign(symbol), " ", headline))
     return tag(
         "div",
-        _subject(subject),
-        _headline(_sign(symbol), " ", headline),
+        reversed(box) if is_answer else box,
         more,
         class_=f"pl-verdict pl-{tone}",
         role=role,
-    )
-
-
-def answer_box(
-    tone: str, *more: Content, question: Content, symbol: str, headline: str
-) -> Html:
-    """Write an answer: a sign beside the headline, the question, and what follows."""
-    return tag(
-        "div",
-        _headline(_sign(symbol), " ", headline),
-        _subject(question),
-        more,
-        class_=f"pl-verdict pl-{tone}",
     )
 
 
@@ -131,7 +122,12 @@ def command_line(
 def to_open(
     summary: str, inside: Content, class_: str | None = None, key: str | None = None
 ) -> Html:
-    """Fold content under its summary; `key` identifies it once a reader opens it."""
+    """Fold content under its summary; `key` identifies it once a reader opens it.
+
+    Empty where the content is.
+    """
+    if not inside:
+        return NOTHING
     return tag("details", tag("summary", summary), inside, class_=class_, data_key=key)
 
 
@@ -149,25 +145,6 @@ def to_copy(code: Html, *, label: str, copied: str) -> Html:
         tag("pre", code, tabindex="0", aria_label=label),
         tag("button", "Copy", type="button", class_="pl-copy", data_copy=copied),
         class_="pl-command",
-    )
-
-
-def folded_html(
-    caption: str,
-    names: Iterable[Column],
-    rows: Iterable[Iterable[Content]],
-    *,
-    most: int = 5,
-) -> Html:
-    """Return a table of the first rows, and the others behind a summary."""
-    columns, lines = tuple(names), list(rows)
-    if len(lines) <= most + 1:  # one row is no longer than its summary
-        return table_html(caption, columns, lines)
-    count = len(lines) - most
-    others = table_html(f"The other {count:,}", columns, lines[most:])
-    return fragment(
-        table_html(caption, columns, lines[:most]),
-        to_open(f"The other {count:,}", others, "pl-rank"),
     )
 
 

@@ -1,14 +1,11 @@
-"""A Ray Data LLM pipeline and its placement as table rows, frames, text and HTML."""
+"""A Ray Data LLM pipeline and its placement: totals, stages, workers, cautions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.frames import columns, make_frame
-from planner.show.html import Content, Html, fragment, tag
-from planner.show.page import wide_page, wide_style
-from planner.show.pieces import NOTHING, folded_html, listed, table_html, verdict_box
-from planner.show.terminal import legible
+from planner.show.frames import frame_of, make_frame
+from planner.show.sheet import Answer, Apart, Group, Listing, Sheet, Table
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -18,10 +15,14 @@ if TYPE_CHECKING:
     from planner.ray.placement import Placement
     from planner.ray.stages import Stage
 
-STAGE_COLUMNS = ("Stage", "Workers", "Each takes", "GPUs", "CPUs")
-WORKER_COLUMNS = ("Worker", "State", "Why")
-_STAGE_KINDS = ("", "pl-word", "pl-word", "", "")
-_WORKER_KINDS = ("", "pl-word", "pl-text")
+_STAGE_COLUMNS = (
+    "Stage",
+    ("Workers", "pl-word"),
+    ("Each takes", "pl-word"),
+    "GPUs",
+    "CPUs",
+)
+_WORKER_COLUMNS = ("Worker", ("State", "pl-word"), ("Why", "pl-text"))
 SYMBOLS = {"placed": "✔", "waits": "…", "never": "✘"}
 
 
@@ -124,22 +125,13 @@ def placement_headline(placement: Placement) -> str:
 
 
 def stages_frame(pipeline: Pipeline) -> pd.DataFrame:
-    """Return the stages as a pandas frame.
-
-    Raises:
-        PlannerError: when pandas is not installed.
-    """
+    """Return the stages as a pandas frame."""
     rows = [stage.to_dict() for stage in pipeline.stages]
-    columns = [name for name in rows[0] if name != "worker"]
-    return make_frame([[row[name] for name in columns] for row in rows], columns)
+    return frame_of(rows, [name for name in rows[0] if name != "worker"])
 
 
 def workers_frame(placement: Placement) -> pd.DataFrame:
-    """Return the workers as a pandas frame.
-
-    Raises:
-        PlannerError: when pandas is not installed.
-    """
+    """Return the workers as a pandas frame."""
     columns = ("stage", "worker", "state", "is_minimum", "nodes", "gpus", "why")
     rows = [
         (
@@ -154,30 +146,6 @@ def workers_frame(placement: Placement) -> pd.DataFrame:
         for worker in placement.workers
     ]
     return make_frame(rows, columns)
-
-
-@legible
-def pipeline_text(pipeline: Pipeline) -> str:
-    """Write the headline, stages, needs, replica, bounds and cautions."""
-    plan = pipeline.plan
-    parts = [
-        headline(pipeline),
-        f"{plan.name} on {plan.gpu.name}, vLLM {plan.vllm_version}, Ray "
-        f"{pipeline.ray_version}; one replica: {plan.outcome}",
-        "",
-        *columns([STAGE_COLUMNS, *stage_rows(pipeline)], "<"),
-        "",
-        *columns([("Needed", "GPUs", "CPUs"), *need_rows(pipeline)], "<"),
-        "",
-        group_text(pipeline),
-        feeding_text(pipeline),
-        store_text(pipeline),
-    ]
-    if pipeline.throughput is not None:
-        parts += ["", f"A bound, not a forecast. {pipeline.throughput.why}"]
-    if pipeline.cautions:
-        parts += ["", *(caution_text(c.message, c.is_fatal) for c in pipeline.cautions)]
-    return "\n".join(parts)
 
 
 def feeding_text(pipeline: Pipeline) -> str:
@@ -200,100 +168,61 @@ def store_text(pipeline: Pipeline) -> str:
     )
 
 
-def caution_text(message: str, is_fatal: bool) -> str:
-    """Write a caution with its sign; never by colour alone."""
-    return f"{'✘' if is_fatal else '!'} {message}"
-
-
-@legible
-def placement_text(placement: Placement) -> str:
-    """Write the state of the replicas, and of each worker with the reason."""
-    lines = [
-        f"  {state:<9} {name}: {why}" for name, state, why in worker_rows(placement)
-    ]
-    return "\n".join([placement_headline(placement), *lines])
-
-
-def pipeline_page(pipeline: Pipeline) -> Html:
-    """Show a pipeline in one self-contained piece; needs no script."""
-    return wide_page(pipeline_html(pipeline))
-
-
-def placement_page(placement: Placement) -> Html:
-    """Show a placement in one self-contained piece; needs no script."""
-    return wide_page(placement_html(placement))
-
-
-def section_html(placement: Placement) -> Html:
-    """Show pipeline and placement on a page that has every style sheet but this one."""
-    return fragment(
-        tag("style", wide_style()),
-        pipeline_html(placement.pipeline),
-        placement_html(placement),
-    )
-
-
-def pipeline_html(pipeline: Pipeline) -> Html:
-    """Show the headline, cautions, stages, needs and bounds; needs no script."""
-    plan = pipeline.plan
+def pipeline_sheet(pipeline: Pipeline) -> Sheet:
+    """Say the headline, cautions, needs, stages, replica and bounds."""
+    plan, bound = pipeline.plan, pipeline.throughput
     subject = (
         f"{plan.name} on {plan.gpu.name}, Ray {pipeline.ray_version}, "
         f"vLLM {plan.vllm_version}; one replica {plan.outcome}"
     )
-    is_fatal = any(caution.is_fatal for caution in pipeline.cautions)
-    bound = pipeline.throughput
     sentences = [group_text(pipeline), feeding_text(pipeline), store_text(pipeline)]
     if bound is not None:
         sentences.append(f"A bound, not a forecast. {bound.why}")
+    cautions = pipeline.cautions
     return _spaced(
-        _verdict(subject, headline(pipeline), is_good=not is_fatal),
-        _cautions(pipeline),
-        table_html(
-            "What the cluster needs",
-            ["Needed", "GPUs", "CPUs"],
-            need_rows(pipeline),
+        _answer(
+            subject, headline(pipeline), is_good=not any(c.is_fatal for c in cautions)
         ),
-        table_html(
+        Listing(
+            [
+                f"✘ {one.message}"
+                if one.is_fatal
+                else Apart(f"! {one.message}", one.message)
+                for one in cautions
+            ]
+        ),
+        Table(
+            "What the cluster needs", ("Needed", "GPUs", "CPUs"), need_rows(pipeline)
+        ),
+        Table(
             "Stages, in the order in which rows pass them",
-            zip(STAGE_COLUMNS, _STAGE_KINDS, strict=True),
+            _STAGE_COLUMNS,
             stage_rows(pipeline),
         ),
-        listed(sentences),
+        Listing(sentences),
     )
 
 
-def placement_html(placement: Placement) -> Html:
-    """Show the workers without a place, then all workers; each with the reason."""
+def placement_sheet(placement: Placement) -> Sheet:
+    """Say which workers have no place, then all workers; each with the reason."""
     rows = worker_rows(placement)
-    names = ", ".join(node.name for node in placement.nodes)
+    waiting = [one for one in rows if SYMBOLS["placed"] not in one[1]]
+    in_order = "Workers, in the order in which they start"
     return _spaced(
-        _verdict(
-            f"On {names}", placement_headline(placement), is_good=placement.can_start
+        _answer(
+            f"On {', '.join(node.name for node in placement.nodes)}",
+            placement_headline(placement),
+            is_good=placement.can_start,
         ),
-        _workers(
-            "Without a place", [one for one in rows if SYMBOLS["placed"] not in one[1]]
-        ),
-        _workers("Workers, in the order in which they start", rows),
+        Table("Without a place", _WORKER_COLUMNS, waiting, most=5),
+        Table(in_order, _WORKER_COLUMNS, rows, most=5),
     )
 
 
-def _workers(caption: str, rows: list[tuple[str, str, str]]) -> Html:
-    if not rows:
-        return NOTHING
-    return folded_html(caption, zip(WORKER_COLUMNS, _WORKER_KINDS, strict=True), rows)
+def _spaced(*parts: Answer | Listing | Table) -> Sheet:
+    return Sheet((Group(parts, look="pl-spaced"),))
 
 
-def _spaced(*content: Content) -> Html:
-    return tag("div", content, class_="pl-spaced")
-
-
-def _verdict(subject: str, text: str, *, is_good: bool) -> Html:
+def _answer(subject: str, text: str, *, is_good: bool) -> Answer:
     tone, symbol = ("fits", "✔") if is_good else ("short", "✘")
-    return verdict_box(tone, subject=subject, symbol=symbol, headline=text)
-
-
-def _cautions(pipeline: Pipeline) -> Html:
-    return listed(
-        f"{'✘ ' if caution.is_fatal else ''}{caution.message}"
-        for caution in pipeline.cautions
-    )
+    return Answer(tone=tone, symbol=symbol, headline=text, subject=subject)

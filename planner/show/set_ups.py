@@ -1,4 +1,4 @@
-"""Set-ups that serve a load: as text, a pandas frame and HTML; deciding columns first.
+"""Set-ups that serve a load, deciding columns first.
 
 The texts of single cells are here too, which the page's section shares.
 """
@@ -9,25 +9,13 @@ from typing import TYPE_CHECKING
 
 from planner.planning.words import load_text
 from planner.show.compared_gpus import price_text
-from planner.show.frames import columns, make_frame
-from planner.show.html import Html, tag
-from planner.show.page import wide_page
-from planner.show.pieces import (
-    NOTHING,
-    command_line,
-    listed,
-    sentence,
-    table_html,
-    to_open,
-    verdict_box,
-)
+from planner.show.frames import frame_of
+from planner.show.sheet import Answer, Command, Listing, Sheet, table_of
 from planner.show.speed import rate_text, seconds_text
 from planner.show.verdict import verdict
 from planner.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pandas as pd
 
     from planner.planning.result import Plan
@@ -71,58 +59,29 @@ def layout_words(layout: Layout) -> str:
     return ", ".join([*words, *(["EP"] if layout.enable_expert_parallel else [])])
 
 
-def held_text(set_up: SetUp) -> str:
-    """Write how many requests of the load's length the KV caches hold."""
-    held = set_up.requests_held
-    return "no limit" if held is None else f"{held:,}"
-
-
-def speed_text(per_second: float | None) -> str:
-    """Write a bound on tokens per second; empty where there is none."""
-    return "" if per_second is None else rate_text(per_second)
-
-
-def first_token_text(set_up: SetUp) -> str:
-    """Write the least time to the first token; empty where there is none."""
-    seconds = set_up.first_token_at_least_seconds
-    return "" if seconds is None else seconds_text(seconds)
-
-
-def head(found: SetUps) -> list[str]:
-    """Name the columns, the deciding ones first."""
-    names = ["GPUs", "Price per hour", f"Holds (needs {found.load.requests:,})"]
-    if not has_prices(found):
-        names.remove("Price per hour")
-    return [
-        *names,
-        "Tokens per second, at most",
-        "of one request",
-        "First token, at least",
-        *(["Per million answer tokens, at least"] if has_prices(found) else []),
-        "Other layouts",
-    ]
-
-
 def has_prices(found: SetUps) -> bool:
     """Whether any set-up has a price."""
     return any(set_up.price is not None for set_up in found.found)
 
 
-def cells(set_up: SetUp, found: SetUps) -> list[str]:
-    """Write a set-up's figures under the columns."""
-    money = has_prices(found)
-    price = price_text(set_up.price_per_hour, found.currency) or "no price"
-    cost = price_text(set_up.at_least_price_per_million_tokens, found.currency)
-    return [
-        ", ".join(filter(None, [gpus_text(set_up), layout_words(set_up.layout)])),
-        *([price] if money else []),
-        held_text(set_up),
-        speed_text(set_up.at_most_tokens_per_second),
-        speed_text(set_up.at_most_tokens_per_second_each),
-        first_token_text(set_up),
-        *([cost] if money else []),
-        f"{len(found.others(set_up)) or ''}",
-    ]
+def cells(set_up: SetUp, found: SetUps) -> dict[str, str]:
+    """Write a set-up's figures by the titles of their columns, deciding ones first."""
+    figures = _figures(set_up, found)
+    price, cost = {}, {}
+    if has_prices(found):
+        hourly = price_text(set_up.price_per_hour, found.currency)
+        price = {"Price per hour": hourly or "no price"}
+        cost = {"Per million answer tokens, at least": figures["cost"]}
+    return {
+        "GPUs": ", ".join(filter(None, [gpus_text(set_up), figures["layout"]])),
+        **price,
+        f"Holds (needs {found.load.requests:,})": figures["held"],
+        "Tokens per second, at most": figures["speed"],
+        "of one request": figures["user"],
+        "First token, at least": figures["first"],
+        **cost,
+        "Other layouts": f"{len(found.others(set_up)) or ''}",
+    }
 
 
 def title(found: SetUps) -> str:
@@ -177,78 +136,40 @@ def miss_text(miss: Miss) -> str:
     return f"{where}: {first}. {lacks[:1].upper()}{lacks[1:]}."
 
 
-def set_ups_text(found: SetUps) -> str:
-    """Write the set-ups for a terminal, in their order."""
-    sign = "✔" if found.is_found else "✘"
-    lines = [f"{sign} {headline(found)}", title(found), ""]
-    if found.is_found:
-        rows = [head(found), *(cells(one, found) for one in found.ranked())]
-        lines += [*columns(rows, "<>"), ""]
-    if found.misses:
-        near = found.misses[:FIRST_SHOWN]
-        lines += ["Nearest of those that do not:", *(f"  {miss_text(m)}" for m in near)]
-        lines += [*_rest(found.misses[FIRST_SHOWN:]), ""]
-    lines += notes(found)
+def sheet(found: SetUps) -> Sheet:
+    """Say the answer, the set-ups, what the nearest others lack, and the command."""
     best = found.ranked()
-    if best:
-        lines += ["", best[0].command()]
-    return "\n".join(lines).rstrip()
-
-
-def _rest(misses: Iterable[Miss]) -> list[str]:
-    names = [miss.gpu.name for miss in misses]
-    return [f"  Nor: {', '.join(names)}."] if names else []
-
-
-def set_ups_html(found: SetUps) -> Html:
-    """Show the answer, the first five set-ups, and the others folded."""
-    best = found.ranked()
-    first, rest = best[:FIRST_SHOWN], best[FIRST_SHOWN:]
-    return wide_page(
-        verdict_box(
-            "fits" if found.is_found else "short",
-            sentence(title(found)),
-            subject="Which GPUs?",
-            symbol="✔" if found.is_found else "✘",
-            headline=headline(found),
-        ),
-        _table(_CAPTIONS[found.order], first, found),
-        _folded(f"{len(rest)} more kinds of GPU", _table("Further", rest, found)),
-        _misses(found),
-        listed(notes(found)),
-        command_line(best[0].command(), "Command") if best else NOTHING,
+    answer = Answer(
+        tone="fits" if found.is_found else "short",
+        symbol="✔" if found.is_found else "✘",
+        headline=headline(found),
+        subject=title(found),
+    )
+    rows = [cells(one, found) for one in best]
+    verb = "does" if len(found.misses) == 1 else "do"
+    missing = f"{counted(len(found.misses), 'kinds')} of GPU {verb} not serve it"
+    return Sheet(
+        (
+            answer,
+            table_of(_CAPTIONS[found.order], rows, {}, most=FIRST_SHOWN),
+            Listing(misses(found), missing, is_folded=True),
+            Listing(notes(found)),
+            Command(best[0].command() if best else ""),
+        )
     )
 
 
-def _table(caption: str, rows: tuple[SetUp, ...], found: SetUps) -> Html:
-    if not rows:
-        return NOTHING
-    return table_html(caption, head(found), (cells(one, found) for one in rows))
-
-
-def _folded(summary: str, inside: Html) -> Html:
-    return to_open(summary, inside, "pl-rank") if inside else NOTHING
-
-
-def _misses(found: SetUps) -> Html:
-    if not found.misses:
-        return NOTHING
-    near = [miss_text(miss) for miss in found.misses[:FIRST_SHOWN]]
-    rest = (tag("p", line.strip()) for line in _rest(found.misses[FIRST_SHOWN:]))
-    verb = "does" if len(found.misses) == 1 else "do"
-    summary = f"{counted(len(found.misses), 'kinds')} of GPU {verb} not serve it"
-    return to_open(summary, (listed(near), rest), "pl-rank")
+def misses(found: SetUps) -> list[str]:
+    """Write what the nearest that do not serve lack, and name the others."""
+    names = [miss.gpu.name for miss in found.misses[FIRST_SHOWN:]]
+    near = map(miss_text, found.misses[:FIRST_SHOWN])
+    return [*near, *([f"Nor: {', '.join(names)}."] if names else [])]
 
 
 def frame(found: SetUps) -> pd.DataFrame:
-    """Return one row per set-up, fewest GPUs first.
-
-    Raises:
-        PlannerError: when pandas is not installed.
-    """
+    """Return one row per set-up, fewest GPUs first."""
     rows = [set_up.to_dict() for set_up in found.found]
-    names = list(rows[0]) if rows else ["gpu", "gpus_total"]
-    return make_frame([list(row.values()) for row in rows], names)
+    return frame_of(rows, () if rows else ("gpu", "gpus_total"))
 
 
 def row_key(plan: Plan) -> str:
@@ -267,13 +188,11 @@ def drawn(found: SetUps, order: str, *, is_whole: bool) -> dict[str, object]:
         order: fewest or cheapest.
         is_whole: whether the search has ended, so that what misses is known.
     """
-    near = found.misses[:FIRST_SHOWN] if is_whole else ()
-    rest = _rest(found.misses[FIRST_SHOWN:]) if is_whole else []
     return {
         "answer": headline(found) if found.is_found or is_whole else "",
         "needs": found.load.requests,
         "rows": [_page_row(one, found) for one in found.ranked(order)],
-        "misses": [*map(miss_text, near), *(line.strip() for line in rest)],
+        "misses": misses(found) if is_whole else [],
         "remarks": _page_notes(found),
     }
 
@@ -301,15 +220,22 @@ def _page_row(set_up: SetUp, found: SetUps) -> dict[str, object]:
     }
 
 
-def _figures(set_up: SetUp, found: SetUps) -> dict[str, object]:
+def _figures(set_up: SetUp, found: SetUps) -> dict[str, str]:
     """Return the cells that differ between layouts on the same GPUs."""
-    cost = price_text(set_up.at_least_price_per_million_tokens, found.currency)
+    held, first = set_up.requests_held, set_up.first_token_at_least_seconds
+    whole, each = (
+        "" if one is None else rate_text(one)
+        for one in (
+            set_up.at_most_tokens_per_second,
+            set_up.at_most_tokens_per_second_each,
+        )
+    )
     return {
         "key": row_key(set_up.plan),
         "layout": layout_words(set_up.layout),
-        "held": held_text(set_up),
-        "speed": speed_text(set_up.at_most_tokens_per_second),
-        "user": speed_text(set_up.at_most_tokens_per_second_each),
-        "first": first_token_text(set_up),
-        "cost": cost,
+        "held": "no limit" if held is None else f"{held:,}",
+        "speed": whole,
+        "user": each,
+        "first": "" if first is None else seconds_text(first),
+        "cost": price_text(set_up.at_least_price_per_million_tokens, found.currency),
     }

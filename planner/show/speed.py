@@ -1,14 +1,11 @@
-"""A bound on speed as text, a pandas frame and HTML; always marked as a bound."""
+"""A bound on speed, always marked as a bound, and the texts of its figures."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.show.frames import columns, make_frame
-from planner.show.html import Html, fragment, tag
-from planner.show.page import wide_page
-from planner.show.pieces import answer_box, listed, row, sentence, table, to_open
-from planner.show.terminal import legible
+from planner.show.frames import make_frame
+from planner.show.sheet import Answer, Listing, Sheet, Table
 from planner.show.verdict import subject
 from planner.units import counted, format_size
 
@@ -33,19 +30,17 @@ LABELS = {
 """What a reader sees instead of a figure's name: the bounds, then their inputs."""
 _TEN = 10
 _MOST_ROWS = 5
-_COLUMNS = ("Figure", ("Bound", "pl-number"), "How it is known", "Arithmetic")
+_COLUMNS = (
+    "Figure",
+    ("Bound", "pl-number"),
+    ("How it is known", "pl-basis"),
+    ("Arithmetic", "pl-why"),
+)
 
 
 def frame(bound: SpeedBound) -> pd.DataFrame:
-    """Return one row per figure.
-
-    Raises:
-        PlannerError: when pandas is not installed.
-    """
-    rows = [
-        (figure.name, figure.value, figure.unit, str(figure.basis), figure.why)
-        for figure in bound.figures
-    ]
+    """Return one row per figure."""
+    rows = [(f.name, f.value, f.unit, str(f.basis), f.why) for f in bound.figures]
     return make_frame(rows, ("figure", "value", "unit", "basis", "why"))
 
 
@@ -102,60 +97,32 @@ def _title(bound: SpeedBound) -> str:
     )
 
 
-def _ordered(bound: SpeedBound) -> list[BoundFigure]:
-    """Return the figures, the bounds before what they are computed from."""
+def sheet(bound: SpeedBound) -> Sheet:
+    """Say the bound for the load, the caution and every figure with its arithmetic."""
     order = list(LABELS)
-    return sorted(bound.figures, key=lambda figure: order.index(figure.name))
-
-
-@legible
-def speed_text(bound: SpeedBound) -> str:
-    """Write the bound for a terminal."""
-    caution = bound.to_dict()["caution"]
-    rows = [(LABELS[f.name], value_text(f), f.basis, f.why) for f in _ordered(bound)]
-    lines = [f"  {line}" for line in columns(rows, "<><")]
-    notes = [f"Note: {note}" for note in bound.notes]
-    first = [headline(bound), _title(bound), caution]
-    return "\n".join([*first, "", *lines, "", bound.limit, *notes])
-
-
-def whole_html(bound: SpeedBound) -> Html:
-    """Show everything in one self-contained piece; needs no script."""
-    return wide_page(speed_html(bound))
-
-
-def speed_html(bound: SpeedBound) -> Html:
-    """Show the bound for the load, the caution and every figure with its arithmetic."""
-    answer = answer_box(
-        "tight",
-        sentence(bound.limit),
-        tag("p", bound.to_dict()["caution"]),
-        question=_title(bound),
+    figures = sorted(bound.figures, key=lambda figure: order.index(figure.name))
+    first, more = figures[:_MOST_ROWS], figures[_MOST_ROWS:]
+    answer = Answer(
+        tone="tight",
         symbol="≤",
         headline=headline(bound),
+        subject=_title(bound),
+        sentence=f"{bound.limit} {bound.to_dict()['caution']}",
     )
-    figures = _ordered(bound)
-    first, more = figures[:_MOST_ROWS], figures[_MOST_ROWS:]
-    return fragment(
-        answer,
-        _table("Bounds, with their arithmetic", first),
-        to_open(
-            "What limits, and what the bounds are computed from",
-            _table("Limits and inputs", more),
-            "pl-rank",
-        ),
-        listed(bound.notes),
+    return Sheet(
+        (
+            answer,
+            _table("Bounds, with their arithmetic", first),
+            _table(
+                "What limits, and what the bounds are computed from",
+                more,
+                is_folded=True,
+            ),
+            Listing(bound.notes, sign="Note: "),
+        )
     )
 
 
-def _table(caption: str, figures: list[BoundFigure]) -> Html:
-    return table(caption, _COLUMNS, map(_row, figures), "pl-lines pl-stacked")
-
-
-def _row(figure: BoundFigure) -> Html:
-    return row(
-        LABELS[figure.name],
-        tag("td", value_text(figure), class_="pl-number", data_label="Bound"),
-        tag("td", figure.basis, class_="pl-basis", data_label="How it is known"),
-        tag("td", figure.why, class_="pl-why"),
-    )
+def _table(caption: str, figures: list[BoundFigure], **more: bool) -> Table:
+    rows = [(LABELS[f.name], value_text(f), f.basis, f.why) for f in figures]
+    return Table(caption, _COLUMNS, rows, look="pl-lines pl-stacked", **more)

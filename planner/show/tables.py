@@ -18,6 +18,7 @@ from planner.show.pieces import (
     to_open,
     verdict_box,
 )
+from planner.show.sheet import Apart
 from planner.show.verdict import (
     OURS,
     budget,
@@ -29,6 +30,7 @@ from planner.show.verdict import (
     shown_lines,
     subject,
     verdict,
+    verdict_text,
 )
 from planner.units import format_gib
 
@@ -66,6 +68,12 @@ def verdict_html(plan: Plan) -> Html:
         symbol=answer.symbol,
         headline=answer.headline,
     )
+
+
+def plan_answer(plan: Plan) -> Apart:
+    """Say the verdict of a plan on the sheet of another result."""
+    title = f"{subject(plan)}, vLLM {plan.vllm_version}"
+    return Apart(f"{title}\n{verdict_text(plan)}", verdict_html(plan))
 
 
 def error_html(plan: Plan) -> Html:
@@ -184,11 +192,8 @@ def outside_table(plan: Plan) -> Html:
 
 def outside_html(plan: Plan) -> Html:
     """Show the memory lines outside the budget, folded."""
-    inside = outside_table(plan)
-    if not inside:
-        return NOTHING
     title = f"Outside vLLM's budget: {outside_title(plan)}"
-    return to_open(title, inside, "pl-rank pl-outside", key="outside")
+    return to_open(title, outside_table(plan), "pl-rank pl-outside", key="outside")
 
 
 def _explained(plan: Plan, line: Line) -> Iterator[Content]:

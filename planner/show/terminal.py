@@ -12,9 +12,7 @@ import codecs
 import os
 import re
 import sys
-from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
 from io import StringIO, TextIOWrapper
 from itertools import groupby, pairwise
 from typing import ParamSpec, TextIO
@@ -220,6 +218,10 @@ def row(name: str, figure: str, basis: str, why: str, *, width: int) -> list[str
     The arithmetic stands beside the figure where it has room, else below it.
     """
     head = f"  {name:<{_NAME}}{figure:>{_FIGURE}}  {basis:<{_BASIS}}  "
+    return _hung(head, why, width)
+
+
+def _hung(head: str, why: str, width: int) -> list[str]:
     beside = width - len(head)
     if len(why) <= beside:
         return [head + why]
@@ -228,16 +230,6 @@ def row(name: str, figure: str, basis: str, why: str, *, width: int) -> list[str
         return [head + first, *(" " * len(head) + line for line in rest)]
     below = fold(why, width - _INDENT, 0)
     return [head.rstrip(), *(" " * _INDENT + line for line in below)]
-
-
-def legible(write: Callable[_Given, str]) -> Callable[_Given, str]:
-    """Lay out what a function writes for the width of standard output."""
-
-    @wraps(write)
-    def written(*given: _Given.args, **named: _Given.kwargs) -> str:
-        return laid_out(write(*given, **named), width_of())
-
-    return written
 
 
 def laid_out(text: str, width: int) -> str:
@@ -288,12 +280,8 @@ def _arithmetic_below(lines: list[str], last: int, width: int) -> list[str]:
         head, why = line[:last], line[last:]
         if len(line) <= width or last > width:
             folded.append(line)
-        elif width - last >= _HANGS_FROM:
-            first, *rest = fold(why, width - last, 0)
-            folded += [head + first, *(" " * last + one for one in rest)]
         else:
-            below = fold(why, width - _INDENT, 0)
-            folded += [head.rstrip(), *(" " * _INDENT + one for one in below)]
+            folded += _hung(head, why, width)
     return folded
 
 

@@ -1,23 +1,27 @@
-"""What an upgrade of vLLM does to a start, as text and as HTML."""
+"""What an upgrade of vLLM does to a start, and the texts of its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from planner.show.frames import columns
-from planner.show.html import Content, Html, fragment, tag
-from planner.show.page import wide_page, wide_style
-from planner.show.pieces import NOTHING, table_html
-from planner.show.terminal import legible
+from planner.show.html import tag
+from planner.show.sheet import Apart, Sheet, Table
 from planner.show.verdict import SYMBOLS, state_of
 from planner.units import format_gib, format_size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from planner.planning.result import Plan
-    from planner.solve.upgrading import Cause, Difference, Step, Upgrade, Way
+    from planner.solve.upgrading import Cause, Difference, Upgrade, Way
 
 _COUNTS = {"num_gpu_blocks": "blocks", "kv_cache_size_tokens": "tokens"}
+_RULE_COLUMNS = (
+    "Release",
+    ("In this start", "pl-text"),
+    ("Rule", "pl-text"),
+    ("Source", "pl-text"),
+)
 _UNSHOWN = frozenset(("num_gpu_blocks",))
 _DATA = "What is recorded for each release, such as its fitted figures."
 _CONDITION = (
@@ -26,27 +30,43 @@ _CONDITION = (
 )
 
 
-@legible
-def upgrade_text(found: Upgrade) -> str:
-    """Write the figures, the rules that changed, and the ways back, for a terminal."""
-    lines = [headline(found), ""]
-    lines += columns(
-        [
-            ["", found.steps[0].release, found.steps[-1].release, "change"],
-            *([one.name, *_cells(one)] for one in found.changes),
-        ]
+def sheet(found: Upgrade) -> Sheet:
+    """Say the sentence, the figures, the rules that changed, and the ways back."""
+    first, last = found.steps[0].release, found.steps[-1].release
+    figures = [(one.name, *_cells(one)) for one in found.changes]
+    rules = list(_rules(found))
+    ways = [
+        (Apart(setting(one), tag("code", setting(one))), result(one))
+        for one in found.ways
+    ]
+    unchanged = "No rule that this start meets changed between these releases."
+    return Sheet(
+        (
+            headline(found),
+            Table(
+                "Each GPU, before and after",
+                ("Memory line", first, last, "Change"),
+                figures,
+            ),
+            Table("Which rule changed what", _RULE_COLUMNS, rules)
+            if rules
+            else unchanged,
+            Table(
+                f"To get nearer to what {first} had",
+                ("Setting", ("KV cache", "pl-word")),
+                ways,
+            ),
+            Apart(_CONDITION, tag("p", _CONDITION, class_="pl-note")) if ways else None,
+        )
     )
+
+
+def _rules(found: Upgrade) -> Iterator[tuple[str, str, str, str]]:
     for step in found.steps:
         if step.error:
-            lines += ["", f"{step.release}: cannot be planned. {step.error}"]
+            yield step.release, "cannot be planned", step.error, ""
         for cause in step.causes:
-            lines += ["", f"{step.release}: {effects(cause)}", f"  {why(cause)}"]
-            lines += [f"  Source: {source}"] if (source := source_of(cause)) else []
-    if found.ways:
-        lines += ["", f"To get nearer to what {found.steps[0].release} had:"]
-        lines += [f"  {setting(way)}: KV cache {result(way)}" for way in found.ways]
-        lines += [_CONDITION]
-    return "\n".join(lines)
+            yield step.release, effects(cause), why(cause), source_of(cause)
 
 
 def headline(found: Upgrade) -> str:
@@ -147,62 +167,3 @@ def result(way: Way) -> str:
     size = _kv_cache(way.plan)
     total = "none" if size is None else format_gib(size)
     return f"{total} ({format_gib(way.change_bytes, signed=True)}), {verdict(way.plan)}"
-
-
-def whole_html(found: Upgrade) -> Html:
-    """Show everything in one self-contained piece; needs no script."""
-    return wide_page(upgrade_html(found))
-
-
-def pinned_html(found: Upgrade) -> Html:
-    """Show it on a page that has every style sheet but this one."""
-    return fragment(tag("style", wide_style()), upgrade_html(found))
-
-
-def upgrade_html(found: Upgrade) -> Html:
-    """Show the sentence, the figures, the rules and the ways back."""
-    first, last = found.steps[0].release, found.steps[-1].release
-    figures = table_html(
-        "Each GPU, before and after",
-        ["Memory line", first, last, "Change"],
-        [[one.name, *_cells(one)] for one in found.changes],
-    )
-    rules = table_html(
-        "Which rule changed what",
-        [
-            "Release",
-            *((name, "pl-text") for name in ("In this start", "Rule", "Source")),
-        ],
-        list(_rows(found.steps)),
-    )
-    return fragment(
-        tag("p", headline(found)),
-        figures if found.changes else NOTHING,
-        rules if any(s.causes or s.error for s in found.steps) else _unchanged(),
-        _ways_html(found.ways, first),
-    )
-
-
-def _unchanged() -> Html:
-    return tag("p", "No rule that this start meets changed between these releases.")
-
-
-def _rows(steps: Iterable[Step]) -> Iterable[list[Content]]:
-    for step in steps:
-        if step.error:
-            yield [step.release, "cannot be planned", step.error, ""]
-        for cause in step.causes:
-            yield [step.release, effects(cause), why(cause), source_of(cause)]
-
-
-def _ways_html(ways: tuple[Way, ...], first: str) -> Html:
-    if not ways:
-        return NOTHING
-    return fragment(
-        table_html(
-            f"To get nearer to what {first} had",
-            ["Setting", ("KV cache", "pl-word")],
-            [[tag("code", setting(way)), result(way)] for way in ways],
-        ),
-        tag("p", _CONDITION, class_="pl-note"),
-    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.registries import registry
+from planner.show.sheet import shown
 from planner.views import Charts, Views
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from planner.planning.result import Plan
     from planner.ray.pipelines import Pipeline
     from planner.ray.placement import Placement
+    from planner.reading.logs.explaining import Explanation
+    from planner.reading.reading import Reading
     from planner.solve.advice.result import Advice
     from planner.solve.comparing.comparison import CommandDiff, Comparison
     from planner.solve.comparing.gpus import GPUComparison
@@ -47,72 +50,65 @@ def _plan_charts() -> Charts[Plan]:
 
 
 def _confirmation() -> Views[Confirmation]:
-    from planner.show import confirmation, confirmation_text, frames
+    from planner.show import confirmation, frames
 
-    return Views(
-        text=confirmation_text.confirmation_text,
-        html=confirmation.confirmation_html,
-        frame=frames.confirmation_frame,
-    )
+    return shown(confirmation.sheet, frame=frames.confirmation_frame)
 
 
 def _confirmation_charts() -> Charts[Confirmation]:
-    from planner.show.charts.confirmed_bars import figure
+    from planner.show.charts.confirmed_bars import LEGEND_PIXELS, figure_spec
+    from planner.show.charts.frame import drawer
 
-    return Charts(figure=figure)
+    return Charts(figure=drawer(figure_spec, LEGEND_PIXELS))
 
 
 def _dry_run() -> Views[DryRun]:
     from planner.show import dry_run
 
-    return Views(text=dry_run.dry_run_text, html=dry_run.dry_run_html)
+    return shown(dry_run.sheet)
 
 
 def _pipeline() -> Views[Pipeline]:
     from planner.show import ray
 
-    return Views(
-        text=ray.pipeline_text,
-        html=ray.pipeline_page,
-        frame=ray.stages_frame,
-    )
+    return shown(ray.pipeline_sheet, frame=ray.stages_frame)
 
 
 def _placement() -> Views[Placement]:
     from planner.show import ray
 
-    return Views(
-        text=ray.placement_text,
-        html=ray.placement_page,
-        frame=ray.workers_frame,
-    )
+    return shown(ray.placement_sheet, frame=ray.workers_frame)
 
 
 def _placement_charts() -> Charts[Placement]:
-    from planner.show.charts.ray_nodes import figure
+    from planner.show.charts import ray_nodes
+    from planner.show.charts.frame import drawer
 
-    return Charts(figure=figure)
+    return Charts(figure=drawer(ray_nodes.figure_spec, ray_nodes.LEGEND_PIXELS))
+
+
+def _reading() -> Views[Reading]:
+    from planner.show import explanation
+
+    return shown(explanation.reading_sheet)
+
+
+def _explanation() -> Views[Explanation]:
+    from planner.show import explanation
+
+    return shown(explanation.explanation_sheet)
 
 
 def _advice() -> Views[Advice]:
     from planner.show import advice
 
-    return Views(
-        text=advice.advice_text,
-        html=advice.advice_html,
-        as_dict=advice.advice_dict,
-        frame=advice.advice_frame,
-    )
+    return shown(advice.sheet, as_dict=advice.advice_dict, frame=advice.advice_frame)
 
 
 def _comparison() -> Views[Comparison]:
     from planner.show import compared_plans
 
-    return Views(
-        text=compared_plans.comparison_text,
-        html=compared_plans.whole_html,
-        frame=compared_plans.frame,
-    )
+    return shown(compared_plans.sheet, frame=compared_plans.frame)
 
 
 def _comparison_charts() -> Charts[Comparison]:
@@ -128,87 +124,80 @@ def _command_diff() -> Views[CommandDiff]:
 
 
 def _gpu_comparison() -> Views[GPUComparison]:
-    from planner.show import compared_gpus
+    from planner.show import compared_gpus, frames
 
-    return Views(
-        text=compared_gpus.gpus_text,
-        html=compared_gpus.whole_html,
-        frame=compared_gpus.frame,
-    )
+    return shown(compared_gpus.sheet, frame=lambda one: frames.frame_of(one.rows()))
 
 
 def _gpu_comparison_charts() -> Charts[GPUComparison]:
-    from planner.show.charts.gpu_bars import figure
+    from planner.show.charts import gpu_bars
+    from planner.show.charts.frame import drawer
 
-    return Charts(figure=figure)
+    return Charts(figure=drawer(gpu_bars.figure_spec))
 
 
 def _grid() -> Views[Grid]:
-    from planner.show import grid
+    from planner.show import frames, grid
 
-    return Views(text=grid.grid_text, html=grid.whole_html, frame=grid.frame)
+    return shown(grid.sheet, frame=lambda one: frames.frame_of(one.rows()))
 
 
 def _grid_charts() -> Charts[Grid]:
-    from planner.show.charts.heat_map import figure
+    from planner.show.charts import heat_map
+    from planner.show.charts.frame import drawer
 
-    return Charts(heat_map=figure)
+    return Charts(heat_map=drawer(heat_map.figure_spec))
 
 
 def _curve_charts() -> Charts[Curve]:
-    from planner.show.charts.curve import figure
+    from planner.show.charts import curve
+    from planner.show.charts.frame import drawer
 
-    return Charts(figure=figure)
+    return Charts(figure=drawer(curve.figure_spec))
 
 
 def _load_map() -> Views[LoadMap]:
     from planner.show import load_map
 
-    return Views(text=load_map.map_text, html=load_map.map_html)
+    return shown(load_map.sheet)
 
 
 def _load_map_charts() -> Charts[LoadMap]:
-    from planner.show.charts.load_map import figure
+    from planner.show.charts import load_map
+    from planner.show.charts.frame import drawer
 
-    return Charts(figure=figure)
+    return Charts(figure=drawer(load_map.figure_spec))
 
 
 def _set_ups() -> Views[SetUps]:
     from planner.show import set_ups
 
-    return Views(
-        text=set_ups.set_ups_text,
-        html=set_ups.set_ups_html,
-        frame=set_ups.frame,
-    )
+    return shown(set_ups.sheet, frame=set_ups.frame)
 
 
 def _solution() -> Views[Solution]:
     from planner.show import solution
 
-    return Views(text=solution.solution_text, html=solution.solution_html)
+    return shown(solution.sheet)
 
 
 def _speed_bound() -> Views[SpeedBound]:
     from planner.show import speed
 
-    return Views(
-        text=speed.speed_text,
-        html=speed.whole_html,
-        frame=speed.frame,
-    )
+    return shown(speed.sheet, frame=speed.frame)
 
 
 def _upgrade() -> Views[Upgrade]:
     from planner.show import upgrade
 
-    return Views(text=upgrade.upgrade_text, html=upgrade.whole_html)
+    return shown(upgrade.sheet)
 
 
 def _upgrade_charts() -> Charts[Upgrade]:
-    from planner.show.charts.releases import figure
+    from planner.show.charts import releases
+    from planner.show.charts.frame import drawer
 
-    return Charts(figure=figure)
+    return Charts(figure=drawer(releases.figure_spec))
 
 
 REGISTRY = registry(
@@ -220,6 +209,8 @@ REGISTRY = registry(
     _pipeline,
     _placement,
     _placement_charts,
+    _reading,
+    _explanation,
     _advice,
     _comparison,
     _comparison_charts,

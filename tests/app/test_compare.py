@@ -11,12 +11,7 @@ import planner
 from planner import PlannerError
 from planner.engine.releases import NEWEST
 from planner.show.charts.compared_bars import figure_spec
-from planner.show.compared_plans import (
-    comparison_html,
-    comparison_text,
-    spoken,
-    whole_html,
-)
+from planner.show.compared_plans import spoken, tables
 from planner.show.verdict import missing_bytes
 from planner.solve.comparing.comparison import Change, command_diff
 from planner.units import GIB
@@ -239,27 +234,27 @@ def test_plotly_takes_the_figure(count) -> None:
 def test_text_page_and_spoken_sentence_name_every_plan_and_verdict() -> None:
     """Nothing is said by colour alone."""
     compared = everything()
-    page = whole_html(compared)
+    bundle = compared._repr_mimebundle_()
+    page = bundle["text/html"]
 
-    for text in (comparison_text(compared), page, spoken(compared)):
+    for text in (str(compared), page, spoken(compared)):
         for outcome in ("fits", "does not fit", "refused"):
             assert outcome in text
     assert page.count("class='pl-bar'") == len(plans.ALL)
-    assert compared._repr_mimebundle_()["text/html"] == page
-    assert compared._repr_mimebundle_()["text/plain"] == str(compared)
+    assert bundle["text/plain"] == str(compared)
 
 
 def test_names_from_users_are_text_in_page_and_chart() -> None:
     """A name is never read as HTML."""
     compared = planner.compare(plans.fitting(), plans.too_long(), names=["<b>", "x"])
 
-    assert "<b><b>" not in comparison_html(compared)
+    assert "<b><b>" not in tables(compared).to_html()
     assert "&lt;b>" in figure_spec(compared)["layout"]["annotations"][0]["text"]
 
 
 def test_one_plan_alone_shows_its_command() -> None:
     """The first that is pinned has nothing to differ from."""
-    page = comparison_html(planner.compare(plans.fitting()))
+    page = tables(planner.compare(plans.fitting())).to_html()
 
     assert plans.fitting().command() in page
     assert "What differs" not in page
@@ -268,7 +263,8 @@ def test_one_plan_alone_shows_its_command() -> None:
 def test_what_is_the_same_in_all_is_there_to_be_opened():
     """Only what differs is worth a look at once."""
     plan = plans.fitting()
-    page = comparison_html(planner.compare(plan, plan.changed(kv_cache_dtype="fp8")))
+    compared = planner.compare(plan, plan.changed(kv_cache_dtype="fp8"))
+    page = tables(compared).to_html()
     at_once, _, closed = page.partition("<details")
 
     assert "KV cache size, tokens" in at_once

@@ -14,7 +14,7 @@ from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.planning.calibrations.dry import DryFigures, DryRank, dry_lines
 from planner.planning.result import KVCacheGroup, Plan
-from planner.show.dry_run import dry_run_html, dry_run_text
+from planner.show.dry_run import sheet
 from planner.units import GIB, MIB
 
 MODEL = "Qwen/Qwen3-8B"
@@ -182,8 +182,8 @@ def test_vllms_refusal_is_in_its_own_words() -> None:
     run = dry(measurement=measured, confirmation=None)
 
     assert run.refused == error
-    assert error in dry_run_text(run)
-    assert "Does not start" in dry_run_html(run)
+    assert error in str(run)
+    assert "Does not start" in sheet(run).to_html()
     with pytest.raises(PlannerError, match="User-specified max_model_len"):
         run.plan()
 
@@ -192,7 +192,7 @@ def test_its_text_says_what_is_real_and_what_is_assumed() -> None:
     """For a terminal and for a notebook."""
     run = dry(worker())
 
-    text = dry_run_text(run)
+    text = str(run)
     assert "✔ Starts: 40,000 KV cache blocks, 640,000 tokens" in text
     assert "without a GPU" in text
     assert "assumed: 0.20 GiB non-torch" in text
@@ -205,6 +205,6 @@ def test_without_an_estimate_it_says_why() -> None:
     """A model that the planner does not read."""
     run = dry(worker(), estimate=None, confirmation=None, unplanned="not modelled yet")
 
-    assert "There is no estimate: not modelled yet" in dry_run_text(run)
+    assert "There is no estimate: not modelled yet" in str(run)
     assert run.to_dict()["unplanned"] == "not modelled yet"
-    assert "There is no estimate" in dry_run_html(run)
+    assert "There is no estimate" in sheet(run).to_html()

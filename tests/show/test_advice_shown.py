@@ -5,7 +5,7 @@ import re
 import pytest
 
 import planner
-from planner.show.advice import FOLDED_FROM, advice_dict, advice_html, heading
+from planner.show.advice import FOLDED_FROM, advice_dict, heading, sheet
 
 _LOAD = planner.Load(prompt_tokens=30_000, output_tokens=2_768, requests=20)
 
@@ -18,7 +18,7 @@ def advice():
 
 def test_change_result_and_price_are_the_columns(advice):
     """In this order; the command line stands with its change."""
-    html = advice_html(advice)
+    html = sheet(advice).to_html()
     heads = re.findall(r"<th scope='col'>(.*?)</th>", html)
     assert heads[:3] == ["Change", "Result", "Price"]
     item = next(item for item in advice.offered if item.flags)
@@ -28,7 +28,7 @@ def test_change_result_and_price_are_the_columns(advice):
 
 def test_five_changes_are_open_and_the_rest_folds_with_its_count(advice):
     """The best first; the fold says how many of each class are in it."""
-    html = advice_html(advice)
+    html = sheet(advice).to_html()
     first, _, folded = html.partition("<details")
     rows = [part.count("<th scope='row'>") for part in (first, folded)]
     assert rows == [FOLDED_FROM, len(advice.offered) - FOLDED_FROM]
@@ -43,7 +43,7 @@ def test_a_short_answer_is_not_folded():
     """DeepSeek-V3 on an L40S has few remedies."""
     advice = planner.advise(planner.plan("deepseek-ai/DeepSeek-V3", gpu="L40S"))
     assert 0 < len(advice.offered) <= FOLDED_FROM
-    assert "<details" not in advice_html(advice)
+    assert "<details" not in sheet(advice).to_html()
 
 
 def test_every_form_names_the_class_of_each_change(advice):
@@ -52,7 +52,7 @@ def test_every_form_names_the_class_of_each_change(advice):
     assert "Best answer: try your prompts first:" in text
     assert "\nMore hardware:" in text
     assert "\nNot enough alone: little loss:" in text
-    html = advice_html(advice)
+    html = sheet(advice).to_html()
     for item in advice.offered:
         assert f"<b>{heading(advice, item)}</b> <span>{item.cost_class.rule}" in html
     classes = {one["title"]: one["class"] for one in advice_dict(advice)["items"]}
@@ -74,6 +74,6 @@ def test_json_has_the_groups_with_their_rules(advice):
 
 def test_the_sentence_before_the_changes_counts_the_load(advice):
     """Without a load it counts the longest requests."""
-    assert "Serves 1 of 20 requests of 32,768 tokens at once" in advice_html(advice)
+    assert "Serves 1 of 20 requests of 32,768 tokens at once" in sheet(advice).to_html()
     plain = planner.advise(planner.plan("Qwen/Qwen3-32B", gpu="H100"))
     assert "Counted in requests of 40,960 tokens at once: 0 before" in str(plain)

@@ -29,7 +29,7 @@ def test_the_html_is_well_formed_and_self_contained(made) -> None:
 @pytest.mark.parametrize("made", confirmations.ALL)
 def test_text_and_html_say_the_same_outcome(made) -> None:
     """Symbol, headline and sentence; a terminal gets no HTML."""
-    said = text.outcome_words(made())
+    said = text.answer(made())
     bundle = made()._repr_mimebundle_()
 
     assert f"{said.symbol} {said.headline}: {said.sentence}" in str(made())
@@ -49,7 +49,7 @@ def test_text_and_html_say_the_same_outcome(made) -> None:
 )
 def test_the_outcome_is_a_symbol_and_a_sentence(made, symbol, sentence) -> None:
     """Never colour alone."""
-    said = text.outcome_words(made())
+    said = text.answer(made())
 
     assert symbol == said.symbol
     assert sentence in said.sentence
@@ -59,7 +59,7 @@ def test_a_plan_too_close_to_call_says_what_happened() -> None:
     """Open, yet vLLM told."""
     open_one = replace(confirmations.confirmed(), outcome=Confirmed.OPEN)
 
-    assert text.outcome_words(open_one).sentence == (
+    assert text.answer(open_one).sentence == (
         "The plan was too close to call; vLLM started."
     )
 
@@ -68,7 +68,7 @@ def test_a_failure_for_another_reason_is_off() -> None:
     """It did not start, as planned, but not with the planned error."""
     other = replace(confirmations.as_refused(), outcome=Confirmed.OFF)
 
-    assert text.outcome_words(other).sentence.endswith("but for another reason.")
+    assert text.answer(other).sentence.endswith("but for another reason.")
 
 
 def test_what_vllm_said_is_text_whatever_it_holds() -> None:
@@ -78,9 +78,9 @@ def test_what_vllm_said_is_text_whatever_it_holds() -> None:
     told = replace(
         sure.measurement, error=evil, generated_text=evil, device_name=evil, date=evil
     )
-    page = shown.confirmation_html(
+    page = shown.sheet(
         replace(sure, measurement=told, reasons=(evil,), notes=(evil,))
-    )
+    ).to_html()
 
     assert "<img" not in page
     assert page.count("&lt;img") == 6

@@ -7,7 +7,7 @@ import pytest
 from planner.show.charts.confirmed_bars import figure_spec
 from planner.show.confirmation import (
     bars_html,
-    comparison_html,
+    compared,
     estimated,
     measured,
 )
@@ -178,9 +178,9 @@ def test_the_plain_bars_and_the_words_have_all_three() -> None:
 
 def test_the_table_has_a_column_for_the_dry_run() -> None:
     """A figure that only it has is there too, without a measured one."""
-    table = comparison_html(confirmations.confirmed(), confirmations.dry())
-    only_dry = comparison_html(confirmations.contradicted(), confirmations.dry())
-    alone = comparison_html(confirmations.confirmed())
+    table = compared(confirmations.confirmed(), confirmations.dry()).to_html()
+    only_dry = compared(confirmations.contradicted(), confirmations.dry()).to_html()
+    alone = compared(confirmations.confirmed()).to_html()
 
     assert "<td class='pl-number' data-label='Dry run'>14.99 GiB</td>" in table
     assert table.count("data-label='Dry run'") == table.count("data-label='Measured'")

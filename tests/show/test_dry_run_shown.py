@@ -5,13 +5,13 @@ from dataclasses import replace
 from planner.confirming.confirmation import Confirmed
 from planner.show.confirmation_text import facts
 from planner.show.dry_run import (
+    answer,
     apart,
-    apart_html,
-    dry_run_html,
-    headline,
-    ranks_html,
-    verdict_html,
+    apart_part,
+    ranks,
+    sheet,
 )
+from planner.show.sheet import html_of
 from planner.units import GIB, MIB
 from tests import confirmations
 
@@ -31,21 +31,23 @@ def test_the_headline_says_whether_it_starts() -> None:
     refused = replace(run, measurement=told)
     stopped = replace(run, measurement=replace(run.measurement, is_started=None))
 
-    assert [headline(one) for one in (run, refused, stopped)] == [
+    assert [answer(one).headline for one in (run, refused, stopped)] == [
         *("Starts", "Does not start", "Not decided")
     ]
-    assert "no &lt;room&gt;" in verdict_html(refused)
-    assert "vLLM said" not in verdict_html(run)
+    assert "no &lt;room&gt;" in answer(refused).to_html()
+    assert "vLLM said" not in answer(run).to_html()
 
 
 def test_ranks_are_a_table_with_one_more_for_a_cold_cache() -> None:
     """Nothing where vLLM did not come so far."""
     run = confirmations.dry_run()
-    both = ranks_html(replace(run, cold=run.measurement))
-    none = ranks_html(replace(run, measurement=replace(run.measurement, workers=())))
+    both = html_of(ranks(replace(run, cold=run.measurement)))
+    none = html_of(
+        ranks(replace(run, measurement=replace(run.measurement, workers=())))
+    )
 
-    assert ranks_html(run).count("<table") == 1
-    assert "14.99 GiB" in ranks_html(run)
+    assert html_of(ranks(run)).count("<table") == 1
+    assert "14.99 GiB" in html_of(ranks(run))
     assert both.count("<table") == 2
     assert "With a cold compile cache" in both
     assert none == ""
@@ -68,7 +70,9 @@ def test_what_a_log_would_round_away_does_not_differ() -> None:
     near = confirmations.of(plan, told, Confirmed.CONFIRMED)
 
     assert list(apart(near, confirmations.confirmed())) == []
-    assert "the same to 0.01 GiB" in apart_html(near, confirmations.confirmed())
+    assert (
+        "the same to 0.01 GiB" in apart_part(near, confirmations.confirmed()).to_html()
+    )
 
 
 def test_a_peak_may_differ_by_the_compile_cache() -> None:
@@ -91,7 +95,7 @@ def test_a_peak_may_differ_by_the_compile_cache() -> None:
 
 def test_a_start_without_figures_is_not_compared() -> None:
     """There is nothing to agree on."""
-    assert apart_html(confirmations.dry(), confirmations.contradicted()) == ""
+    assert apart_part(confirmations.dry(), confirmations.contradicted()) is None
 
 
 def test_the_device_of_a_dry_run_is_one_that_it_stands_for() -> None:
@@ -102,8 +106,8 @@ def test_the_device_of_a_dry_run_is_one_that_it_stands_for() -> None:
 
 def test_the_whole_page_has_verdict_ranks_and_both_bars() -> None:
     """Or says why there is no estimate; a length that is unknown is left out."""
-    planned = dry_run_html(confirmations.dry_run())
-    unplanned = dry_run_html(confirmations.unplanned_run())
+    planned = sheet(confirmations.dry_run()).to_html()
+    unplanned = sheet(confirmations.unplanned_run()).to_html()
 
     assert planned.count("class='pl-bar'") == 2
     assert "0 tokens" not in planned

@@ -33,12 +33,14 @@ def test_a_reading_says_what_it_took_the_text_for() -> None:
     assert "Qwen/Qwen3-4B" in text
     assert "RTX4090 (23.52 GiB)" in text
     assert "max_model_len=8192" in text
-    assert "Note: /models/Qwen3-4B is a folder" in text
+    assert "Left aside:\n  /models/Qwen3-4B is a folder" in text
 
 
 def test_what_is_open_is_asked_for() -> None:
     """A line for each, in the user's own terms."""
-    assert "Open: On which GPU: gpu='H100'." in str(read_file("log-old-0.9.txt"))
+    assert "Still open:\n  On which GPU: gpu='H100'." in str(
+        read_file("log-old-0.9.txt")
+    )
 
 
 def test_arguments_without_effect_are_kept_apart() -> None:
@@ -74,16 +76,16 @@ def test_every_text_can_be_shown(name: str) -> None:
 
 
 def test_an_explanation_has_the_parts_in_order() -> None:
-    """The check, the arithmetic, the plan, measured figures, then changes."""
+    """The check, the arithmetic, changes, the plan, then measured figures."""
     text = str(read_file("log-docker-too-long.txt").explain("RTX4090"))
     parts = [
         "vLLM did not start: max_model_len",
         "Short: 0.70 GiB",
-        "Qwen/Qwen3-8B on RTX4090, vLLM 0.27.1",
-        "Planned and measured:",
         "1. ",
         "Cost: ",
         "| docker run --rm",
+        "Qwen/Qwen3-8B on RTX4090, vLLM 0.27.1",
+        "Estimate and measurement, line by line:",
     ]
     places = [text.index(part) for part in parts]
 

@@ -7,11 +7,11 @@ import pytest
 
 import planner
 from planner import Load, solve
-from planner.show.compared_gpus import head
-from planner.show.compared_plans import verdict_text, whole_html
-from planner.show.explanation import explanation_html
+from planner.show.compared_gpus import cells
+from planner.show.compared_plans import verdict_text
+from planner.show.explanation import explanation_sheet
 from planner.show.page import plan_html
-from planner.show.pieces import folded_html
+from planner.show.sheet import Table
 from tests import confirmations, plans
 from tests.show.test_explanation import read_file
 from tests.show.test_ray_shown import pipeline, placement
@@ -139,7 +139,7 @@ def test_one_request_is_not_written_as_several() -> None:
 def test_columns_that_decide_between_gpus_come_first() -> None:
     """Count, verdict, speed, cost of answers and price; what is held comes last."""
     found = planner.compare_gpus(small(), list(PRICES), PRICES, currency="EUR")
-    names = head(found)
+    names = list(cells(found.choices[0], found))
 
     assert names[:6] == [
         *("GPU", "GPUs", "Verdict", "Tokens per second, at most"),
@@ -189,7 +189,7 @@ def test_all_gpus_are_five_rows_and_a_fold() -> None:
 def test_a_table_folds_when_that_saves_more_than_a_row(count, shown) -> None:
     """Every row is there, in its order."""
     rows = [[f"row {number}", "x"] for number in range(count)]
-    html = folded_html("Rows", ["Name", ("Word", "pl-word")], rows)
+    html = Table("Rows", ["Name", ("Word", "pl-word")], rows, most=5).to_html()
 
     assert html.count("<tr><th scope='row'>") == count
     assert unfolded(html).count("<tr><th scope='row'>") == shown
@@ -218,14 +218,14 @@ def test_a_comparison_shows_what_decides_and_folds_the_rest() -> None:
     """Blocks and margins open; with three plans the commands do too."""
     plan = small()
     more = plan.changed(kv_cache_dtype="fp8"), plan.changed(gpu="H100")
-    html = whole_html(planner.compare(plan, *more))
+    html = html_of(planner.compare(plan, *more))
 
     assert "KV cache size, tokens" in unfolded(html)
     assert "KV cache blocks" not in unfolded(html)
     assert "KV cache blocks" in html
     assert "<summary>2 commands, word by word</summary>" in html
     assert "vllm serve" not in unfolded(html)
-    assert "vllm serve" in unfolded(whole_html(planner.compare(plan, more[0])))
+    assert "vllm serve" in unfolded(html_of(planner.compare(plan, more[0])))
 
 
 def test_a_comparison_says_what_counts_all_engines() -> None:
@@ -233,8 +233,8 @@ def test_a_comparison_says_what_counts_all_engines() -> None:
     one = planner.plan("Qwen/Qwen3-8B", gpu="H100", max_model_len=8192)
     two = one.changed(data_parallel_size=2)
 
-    assert "of all engines together" in whole_html(planner.compare(one, two))
-    assert "of all engines" not in whole_html(
+    assert "of all engines together" in html_of(planner.compare(one, two))
+    assert "of all engines" not in html_of(
         planner.compare(one, one.changed(max_num_seqs=8))
     )
 
@@ -267,7 +267,7 @@ def test_numbers_stand_under_their_headings() -> None:
 def test_an_explanation_shows_five_changes_and_folds_the_others() -> None:
     """Each with its result, its cost and the text with it."""
     found = read_file("log-started-4090.txt").explain()
-    html = explanation_html(found)
+    html = explanation_sheet(found).to_html()
 
     assert len(found.fixes) > 5
     assert html.count("<div class='pl-fix'>") == len(found.fixes)

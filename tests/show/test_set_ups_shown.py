@@ -47,7 +47,7 @@ def test_the_deciding_columns_come_first(found):
         "Price per hour",
         "Holds (needs 20)",
         "Tokens per second, at most",
-    ] == shown.head(found)[:4]
+    ] == list(shown.cells(found.ranked()[0], found))[:4]
     (line,) = re.findall(r"^2 x H200, TP 2 .*$", str(found), re.MULTILINE)
     best = next(one for one in found.ranked() if one.gpu.name == "H200")
     assert re.search(rf"8\.00 +{best.requests_held} ", line)
@@ -58,7 +58,7 @@ def test_without_any_price_there_is_no_column_for_it():
     """And a sentence says how to give one."""
     bare = solve.set_ups(MODEL, LOAD, "H200", prices={})
 
-    assert "Price per hour" not in shown.head(bare)
+    assert "Price per hour" not in shown.cells(bare.ranked()[0], bare)
     assert shown.NO_PRICES in str(bare)
 
 
@@ -88,14 +88,14 @@ def test_nothing_that_serves_is_an_answer_too():
     none = solve.set_ups(MODEL, LOAD, "L4")
 
     assert str(none).startswith("✘ None of these GPUs serves it")
-    assert "Nearest of those that do not:\n  8 x L4: " in str(none)
+    assert "1 kind of GPU does not serve it:\n  8 x L4: " in str(none)
     assert "pl-short" in none._repr_mimebundle_()["text/html"]
 
 
 def test_the_page_shows_five_and_folds_the_others(found):
     """The sixth to eighth kind are in details; so is the miss."""
     html = found._repr_mimebundle_()["text/html"]
-    open_part, _, folded = html.partition("3 more kinds of GPU")
+    open_part, _, folded = html.partition("<summary>The other 3</summary>")
 
     assert 5 == len(re.findall(r"<th scope='row'>\d x ", open_part))
     assert 3 == len(re.findall(r"<th scope='row'>\d x ", folded))

@@ -12,7 +12,7 @@ from planner import GPU, Load, PlannerError
 from planner.app.cli import BAD_INPUT, DOES_NOT_FIT, FITS, main
 from planner.engine.gpu import catalogue
 from planner.show.charts.gpu_bars import MOST_DRAWN, figure_spec
-from planner.show.compared_gpus import gpus_html, spoken_gpus
+from planner.show.compared_gpus import sheet
 from tests import plans, solutions
 
 SIX = ["H100", "A100-80GB", "L40S", "H200", "B200", "L4"]
@@ -192,10 +192,10 @@ def test_every_form_names_every_gpu() -> None:
 
     for name in SIX:
         assert name in str(found)
-        assert name in gpus_html(found)
+        assert name in sheet(found).to_html()
         assert any(name in label for label in bars["y"])
     assert [row["gpu"] for row in told["gpus"]] == [c.gpu.name for c in found.choices]
-    assert "2 x H200 11.95x for 6.80 EUR per hour" in spoken_gpus(found)
+    assert re.search("H200 +2  ✔ starts +6.80 EUR .* 11.95x ", str(found))
     assert found._repr_mimebundle_()["text/plain"] == str(found)
     assert 6 == len(found.comparison().plans)
 
@@ -258,7 +258,7 @@ def test_models_are_compared_on_the_command_line(capsys) -> None:
     )
 
     assert FITS == status
-    assert "Qwen3-4B" in text.splitlines()[0]
+    assert "Qwen3-4B" in text.splitlines()[1]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import planner
 from planner import GPU, Load, PlannerError
 from planner.engine.gpu import FLOPS_DTYPES, catalogue
 from planner.memory.account import Basis
-from planner.show.speed import whole_html
+from planner.show.speed import sheet
 from planner.solve.speed.reach import Reach
 from planner.solve.speed.speed import CAUTION
 from planner.solve.speed.step import (
@@ -379,7 +379,7 @@ def test_every_form_says_that_it_is_a_bound() -> None:
     told = json.loads(json.dumps(found.to_dict()))
 
     assert CAUTION in str(found)
-    assert CAUTION in whole_html(found)
+    assert CAUTION in sheet(found).to_html()
     assert CAUTION == told["caution"]
     for one in found.figures:
         assert one.why in str(found)

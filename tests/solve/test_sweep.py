@@ -13,7 +13,7 @@ from planner import PlannerError
 from planner.engine.releases import MODELLED
 from planner.show.charts import curve as curves
 from planner.show.charts import heat_map
-from planner.show.grid import cell_text, grid_text, spoken, spoken_curve, unit_of
+from planner.show.grid import cell_text, sheet, spoken, unit_of
 from planner.solve.comparing import (
     context_against_concurrency,
     gpus_against_concurrency,
@@ -215,8 +215,8 @@ def test_a_table_over_one_argument_has_the_figure_that_was_asked_for() -> None:
     """Beside the usual ones; nothing is shown twice."""
     grid = planner.sweep(MODEL, over={"max_num_seqs": [8, 16]})
 
-    assert "weights_bytes" in grid_text(grid, "weights_bytes")
-    assert 1 == grid_text(grid, "max_concurrency").count("max_concurrency ")
+    assert "weights_bytes" in sheet(grid, "weights_bytes").to_text()
+    assert 1 == str(grid).count("  Maximum concurrency  ")
 
 
 def test_the_heat_map_writes_every_figure_into_its_box() -> None:
@@ -347,7 +347,9 @@ def test_pages_and_sentences_say_what_the_charts_draw() -> None:
         assert cell_text(cell, "max_concurrency") in bundle["text/html"]
     assert "4 of 8 plans fit" in spoken(grid)
     assert "at max_model_len 2,048" in spoken(grid)
-    assert "auto from 12.86x at 2,048" in spoken_curve(grid.lines())
+    lines = curves.figure_spec(grid.lines())["data"]
+    auto = next(one for one in lines if one.get("name") == "auto")
+    assert (2048, 12.86) == (auto["x"][0], round(auto["y"][0], 2))
 
 
 def test_names_from_users_are_text() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from planner.app.cli.engine_flags import add_plan_arguments, value_of
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
 from planner.errors import PlannerError
-from planner.show.grid import grid_text
+from planner.show.grid import sheet
 from planner.solve.comparing.cells import VALUES
 from planner.solve.comparing.sweep import sweep
 
@@ -59,7 +59,7 @@ def _run(options: dict[str, Any]) -> int:
     elif as_json:
         sys.stdout.write(json.dumps(grid.to_dict(), indent=2) + "\n")
     else:
-        sys.stdout.write(screen.shown(grid_text(grid, value)) + "\n")
+        sys.stdout.write(screen.shown(sheet(grid, value).to_text()) + "\n")
     return FITS if any(cell.fits for cell in grid.cells) else DOES_NOT_FIT
 
 

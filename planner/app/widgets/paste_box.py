@@ -239,9 +239,9 @@ def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> 
 
 def explained_html(explanation: Explanation) -> Html:
     """Write why a start failed, or how it compares, with buttons that apply changes."""
-    from planner.show.explanation import explanation_html  # noqa: PLC0415 - once it is open
+    from planner.show.explanation import explanation_sheet  # noqa: PLC0415 - once it is open
 
-    written = explanation_html(explanation, _fixes_html(explanation))
+    written = explanation_sheet(explanation, _fixes_html(explanation)).to_html()
     heading = tag("h2", "What the text tells")
     return tag("div", heading, written, class_="pl-explained")
 

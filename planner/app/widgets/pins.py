@@ -13,8 +13,9 @@ from planner.app.widgets.callbacks import Later, guarded
 from planner.app.widgets.chart import PlotlyChart
 from planner.app.widgets.section import Fold, Section
 from planner.engine.releases import MODELLED, NEWEST
-from planner.show import upgrade as upgrade_shown
 from planner.show.html import tag
+from planner.show.sheet import pinned
+from planner.show.upgrade import sheet
 from planner.solve.upgrading import upgrade
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class UpgradeFold(Fold):
         if self._plan is None or not self.is_open:
             return
         found = upgrade(self._plan, to=self.release.value)
-        self.view.value = upgrade_shown.pinned_html(found)
+        self.view.value = pinned(sheet(found))
 
 
 class PinSection(Section):
@@ -177,7 +178,7 @@ class PinSection(Section):
         with self.chart.hold_sync():
             self.chart.figure = spec
             self.chart.label = compared_plans.spoken(compared)
-        self.table.value = compared_plans.pinned_html(compared)
+        self.table.value = pinned(compared_plans.tables(compared))
         self.redraw()
 
 

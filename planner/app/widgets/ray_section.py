@@ -18,6 +18,7 @@ from planner.errors import PlannerError
 from planner.export import ray_data
 from planner.show.html import Html, fragment, tag
 from planner.show.pieces import NOTHING, command_line, to_open
+from planner.show.sheet import pinned
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -140,10 +141,11 @@ class RaySection(Fold):
         self._later.run(self.refresh)
 
     def _draw(self, placement: Placement) -> None:
+        from planner.show import ray as shown  # noqa: PLC0415 - once it is open
         from planner.show.charts.ray_nodes import figure_spec  # noqa: PLC0415 - once it is open
-        from planner.show.ray import section_html  # noqa: PLC0415 - once it is open
 
-        tables = section_html(placement)
+        pipeline = shown.pipeline_sheet(placement.pipeline)
+        tables = pinned(pipeline, shown.placement_sheet(placement))
         self.tables.value = fragment(tables, _program(placement.pipeline))
         if self.chart is None:
             return
@@ -152,7 +154,7 @@ class RaySection(Fold):
         spec["layout"]["annotations"] = []  # the heading below says it
         with self.chart.hold_sync():
             self.chart.figure = spec
-            self.chart.label = str(placement).split("\n", 1)[0]
+            self.chart.label = shown.placement_headline(placement)
         if was_empty:
             self.redraw()
 

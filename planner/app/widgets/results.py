@@ -118,9 +118,9 @@ def _speed_html(plan: Plan) -> Html:
         bound = speed_bound(plan, plan.load)
     except PlannerError as error:
         return tag("p", str(error), class_="pl-note")
-    from planner.show.speed import speed_html  # noqa: PLC0415 - once it is open
+    from planner.show.speed import sheet  # noqa: PLC0415 - once it is open
 
-    return speed_html(bound)
+    return sheet(bound).to_html()
 
 
 class Results(w.VBox):

@@ -34,8 +34,8 @@ from planner.confirming.dry.result import DryRun
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.planning.inputs import Inputs
-from planner.show.confirmation_text import outcome_words
-from planner.show.dry_run import headline
+from planner.show.confirmation_text import answer as shown
+from planner.show.dry_run import answer as shown_dry
 from planner.show.html import Content, Html, tag
 from planner.show.page import style
 from planner.show.pieces import command_line
@@ -245,13 +245,14 @@ class RunPanel(w.VBox):
         if isinstance(answer, Confirmation):
             self.result.show(answer)
             self.progress.end(
-                outcome_words(answer).headline,
+                shown(answer).headline,
                 is_whole=answer.measurement.is_started is True,
             )
             self.confirmation = answer
         elif isinstance(answer, DryRun):
             self.result.show_dry(answer, plan)
-            self.progress.end(headline(answer), is_whole=answer.started is True)
+            headline = shown_dry(answer).headline
+            self.progress.end(headline, is_whole=answer.started is True)
             self.dry_run = answer
         else:
             self.progress.end("ended without a measurement", is_whole=False)

@@ -12,9 +12,8 @@ from planner.show import confirmation as shown
 from planner.show import dry_run as shown_dry
 from planner.show.charts.confirmed_bars import figure_spec
 from planner.show.confirmation import legend_html
-from planner.show.confirmation_text import spoken
-from planner.show.html import Html, fragment, tag
-from planner.show.pieces import listed
+from planner.show.confirmation_text import answer, spoken
+from planner.show.sheet import Part, html_of
 
 if TYPE_CHECKING:
     from planner.confirming.confirmation import Confirmation
@@ -49,9 +48,9 @@ class RunResult(w.VBox):
         apart = _apart(confirmation, self._dry)
         self._show_parts(
             {
-                "verdict": w.HTML(shown.verdict_html(confirmation)),
+                "verdict": w.HTML(answer(confirmation).to_html()),
                 **_comparison(confirmation, self._dry),
-                "meaning": w.HTML(fragment(apart, shown.meaning_html(confirmation))),
+                "meaning": w.HTML(html_of((apart, shown.meaning(confirmation)))),
             }
         )
 
@@ -62,12 +61,11 @@ class RunResult(w.VBox):
             run: how it went.
             plan: the estimate; None for a model that the planner does not read.
         """
-        about = tag("p", shown_dry.about(run))
-        parts = {"verdict": w.HTML(shown_dry.verdict_html(run))}
+        about = shown_dry.about(run)
+        parts = {"verdict": w.HTML(shown_dry.answer(run).to_html())}
         if plan is None:
-            notes = listed((f"There is no estimate: {run.unplanned}", *run.notes))
-            parts["table"] = w.HTML(shown_dry.ranks_html(run))
-            parts["meaning"] = w.HTML(fragment(about, notes))
+            parts["table"] = w.HTML(html_of(shown_dry.ranks(run)))
+            parts["meaning"] = w.HTML(html_of((about, shown_dry.unplanned(run))))
         else:
             # The run planned again: figures that a Run stored would now be in it.
             dry = confirmation_of(
@@ -76,11 +74,11 @@ class RunResult(w.VBox):
             if run.started is not None:
                 self._dry = dry
             measured = self._measured
-            ranks = shown_dry.ranks_html(run) if _has_many(run) else None
+            ranks = shown_dry.ranks(run) if _has_many(run) else ()
             apart = None if measured is None else _apart(measured, dry)
             parts |= _comparison(measured or dry, dry if measured else None)
-            meaning = fragment(ranks, apart, about, shown.meaning_html(dry))
-            parts["meaning"] = w.HTML(meaning)
+            meaning = (*ranks, apart, about, shown.meaning(dry))
+            parts["meaning"] = w.HTML(html_of(meaning))
         self._show_parts(parts)
 
     def _show_parts(self, parts: dict[str, w.Widget]) -> None:
@@ -99,12 +97,12 @@ def _comparison(
             figure=figure_spec(confirmation, dry), label=spoken(confirmation, dry)
         ),
         "legend": w.HTML(legend_html(confirmation, dry)),
-        "table": w.HTML(shown.comparison_html(confirmation, dry)),
+        "table": w.HTML(html_of([shown.compared(confirmation, dry)])),
     }
 
 
-def _apart(confirmation: Confirmation, dry: Confirmation | None) -> Html | None:
-    return None if dry is None else shown_dry.apart_html(dry, confirmation)
+def _apart(confirmation: Confirmation, dry: Confirmation | None) -> Part:
+    return None if dry is None else shown_dry.apart_part(dry, confirmation)
 
 
 def _has_many(run: DryRun) -> bool:

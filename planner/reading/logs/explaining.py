@@ -44,11 +44,11 @@ from planner.reading.logs.server_use import (
 )
 from planner.reading.questions.answering import answer, not_planned
 from planner.reading.reading import Kind, Reading
-from planner.show.explanation import explanation_mimebundle, explanation_text
 from planner.show.verdict import verdict
 from planner.solve.advice import advise
 from planner.units import GIB, format_gib
 from planner.values import frozen
+from planner.views import Viewed
 
 _LOGS = (Kind.LOG, Kind.ERROR)
 _MOST_FIXES = 8
@@ -58,7 +58,7 @@ _SAME = 40
 
 
 @frozen
-class Explanation:
+class Explanation(Viewed):
     """Why a start failed, or how it compares with its plan, and what would help."""
 
     reading: Reading = field(repr=False)
@@ -99,13 +99,6 @@ class Explanation:
             "fixes": [fix.to_dict() for fix in self.fixes],
             "reading": self.reading.to_dict(),
         }
-
-    def __str__(self) -> str:
-        """Return the explanation as text for a terminal."""
-        return explanation_text(self)
-
-    def _repr_mimebundle_(self, **_options: object) -> dict[str, Any]:
-        return explanation_mimebundle(self)
 
 
 def explain(

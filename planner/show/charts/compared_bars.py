@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from planner.show.charts.frame import (
     BAR_PIXELS,
-    INK,
+    LABEL,
     Bar,
     bar_layout,
+    edge_line,
+    end_bytes,
     in_gib,
     plotly_figure,
     size_axis,
 )
-from planner.show.charts.traces import NOTHING, edges_of, line_traces
+from planner.show.charts.traces import edges_of, empty_gpus, line_traces
 from planner.show.compared_plans import budget_text, verdict_text
-from planner.show.verdict import missing_bytes
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -47,11 +48,9 @@ def figure(comparison: Comparison) -> go.Figure:
             trace["showlegend"] = False
     # Below the title of the axis for any number of bars.
     row = BAR_PIXELS + _GAP_PIXELS
-    return plotly_figure(
-        spec,
-        legend_pixels=_LEGEND_PIXELS,
-        legend={"y": -_LEGEND_AT_PIXELS / (row * len(comparison.plans)), "x": 0},
-    )
+    at = -_LEGEND_AT_PIXELS / (row * len(comparison.plans))
+    spec["layout"]["legend"] = {"y": at, "x": 0}
+    return plotly_figure(spec, _LEGEND_PIXELS)
 
 
 def figure_spec(comparison: Comparison) -> dict[str, Any]:
@@ -61,13 +60,13 @@ def figure_spec(comparison: Comparison) -> dict[str, Any]:
         for name, plan in _named(comparison)
         if plan.limiting_rank is not None
     )
-    empty = [
-        (name, plan) for name, plan in _named(comparison) if plan.limiting_rank is None
-    ]
+    empty = {
+        name: plan for name, plan in _named(comparison) if plan.limiting_rank is None
+    }
     bars = tuple(bar for _, bar in drawn)
     edges = edges_of(drawn) if drawn else []
     return {
-        "data": [*line_traces(bars), *edges, *([_refused(empty)] if empty else [])],
+        "data": [*line_traces(bars), *edges, *([empty_gpus(empty)] if empty else [])],
         "layout": _layout(comparison),
     }
 
@@ -76,26 +75,13 @@ def _named(comparison: Comparison) -> zip[tuple[str, Plan]]:
     return zip(comparison.names, comparison.plans, strict=True)
 
 
-def _refused(empty: list[tuple[str, Plan]]) -> dict[str, Any]:
-    """Outline the GPUs of plans that allocate nothing."""
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": "nothing allocated",
-        "y": [name for name, _ in empty],
-        "x": [in_gib(plan.gpu.total_memory_bytes) for _, plan in empty],
-        "hovertemplate": "Nothing is allocated<extra></extra>",
-        "marker": NOTHING,
-    }
-
-
 def _layout(comparison: Comparison) -> dict[str, Any]:
     rows = bar_layout(
         list(comparison.names), gap_pixels=_GAP_PIXELS, top_pixels=_TOP_PIXELS
     )
     kinds = {plan.gpu.kind for plan in comparison.plans}
     kind = kinds.pop() if len(kinds) == 1 else "GPU or CPU"
-    end = max(_end_bytes(plan) for plan in comparison.plans)
+    end = max(end_bytes(plan, plan.limiting_rank) for plan in comparison.plans)
     return {
         **rows,
         # The names are above the bars, where a narrow page has room for them.
@@ -118,15 +104,6 @@ def _layout(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _end_bytes(plan: Plan) -> int:
-    """Return where the bar of a plan or its GPU ends, whichever is further."""
-    rank = plan.limiting_rank
-    if rank is None:
-        return plan.gpu.total_memory_bytes
-    needed = rank.requested_memory_bytes + missing_bytes(plan, rank)
-    return max(plan.gpu.total_memory_bytes, needed)
-
-
 def _edge_lines(number: int, plan: Plan) -> list[dict[str, Any]]:
     """Mark the ends of a plan's budget and of its GPU across its bar."""
     rank = plan.limiting_rank
@@ -134,30 +111,20 @@ def _edge_lines(number: int, plan: Plan) -> list[dict[str, Any]]:
     if rank is not None:
         edges.append((rank.requested_memory_bytes, "dash"))
     half = (BAR_PIXELS / 2 + _OVERHANG_PIXELS) / (BAR_PIXELS + _GAP_PIXELS)
-    return [
-        {
-            "type": "line",
-            "x0": in_gib(size_bytes),
-            "x1": in_gib(size_bytes),
-            "y0": number - half,
-            "y1": number + half,
-            "line": {"color": INK, "width": 2, "dash": dash},
-        }
-        for size_bytes, dash in edges
-    ]
+    place = {"y0": number - half, "y1": number + half}
+    return [edge_line(size_bytes, dash, place) for size_bytes, dash in edges]
 
 
 def _label(name: str, plan: Plan, number: int) -> dict[str, Any]:
     """Write the plan's name, verdict and budget above its bar."""
     plain = name.replace("<", "&lt;")
     return {
+        **LABEL,
         "x": 0,
         "y": number,
         "xanchor": "left",
         "yanchor": "bottom",
         "yshift": BAR_PIXELS / 2 + 2,
         "align": "left",
-        "showarrow": False,
         "text": f"<b>{plain}</b>  {verdict_text(plan)}<br>{budget_text(plan)}",
-        "font": {"size": 12, "color": INK},
     }

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from planner.show.charts.frame import (
     GAP_PIXELS,
     INK,
+    LABEL,
     bar_layout,
+    edge_label,
+    edge_line,
     in_gib,
-    plotly_figure,
     size_axis,
 )
-from planner.show.charts.traces import wrapped
+from planner.show.charts.traces import HOVER, bar_trace, segment_looks, wrapped
 from planner.show.confirmation import (
     Segment,
     bars,
@@ -24,29 +26,17 @@ from planner.show.confirmation import (
     full_bytes,
 )
 from planner.show.confirmation_text import sized
-from planner.show.palette import EDGE, GRID, PLOTLY_HATCHES, swatch
+from planner.show.palette import GRID
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from planner.confirming.confirmation import Confirmation
 
 Bars: TypeAlias = tuple[tuple[str, tuple[Segment, ...]], ...]
 _TOP_PIXELS = 30
-_LEGEND_PIXELS = 70
+LEGEND_PIXELS = 70
 _BESIDE_PIXELS = 4
 _BETWEEN = 0.5
 """Between the first and the second bar, in units of the axis."""
-_LABEL = {"showarrow": False, "font": {"size": 12, "color": INK}}
-
-
-def figure(confirmation: Confirmation) -> go.Figure:
-    """Draw a confirmation as a plotly figure with a legend.
-
-    Raises:
-        PlannerError: when plotly is not installed.
-    """
-    return plotly_figure(figure_spec(confirmation), legend_pixels=_LEGEND_PIXELS)
 
 
 def figure_spec(
@@ -85,35 +75,17 @@ def _trace(
     name: str, rows: list[str], parts: Sequence[Segment | None]
 ) -> dict[str, Any]:
     """Describe the segments of this name in all rows, of which the first is planned."""
-    colours = swatch(next(part.colour_of for part in parts if part is not None))
-    planned = parts[0]
-    hatch = "" if planned is None else PLOTLY_HATCHES[planned.basis]
+    colour_of = next(part.colour_of for part in parts if part is not None)
+    planned, *plain = parts[0], *(None for _row in rows[1:])
     return {
-        "type": "bar",
-        "orientation": "h",
-        "name": name,
-        "y": rows,
+        **bar_trace(name, rows),
         "x": [0 if part is None else in_gib(part.size_bytes) for part in parts],
         "text": [_segment_text(part) for part in parts],
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "textfont": {"color": colours.label, "size": 12},
         "customdata": [
             _hover_text(row, part) for row, part in zip(rows, parts, strict=True)
         ],
-        "hovertemplate": "%{customdata}<extra></extra>",
-        "marker": {
-            "color": colours.fill,
-            "line": {"color": EDGE, "width": 1},
-            "pattern": {
-                "shape": [hatch, *("" for _row in rows[1:])],
-                "bgcolor": colours.fill,
-                "fgcolor": colours.hatch,
-                "size": 7,
-                "solidity": 0.25,
-            },
-        },
+        "hovertemplate": HOVER,
+        **segment_looks(colour_of, [planned.basis if planned else None, *plain]),
     }
 
 
@@ -153,18 +125,7 @@ def _budget_line(confirmation: Confirmation) -> list[dict[str, Any]]:
     rank = confirmation.plan.limiting_rank
     if rank is None:
         return []
-    requested = in_gib(rank.requested_memory_bytes)
-    return [
-        {
-            "type": "line",
-            "x0": requested,
-            "x1": requested,
-            "y0": 0,
-            "y1": 1,
-            "yref": "paper",
-            "line": {"color": INK, "width": 2, "dash": "dash"},
-        }
-    ]
+    return [edge_line(rank.requested_memory_bytes, "dash")]
 
 
 def _budget_label(confirmation: Confirmation, whole_bytes: int) -> list[dict[str, Any]]:
@@ -172,23 +133,8 @@ def _budget_label(confirmation: Confirmation, whole_bytes: int) -> list[dict[str
     if rank is None:
         return []
     requested = rank.requested_memory_bytes
-    return [
-        {
-            **_LABEL,
-            "x": in_gib(requested),
-            "y": 1,
-            "yref": "paper",
-            "yanchor": "bottom",
-            "yshift": 2,
-            "xanchor": _anchor(requested, whole_bytes),
-            "text": f"vLLM may use {sized(requested)}",
-        }
-    ]
-
-
-def _anchor(at_bytes: int, whole_bytes: int) -> str:
-    """Return the anchor of a text at a place, so that the chart has room for it."""
-    return ("left", "center", "right")[min(2, 3 * at_bytes // max(whole_bytes, 1))]
+    text = f"vLLM may use {sized(requested)}"
+    return [edge_label(requested, text, max(whole_bytes, 1))]
 
 
 def _range(confirmation: Confirmation) -> tuple[int, int] | None:
@@ -229,7 +175,7 @@ def _range_label(confirmation: Confirmation, whole_bytes: int) -> list[dict[str,
     is_early = sum(span) < whole_bytes
     return [
         {
-            **_LABEL,
+            **LABEL,
             "x": in_gib(span[1] if is_early else span[0]),
             "y": _BETWEEN,
             "yanchor": "middle",
@@ -244,7 +190,7 @@ def _nothing_labels(drawn: Bars) -> list[dict[str, Any]]:
     """Explain each empty bar of a start."""
     return [
         {
-            **_LABEL,
+            **LABEL,
             "x": 0,
             "y": name,
             "xanchor": "left",

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
-from planner.show.charts.frame import FONT, INK, note_above, plotly_figure
+from planner.show.charts.frame import AXIS, base_layout, note_above, titled
 from planner.show.grid import hover_text, unit_of
-from planner.show.palette import CLEAR, GRID
 from planner.units import GIB
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from planner.solve.comparing.cells import Cell
     from planner.solve.comparing.grid import Curve
 
@@ -35,17 +32,6 @@ _FEW_DECADES = 3
 """Up to so many, an axis has room for ticks at 1, 2 and 5 of each."""
 
 
-def figure(curve: Curve) -> go.Figure:
-    """Draw the lines as a plotly figure.
-
-    Raises:
-        PlannerError: when plotly is not installed.
-    """
-    spec = figure_spec(curve)
-    legend, shown = spec["layout"]["legend"], spec["layout"]["showlegend"]
-    return plotly_figure(spec, legend_pixels=0, legend=legend, showlegend=shown)
-
-
 def figure_spec(curve: Curve) -> dict[str, Any]:
     """Describe the figure in plotly's JSON, without importing plotly."""
     bands = [
@@ -59,21 +45,6 @@ def figure_spec(curve: Curve) -> dict[str, Any]:
         for number, (label, cells) in enumerate(curve.lines)
     ]
     return {"data": [*bands, *lines], "layout": _layout(curve)}
-
-
-def base_layout(height: int, top_pixels: int) -> dict[str, Any]:
-    """Describe the layout that a curve and a heat map share."""
-    return {
-        "height": height,
-        "autosize": True,
-        "showlegend": False,
-        "template": None,
-        "paper_bgcolor": CLEAR,
-        "plot_bgcolor": CLEAR,
-        "font": {"family": FONT, "size": 13, "color": INK},
-        "margin": {"l": 8, "r": 16, "t": top_pixels, "b": 52},
-        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
-    }
 
 
 def _drawn(cell: Cell, value: str) -> float | None:
@@ -125,13 +96,23 @@ def _band(curve: Curve, part: list[Cell], number: int) -> dict[str, Any]:
     across = [_at(curve, cell) for cell in part]
     middle = [cell.max_concurrency for cell in part]
     low = [cell.max_concurrency_low for cell in part]
+    return band(across, middle, low, COLOURS[number % len(COLOURS)])
+
+
+def band(
+    across: Sequence[object],
+    upper: Sequence[float | None],
+    lower: Sequence[float | None],
+    colour: str,
+) -> dict[str, Any]:
+    """Describe what is between two lines, in a faded colour."""
     return {
         "type": "scatter",
         "mode": "lines",
         "x": [*across, *reversed(across)],
-        "y": [*middle, *reversed(low)],
+        "y": [*upper, *reversed(lower)],
         "fill": "toself",
-        "fillcolor": COLOURS[number % len(COLOURS)] + "33",
+        "fillcolor": f"{colour}33",
         "line": {"width": 0},
         "hoverinfo": "skip",
         "showlegend": False,
@@ -171,7 +152,7 @@ def _layout(curve: Curve) -> dict[str, Any]:
     is_many = len(curve.lines) > 1
     by = [axis.name for axis in curve.grid.axes if axis.name != curve.x]
     return {
-        **base_layout(_HEIGHT, 64 if is_many else 40),
+        **base_layout(_HEIGHT, 64 if is_many else 40, 52),
         "xaxis": _across(curve),
         "yaxis": _up(curve),
         "showlegend": is_many,
@@ -194,14 +175,11 @@ def _note(curve: Curve) -> dict[str, Any]:
     return note_above(", ".join(notes), pixels=6)
 
 
-_AXIS = {"gridcolor": GRID, "zeroline": False, "fixedrange": True}
-
-
 def _across(curve: Curve) -> dict[str, Any]:
     axis = {
-        **_AXIS,
+        **AXIS,
+        **titled(curve.title),
         "automargin": True,
-        "title": {"text": curve.title, "standoff": 6, "font": {"size": 12}},
     }
     if not _is_numeric(curve):
         return {**axis, "type": "category"}
@@ -240,7 +218,7 @@ def _up(curve: Curve) -> dict[str, Any]:
     ]
     name = {"requests": "requests at once", "bytes": "GiB"}.get(unit, unit)
     return {
-        **_AXIS,
+        **AXIS,
         "automargin": True,
         "type": "log" if _is_wide(known) else "linear",
         "title": {"text": f"{curve.value}, {name}", "font": {"size": 12}},

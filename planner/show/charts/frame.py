@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, cast
 
 from planner.errors import PlannerError
 from planner.registries import provided
 from planner.show.kv_cache import drawn_lines
 from planner.show.palette import CLEAR, GRID
+from planner.show.verdict import missing_bytes
 from planner.surroundings import is_in_browser, is_in_voila
 from planner.units import GIB
 from planner.values import frozen
@@ -34,7 +35,11 @@ GAP_PIXELS = 40
 """Half of it, below a bar, is always reserved for a label: a plan that no longer fits
 moves nothing on the page."""
 _BOTTOM_PIXELS = 44
+AXIS = {"gridcolor": GRID, "zeroline": False, "fixedrange": True}
+LABEL = {"showarrow": False, "font": {"size": 12, "color": INK}}
+"""What a text in a chart has besides its place."""
 _LEGEND = {"orientation": "h", "traceorder": "normal", "y": -0.3, "yref": "paper"}
+_Given = ParamSpec("_Given")
 _UNMEASURED = {"ticklabeloverflow": "allow", "tickangle": 0}
 """Otherwise plotly measures whether each label fits whenever a chart changes."""
 
@@ -73,31 +78,44 @@ def in_gib(size_bytes: int) -> float:
     return round(max(size_bytes, 0) / GIB, 3)
 
 
-def plotly_figure(
-    described: dict[str, Any],
-    *,
-    legend_pixels: int,
-    legend: Mapping[str, object] | None = None,
-    showlegend: bool = True,
-) -> go.Figure:
-    """Return a described chart as a plotly figure with a legend below it.
+def drawer(
+    describe: Callable[_Given, dict[str, Any]], legend_pixels: int = 0
+) -> Callable[_Given, go.Figure]:
+    """Return what draws a value, from what describes it in plotly's JSON."""
+
+    def draw(*given: _Given.args, **named: _Given.kwargs) -> go.Figure:
+        return plotly_figure(describe(*given, **named), legend_pixels)
+
+    return draw
+
+
+def end_bytes(plan: Plan, rank: RankMemory | None) -> int:
+    """Return where a rank's bar ends, or its GPU if that is further."""
+    total = plan.gpu.total_memory_bytes
+    if rank is None:
+        return total
+    return max(total, rank.requested_memory_bytes + missing_bytes(plan, rank))
+
+
+def plotly_figure(described: dict[str, Any], legend_pixels: int = 0) -> go.Figure:
+    """Return a described chart as a plotly figure, with a legend below it.
 
     In a browser without plotly it is a `Drawn`, which shows the same. In Voilà it is a
     `FigureWidget`.
 
     Args:
         described: data and layout, in plotly's JSON.
-        legend_pixels: height of the legend, added to that of the chart.
-        legend: properties of the legend that differ from the usual ones.
-        showlegend: whether there is a legend.
+        legend_pixels: height of the legend, added to that of the chart; 0: the layout
+            says whether there is one.
 
     Raises:
         PlannerError: when plotly is not installed.
     """
-    described["layout"] |= {
-        "showlegend": showlegend,
-        "legend": {**_LEGEND, **(legend or {})},
-        "height": described["layout"]["height"] + legend_pixels,
+    layout = described["layout"]
+    layout |= {
+        "showlegend": layout["showlegend"] or legend_pixels > 0,
+        "legend": {**_LEGEND, **layout.get("legend", {})},
+        "height": layout["height"] + legend_pixels,
     }
     if is_in_browser():
         return cast("go.Figure", Drawn(described=described))
@@ -113,6 +131,21 @@ def plotly_figure(
     return go.FigureWidget(described) if is_in_voila() else go.Figure(described)
 
 
+def base_layout(height: int, top_pixels: int, bottom_pixels: int) -> dict[str, Any]:
+    """Describe what the layouts of all charts share."""
+    return {
+        "height": height,
+        "autosize": True,
+        "showlegend": False,
+        "template": None,
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
+        "font": {"family": FONT, "size": 13, "color": INK},
+        "margin": {"l": 8, "r": 16, "t": top_pixels, "b": bottom_pixels},
+        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
+    }
+
+
 def bar_layout(
     labels: Sequence[str],
     *,
@@ -123,18 +156,14 @@ def bar_layout(
     """Describe rows of stacked bars, named by `labels` from the top."""
     row = bar_pixels + gap_pixels
     return {
+        **base_layout(
+            top_pixels + _BOTTOM_PIXELS + max(1, len(labels)) * row,
+            top_pixels,
+            _BOTTOM_PIXELS,
+        ),
         "barmode": "stack",
         "bargap": gap_pixels / row,
-        "height": top_pixels + _BOTTOM_PIXELS + max(1, len(labels)) * row,
-        "autosize": True,
-        "showlegend": False,
-        "template": None,
-        "paper_bgcolor": CLEAR,
-        "plot_bgcolor": CLEAR,
-        "font": {"family": FONT, "size": 13, "color": INK},
-        "margin": {"l": 8, "r": 16, "t": top_pixels, "b": _BOTTOM_PIXELS},
         "uniformtext": {"mode": "hide", "minsize": 11},
-        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
         "yaxis": {
             "autorange": "reversed",
             "automargin": True,
@@ -151,6 +180,7 @@ def bar_layout(
 def note_above(text: str, *, pixels: int = 4) -> dict[str, Any]:
     """Describe a line of text above a chart, at its left."""
     return {
+        **LABEL,
         "x": 0,
         "y": 1,
         "xref": "paper",
@@ -159,24 +189,55 @@ def note_above(text: str, *, pixels: int = 4) -> dict[str, Any]:
         "yanchor": "bottom",
         "yshift": pixels,
         "align": "left",
-        "showarrow": False,
         "text": text,
-        "font": {"size": 12, "color": INK},
     }
+
+
+def edge_line(
+    size_bytes: int, dash: str, place: Mapping[str, object] = {"yref": "paper"}
+) -> dict[str, Any]:
+    """Describe a line across bars at a size; `place` says where, if not across all."""
+    return {
+        "type": "line",
+        "x0": in_gib(size_bytes),
+        "x1": in_gib(size_bytes),
+        "y0": 0,
+        "y1": 1,
+        **place,
+        "line": {"color": INK, "width": 2, "dash": dash},
+    }
+
+
+def edge_label(
+    size_bytes: int, text: str, axis_bytes: int, row: int = 0
+) -> dict[str, Any]:
+    """Describe a label above such a line, anchored so that the chart has room for it.
+
+    Labels in rows of their own never overlap.
+    """
+    return {
+        **LABEL,
+        "x": in_gib(size_bytes),
+        "y": 1,
+        "yref": "paper",
+        "yanchor": "bottom",
+        "xanchor": ("left", "center", "right")[min(2, 3 * size_bytes // axis_bytes)],
+        "yshift": 2 + 18 * row,
+        "text": text,
+    }
+
+
+def titled(text: str) -> dict[str, Any]:
+    """Describe the title of an axis below it."""
+    return {"title": {"text": text, "standoff": 6, "font": {"size": 12}}}
 
 
 def size_axis(kind: str, end_gib: float) -> dict[str, Any]:
     """Describe the axis of sizes, from 0 to a little beyond the longest bar."""
     return {
+        **AXIS,
+        **titled(f"GiB per {kind}"),
         "range": [0, end_gib * 1.015],
-        "title": {
-            "text": f"GiB per {kind}",
-            "standoff": 6,
-            "font": {"size": 12},
-        },
-        "gridcolor": GRID,
-        "zeroline": False,
-        "fixedrange": True,
         "nticks": 9,
         **_UNMEASURED,
     }

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.show.charts.curve import base_layout
-from planner.show.charts.frame import INK, note_above, plotly_figure
+from planner.show.charts.frame import (
+    AXIS,
+    INK,
+    LABEL,
+    base_layout,
+    note_above,
+    titled,
+)
 from planner.show.compared_gpus import price_text
-from planner.show.palette import EDGE, FAINT, GRID, MISSING, swatch
+from planner.show.palette import EDGE, FAINT, MISSING, swatch
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from planner.solve.comparing.gpus import GPUChoice, GPUComparison
 
 MOST_DRAWN = 30
 _ROW_PIXELS = 34
 _TOP_PIXELS = 30
 _BAR_SHARE = 0.72
-
-
-def figure(found: GPUComparison) -> go.Figure:
-    """Draw the comparison as a plotly figure.
-
-    Raises:
-        PlannerError: when plotly is not installed.
-    """
-    return plotly_figure(figure_spec(found), legend_pixels=0, showlegend=False)
 
 
 def figure_spec(found: GPUComparison) -> dict[str, Any]:
@@ -91,13 +86,12 @@ def _text(choice: GPUChoice, found: GPUComparison) -> str:
 def _not_serving(choice: GPUChoice) -> dict[str, Any]:
     """Label a GPU that does not serve, whose bar may have no length."""
     return {
+        **LABEL,
         "x": _length(choice),
         "y": _label(choice),
         "xanchor": "left",
         "xshift": 4,
-        "showarrow": False,
         "text": "✘ does not serve",
-        "font": {"size": 12, "color": INK},
     }
 
 
@@ -106,16 +100,10 @@ def _layout(found: GPUComparison, choices: tuple[GPUChoice, ...]) -> dict[str, A
     left = len(found.choices) - len(choices)
     more = f"; {left} more in the table" if left else ""
     return {
-        **base_layout(height, _TOP_PIXELS),
+        **base_layout(height, _TOP_PIXELS, 52),
         "xaxis": {
-            "title": {
-                "text": "requests of max_model_len held at once",
-                "standoff": 6,
-                "font": {"size": 12},
-            },
-            "gridcolor": GRID,
-            "zeroline": False,
-            "fixedrange": True,
+            **AXIS,
+            **titled("requests of max_model_len held at once"),
             "rangemode": "tozero",
             "nticks": 6,
             "automargin": True,

@@ -10,14 +10,11 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
-from planner.show.charts.curve import base_layout
-from planner.show.charts.frame import INK, note_above, plotly_figure
+from planner.show.charts.frame import INK, base_layout, note_above, titled
 from planner.show.grid import FIRST, hover_text, legend, short_text, unit_of
 from planner.show.palette import faded
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from planner.solve.comparing.cells import Cell
     from planner.solve.comparing.grid import Axis, Grid
 
@@ -38,15 +35,6 @@ _LONG_LABEL = 9
 _BLACK, _WHITE = "#000000", "#FFFFFF"
 
 
-def figure(grid: Grid, value: str = FIRST) -> go.Figure:
-    """Draw a figure of every plan as a plotly figure.
-
-    Raises:
-        PlannerError: for too many cells, or when plotly is not installed.
-    """
-    return plotly_figure(figure_spec(grid, value), legend_pixels=0, showlegend=False)
-
-
 def figure_spec(grid: Grid, value: str = FIRST) -> dict[str, Any]:
     """Describe the figure in plotly's JSON, without importing plotly.
 
@@ -58,7 +46,10 @@ def figure_spec(grid: Grid, value: str = FIRST) -> dict[str, Any]:
             f"A heat map shows at most {MOST_DRAWN:,} plans, and this sweep has "
             f"{len(grid.cells):,}: take fewer values, or to_frame()."
         )
-    return {"data": [_boxes(grid, value)], "layout": _layout(grid, value)}
+    return {
+        "data": [_boxes(grid, value)],
+        "layout": boxes_layout(grid.axes, _title(grid, value)),
+    }
 
 
 def _boxes(grid: Grid, value: str) -> dict[str, Any]:
@@ -181,10 +172,6 @@ def label_colour(fill: str) -> str:
     return _WHITE if on_white > on_black else _BLACK
 
 
-def _layout(grid: Grid, value: str) -> dict[str, Any]:
-    return boxes_layout(grid.axes, _title(grid, value))
-
-
 def boxes_layout(axes: Sequence[Axis], title: str) -> dict[str, Any]:
     """Describe the layout of boxes over one axis or two, below a title."""
     rows = len(axes[1].values) if len(axes) > 1 else 1
@@ -193,7 +180,7 @@ def boxes_layout(axes: Sequence[Axis], title: str) -> dict[str, Any]:
     if len(axes) > 1:
         down = {**_axis(axes[1]), "automargin": True}
     return {
-        **base_layout(height + _TOP_PIXELS + 52, _TOP_PIXELS),
+        **base_layout(height + _TOP_PIXELS + 52, _TOP_PIXELS, 52),
         "barmode": "overlay",
         "bargap": 0,
         "uniformtext": {"mode": "hide", "minsize": 9},
@@ -210,7 +197,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
         "range": [-0.5, count - 0.5],
         "tickvals": list(range(0, count, step)),
         "ticktext": [_tick(label) for label in axis.labels[::step]],
-        "title": {"text": axis.name, "standoff": 6, "font": {"size": 12}},
+        **titled(axis.name),
         "showgrid": False,
         "zeroline": False,
         "fixedrange": True,

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.show.charts.frame import BAR_PIXELS, GAP_PIXELS, INK, in_gib
+from planner.show.charts.frame import BAR_PIXELS, GAP_PIXELS, LABEL, edge_line, in_gib
 from planner.show.charts.parts import FREE, MISSING_CPU
-from planner.show.charts.traces import HOVER, NOTHING, OVER, segment_looks, wrapped
+from planner.show.charts.traces import (
+    HOVER,
+    NOTHING,
+    OVER,
+    bar_trace,
+    hover_text,
+    line_trace,
+)
 from planner.show.host import bar_label, shown_accounts
-from planner.units import GIB, format_gib
+from planner.units import format_gib
 
 if TYPE_CHECKING:
-    from planner.memory.host.nodes import NodeAccount, NodeLine
+    from planner.memory.host.nodes import NodeAccount
     from planner.planning.result import Plan
 
 _AXES = {"xaxis": "x2", "yaxis": "y2"}
@@ -42,43 +49,14 @@ def host_traces(plan: Plan, accounts: tuple[NodeAccount, ...]) -> list[dict[str,
 
 
 def _line(plan: Plan, name: str, accounts: tuple[NodeAccount, ...]) -> dict[str, Any]:
-    lines = [_found(one, name) for one in accounts]
-    return {
-        **_bar(plan, name, accounts),
-        "x": [0 if line is None else in_gib(line.size_bytes) for line in lines],
-        "text": ["" if line is None else _host_text(line) for line in lines],
-        "customdata": ["" if line is None else _host_hover(line) for line in lines],
-        "hovertemplate": HOVER,
-        **segment_looks(name, lines),
-    }
+    lines = [next((x for x in one.lines if x.name == name), None) for one in accounts]
+    hovers = ["" if line is None else hover_text(line) for line in lines]
+    labels = [bar_label(plan, one) for one in accounts]
+    return {**line_trace(name, labels, lines, hovers), **_AXES}
 
 
 def _bar(plan: Plan, name: str, accounts: tuple[NodeAccount, ...]) -> dict[str, Any]:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": name,
-        **_AXES,
-        "y": [bar_label(plan, one) for one in accounts],
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-    }
-
-
-def _found(account: NodeAccount, name: str) -> NodeLine | None:
-    return next((line for line in account.lines if line.name == name), None)
-
-
-def _host_text(line: NodeLine) -> str:
-    return f"{line.name}<br>{line.size_bytes / GIB:,.2f}"
-
-
-def _host_hover(line: NodeLine) -> str:
-    return (
-        f"<b>{line.name}</b> {format_gib(line.size_bytes)}, {line.basis}<br>"
-        f"{wrapped(line.why)}"
-    )
+    return {**bar_trace(name, [bar_label(plan, one) for one in accounts]), **_AXES}
 
 
 def _edges(plan: Plan, accounts: tuple[NodeAccount, ...]) -> list[dict[str, Any]]:
@@ -142,18 +120,7 @@ def _capacity_lines(accounts: tuple[NodeAccount, ...]) -> list[dict[str, Any]]:
     capacity = accounts[0].capacity_bytes
     if capacity is None:
         return []
-    return [
-        {
-            "type": "line",
-            "xref": "x2",
-            "yref": "y2 domain",
-            "x0": in_gib(capacity),
-            "x1": in_gib(capacity),
-            "y0": 0,
-            "y1": 1,
-            "line": {"color": INK, "width": 2, "dash": "solid"},
-        }
-    ]
+    return [edge_line(capacity, "solid", {"xref": "x2", "yref": "y2 domain"})]
 
 
 def _capacity_label(accounts: tuple[NodeAccount, ...]) -> dict[str, Any]:
@@ -162,6 +129,7 @@ def _capacity_label(accounts: tuple[NodeAccount, ...]) -> dict[str, Any]:
     known = "" if capacity is None else f" of {format_gib(capacity)}"
     needed = format_gib(max(one.needed_bytes for one in accounts))
     return {
+        **LABEL,
         "x": 0,
         "xref": "x2 domain",
         "xanchor": "left",
@@ -169,7 +137,5 @@ def _capacity_label(accounts: tuple[NodeAccount, ...]) -> dict[str, Any]:
         "yref": "y2 domain",
         "yanchor": "bottom",
         "yshift": 2,
-        "showarrow": False,
         "text": f"CPU memory: {needed}{known}",
-        "font": {"size": 12, "color": INK},
     }

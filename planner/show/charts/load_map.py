@@ -7,29 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.show.charts.frame import plotly_figure
 from planner.show.charts.heat_map import boxes, boxes_layout
 from planner.show.load_map import cell_text, hover_text
 from planner.solve.comparing.grid import Axis
 from planner.solve.load_map import NOT, SERVED, STARTS
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from planner.solve.load_map import LoadMap
 
 _FILLS = {SERVED: "#009E73", STARTS: "#F0E442", NOT: None}
 """Of Okabe and Ito; each cell has its sign, too."""
 _HATCHES = {SERVED: "", STARTS: "", NOT: "/"}
-
-
-def figure(found: LoadMap) -> go.Figure:
-    """Draw the map as a plotly figure.
-
-    Raises:
-        PlannerError: when plotly is not installed.
-    """
-    return plotly_figure(figure_spec(found), legend_pixels=0, showlegend=False)
 
 
 def figure_spec(found: LoadMap) -> dict[str, Any]:

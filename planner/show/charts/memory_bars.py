@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 from planner.show.charts.frame import (
     GAP_PIXELS,
     INK,
+    LABEL,
     Bar,
     bar_layout,
     bars,
+    edge_label,
+    edge_line,
+    end_bytes,
     in_gib,
     plotly_figure,
     size_axis,
 )
 from planner.show.charts.host_bars import with_hosts
 from planner.show.charts.parts import host_sizes_by_name, sizes_by_name
-from planner.show.charts.picture import HERO_PIXELS
+from planner.show.charts.picture import HERO_PIXELS, budget_label
 from planner.show.charts.traces import (
     SOFT,
     edge_traces,
@@ -59,85 +63,34 @@ def layout(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
         top_pixels=_TOP_PIXELS,
         bar_pixels=HERO_PIXELS,
     )
+    end = max(end_bytes(plan, one) for one in (None, *(bar.rank for bar in drawn)))
+    edges = _edges(plan, drawn)
     return {
         **rows,
-        "xaxis": size_axis(plan.gpu.kind, in_gib(_axis_bytes(plan, drawn))),
-        "shapes": _edge_lines(plan, drawn),
-        "annotations": [*_edge_labels(plan, drawn), *_missing_labels(plan, drawn)],
+        "xaxis": size_axis(plan.gpu.kind, in_gib(end)),
+        "shapes": [edge_line(size, dash) for size, dash, _ in edges],
+        "annotations": [
+            *(
+                edge_label(size, text, end, row=1 - at)
+                for at, (size, _, text) in enumerate(edges)
+            ),
+            *(
+                _missing_label(bar, missing, end)
+                for bar in drawn
+                if (missing := missing_bytes(plan, bar.rank))
+            ),
+        ],
     }
 
 
-def _axis_bytes(plan: Plan, drawn: tuple[Bar, ...]) -> int:
-    """Return where the longest bar ends, or the GPU if that is further."""
-    ends = [
-        bar.rank.requested_memory_bytes + missing_bytes(plan, bar.rank) for bar in drawn
-    ]
-    return max([plan.gpu.total_memory_bytes, *ends])
-
-
-def _edge_lines(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
-    return [
-        {
-            "type": "line",
-            "x0": in_gib(size_bytes),
-            "x1": in_gib(size_bytes),
-            "y0": 0,
-            "y1": 1,
-            "yref": "paper",
-            "line": {"color": INK, "width": 2, "dash": dash},
-        }
-        for size_bytes, dash in _edges(plan, drawn)
-    ]
-
-
-def _edges(plan: Plan, drawn: tuple[Bar, ...]) -> list[tuple[int, str]]:
-    total = [(plan.gpu.total_memory_bytes, "solid")]
-    requested = [(bar.rank.requested_memory_bytes, "dash") for bar in drawn[:1]]
-    return total + requested
-
-
-def _edge_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
-    """Label both lines on two rows, so that the labels never overlap."""
-    axis_bytes = _axis_bytes(plan, drawn)
-    total_text = f"{plan.gpu.kind} total {format_gib(plan.gpu.total_memory_bytes)}"
+def _edges(plan: Plan, drawn: tuple[Bar, ...]) -> list[tuple[int, str, str]]:
+    """Return where GPU and budget end, with the dashes and labels of their lines."""
     total = plan.gpu.total_memory_bytes
-    labels = [_label(total, total_text, row=1, axis_bytes=axis_bytes)]
+    edges = [(total, "solid", f"{plan.gpu.kind} total {format_gib(total)}")]
     for bar in drawn[:1]:
         size = bar.rank.requested_memory_bytes
-        text = f"vLLM may use {format_gib(size)}{_share(plan)}"
-        labels.append(_label(size, text, row=0, axis_bytes=axis_bytes))
-    return labels
-
-
-def _share(plan: Plan) -> str:
-    if plan.resolved is None:
-        return ""
-    return f" ({plan.resolved.gpu_memory_utilization:g} x total)"
-
-
-def _label(size_bytes: int, text: str, *, row: int, axis_bytes: int) -> dict[str, Any]:
-    """Describe a label above a line, anchored so that the chart has room for it."""
-    anchor = ("left", "center", "right")[min(2, 3 * size_bytes // axis_bytes)]
-    return {
-        "x": in_gib(size_bytes),
-        "y": 1,
-        "yref": "paper",
-        "yanchor": "bottom",
-        "xanchor": anchor,
-        "yshift": 2 + 18 * row,
-        "showarrow": False,
-        "text": text,
-        "font": {"size": 12, "color": INK},
-    }
-
-
-def _missing_labels(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
-    """Label the missing memory under each bar that exceeds the budget."""
-    return [
-        _missing_label(bar, missing_bytes(plan, bar.rank), _axis_bytes(plan, drawn))
-        for bar in drawn
-        if missing_bytes(plan, bar.rank)
-    ]
+        edges.append((size, "dash", budget_label(plan, size)))
+    return edges
 
 
 def _missing_label(bar: Bar, missing: int, axis_bytes: int) -> dict[str, Any]:
@@ -148,15 +101,14 @@ def _missing_label(bar: Bar, missing: int, axis_bytes: int) -> dict[str, Any]:
     requested = bar.rank.requested_memory_bytes
     has_room = requested >= _LABEL_SHARE * axis_bytes
     return {
+        **LABEL,
         "x": in_gib(requested),
         "y": bar.label,
         "xanchor": "right" if has_room else "left",
         "xshift": -_BESIDE_PIXELS if has_room else _BESIDE_PIXELS,
         "yanchor": "top",
         "yshift": -HERO_PIXELS / 2,
-        "showarrow": False,
         "text": f"<b>missing {format_gib(missing)}</b>",
-        "font": {"size": 12, "color": INK},
     }
 
 
@@ -180,9 +132,9 @@ def figure(plan: Plan) -> go.Figure:
         # Reserved, so that a bar has its height whatever the legend takes.
         "margin": margin
         | {"t": margin["t"] + _TITLE_PIXELS, "b": margin["b"] + legend_pixels},
+        "legend": {"y": -_LEGEND_AT_PIXELS / bars_pixels, "x": 0},
     }
-    legend = {"y": -_LEGEND_AT_PIXELS / bars_pixels, "x": 0}
-    return plotly_figure(spec, legend_pixels=legend_pixels, legend=legend)
+    return plotly_figure(spec, legend_pixels)
 
 
 def _is_named(trace: dict[str, Any], plan: Plan) -> bool:

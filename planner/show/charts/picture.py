@@ -102,8 +102,7 @@ def _gpus(plan: Plan, drawn: tuple[Bar, ...]) -> dict[str, Any]:
     edges = [_edge(total, f"{plan.gpu.kind} total {format_gib(total)}")]
     for bar in drawn[:1]:
         size = bar.rank.requested_memory_bytes
-        text = f"vLLM may use {format_gib(size)}{_share(plan)}"
-        edges.append(_edge(size, text, is_budget=True))
+        edges.append(_edge(size, budget_label(plan, size), is_budget=True))
     return {
         "unit": f"GiB per {plan.gpu.kind}",
         "end": round(max([in_gib(total), *ends]) * _BEYOND, 3),
@@ -120,10 +119,12 @@ def _empty_row(plan: Plan) -> dict[str, Any]:
     return {"title": f"{count}{plan.gpu.name}", "parts": [_part(part)], "soft": None}
 
 
-def _share(plan: Plan) -> str:
+def budget_label(plan: Plan, size_bytes: int) -> str:
+    """Say how much vLLM may use, and which share of the GPU that is."""
+    text = f"vLLM may use {format_gib(size_bytes)}"
     if plan.resolved is None:
-        return ""
-    return f" ({plan.resolved.gpu_memory_utilization:g} x total)"
+        return text
+    return f"{text} ({plan.resolved.gpu_memory_utilization:g} x total)"
 
 
 def _edge(size_bytes: int, text: str, *, is_budget: bool = False) -> dict[str, Any]:

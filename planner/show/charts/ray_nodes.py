@@ -8,19 +8,17 @@ not memory, so the two rows differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from planner.show.charts.frame import FONT, INK, in_gib, note_above, plotly_figure
+from planner.show.charts.frame import AXIS, INK, base_layout, in_gib, note_above
 from planner.show.charts.traces import HOVER, NOTHING, segment_looks
-from planner.show.palette import CLEAR, EDGE, GRID
+from planner.show.palette import EDGE
 from planner.show.ray import placement_headline
 from planner.units import format_gib
 from planner.values import frozen
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from planner.memory.account import Line
     from planner.ray.bundles import Node
     from planner.ray.placement import Placement, WorkerPlacement
@@ -33,6 +31,7 @@ REPLICA_FILLS = (
 """The hues of the memory lines, in turn; each replica's bar has its number."""
 _DARK = ("#0072B2", "#009E73", "#D55E00")
 _TOP, _BOTTOM, _MEMORY, _SHARES = 34, 64, 250, 84
+LEGEND_PIXELS = 60
 
 
 @frozen
@@ -43,20 +42,6 @@ class Column:
     index: int
     uses: tuple[tuple[WorkerPlacement, float, int], ...]
     """Worker, its share, and which of its GPUs this is, from 0."""
-
-    @property
-    def label(self) -> str:
-        """The number of the GPU on its node."""
-        return str(self.index)
-
-
-def figure(placement: Placement) -> go.Figure:
-    """Draw the placement as a plotly figure.
-
-    Raises:
-        PlannerError: when plotly is not installed.
-    """
-    return plotly_figure(figure_spec(placement), legend_pixels=60)
 
 
 def figure_spec(placement: Placement) -> dict[str, Any]:
@@ -105,11 +90,8 @@ def _line_trace(placement: Placement, name: str, drawn: list[Column]) -> dict[st
         for column, size in zip(drawn, sizes, strict=True)
     ]
     return {
-        **_bar(drawn, name, "y"),
-        "y": [in_gib(size) for size in sizes],
-        "customdata": texts,
-        "hovertemplate": HOVER,
-        **segment_looks(name, [lines[0] if lines else None for lines in found]),
+        **_bar(drawn, name, "y", [in_gib(size) for size in sizes], texts),
+        **segment_looks(name, [lines[0].basis if lines else None for lines in found]),
     }
 
 
@@ -135,16 +117,12 @@ def _left_trace(placement: Placement, drawn: list[Column]) -> dict[str, Any]:
     for column in drawn:
         used = sum(max(x.size_bytes, 0) for x in _lines_on(placement, column))
         left.append(max(_capacity(placement, column) - used, 0))
-    return {
-        **_bar(drawn, "left", "y"),
-        "y": [in_gib(size) for size in left],
-        "customdata": [
-            f"Left {format_gib(size)}<br>{_where(column)}"
-            for column, size in zip(drawn, left, strict=True)
-        ],
-        "hovertemplate": HOVER,
-        "marker": NOTHING,
-    }
+    texts = [
+        f"Left {format_gib(size)}<br>{_where(column)}"
+        for column, size in zip(drawn, left, strict=True)
+    ]
+    sizes = [in_gib(size) for size in left]
+    return {**_bar(drawn, "left", "y", sizes, texts), "marker": NOTHING}
 
 
 def _capacity(placement: Placement, column: Column) -> int:
@@ -163,20 +141,11 @@ def _share_traces(placement: Placement, drawn: list[Column]) -> list[dict[str, A
         if any(shares):
             traces.append(_worker_trace(placement, worker, drawn, shares))
     free = [max(0.0, 1 - sum(share for _, share, _ in c.uses)) for c in drawn]
-    traces.append(
-        {
-            **_bar(drawn, "free", "y2"),
-            "y": free,
-            "customdata": [
-                f"{share:g} free<br>{_where(c)}"
-                for c, share in zip(drawn, free, strict=True)
-            ],
-            "hovertemplate": HOVER,
-            "marker": NOTHING,
-            "showlegend": False,
-        }
-    )
-    return traces
+    texts = [
+        f"{share:g} free<br>{_where(c)}" for c, share in zip(drawn, free, strict=True)
+    ]
+    rest = _bar(drawn, "free", "y2", free, texts)
+    return [*traces, {**rest, "marker": NOTHING, "showlegend": False}]
 
 
 def _worker_trace(
@@ -191,19 +160,17 @@ def _worker_trace(
         f"replica {worker.worker}" if is_engine else f"{worker.stage} {worker.worker}"
     )
     label = str(worker.worker) if is_engine else worker.stage[:4]
+    texts = [
+        f"<b>{name}</b> {share:g} of the GPU<br>{_where(column)}"
+        for column, share in zip(drawn, shares, strict=True)
+    ]
     return {
-        **_bar(drawn, name, "y2"),
-        "y": shares,
+        **_bar(drawn, name, "y2", shares, texts),
         "text": [label if share else "" for share in shares],
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,
         "textfont": {"color": "#FFFFFF" if fill in _DARK else "#000000", "size": 11},
-        "customdata": [
-            f"<b>{name}</b> {share:g} of the GPU<br>{_where(column)}"
-            for column, share in zip(drawn, shares, strict=True)
-        ],
-        "hovertemplate": HOVER,
         "showlegend": False,
         "marker": {
             "color": fill,
@@ -222,13 +189,22 @@ def _where(column: Column) -> str:
     return f"GPU {column.index} of {column.node.name}"
 
 
-def _bar(drawn: list[Column], name: str, axis: str) -> dict[str, Any]:
+def _bar(
+    drawn: list[Column],
+    name: str,
+    axis: str,
+    heights: Sequence[float],
+    hovers: Sequence[str],
+) -> dict[str, Any]:
     return {
         "type": "bar",
         "name": name,
         "xaxis": "x" if axis == "y" else "x2",
         "yaxis": axis,
-        "x": [[c.node.name for c in drawn], [c.label for c in drawn]],
+        "x": [[c.node.name for c in drawn], [str(c.index) for c in drawn]],
+        "y": list(heights),
+        "customdata": list(hovers),
+        "hovertemplate": HOVER,
     }
 
 
@@ -237,6 +213,7 @@ def _layout(placement: Placement, drawn: list[Column], total: int) -> dict[str, 
     title = placement_headline(placement)
     if total > len(drawn):
         title = f"{title}. The first {len(drawn)} of {total} GPUs are drawn."
+    shared = base_layout(_TOP + _BOTTOM + _MEMORY + _SHARES, _TOP, _BOTTOM)
     axis = {
         "type": "multicategory",
         "fixedrange": True,
@@ -245,17 +222,11 @@ def _layout(placement: Placement, drawn: list[Column], total: int) -> dict[str, 
         "dividercolor": INK,
     }
     return {
+        **shared,
         "barmode": "stack",
         "bargap": 0.12,
-        "height": _TOP + _BOTTOM + _MEMORY + _SHARES,
-        "autosize": True,
-        "showlegend": False,
-        "template": None,
-        "paper_bgcolor": CLEAR,
-        "plot_bgcolor": CLEAR,
-        "font": {"family": FONT, "size": 12, "color": INK},
-        "margin": {"l": 56, "r": 16, "t": _TOP, "b": _BOTTOM},
-        "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 12}},
+        "font": {**shared["font"], "size": 12},
+        "margin": {**shared["margin"], "l": 56},
         "xaxis": {
             **axis,
             "anchor": "y",
@@ -277,9 +248,7 @@ def _layout(placement: Placement, drawn: list[Column], total: int) -> dict[str, 
 def _axis(text: str, domain: tuple[float, float]) -> dict[str, Any]:
     return {
         "domain": list(domain),
+        **AXIS,
         "title": {"text": text, "font": {"size": 12}},
-        "gridcolor": GRID,
-        "zeroline": False,
-        "fixedrange": True,
         "rangemode": "tozero",
     }

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.show.charts.curve import COLOURS, base_layout
-from planner.show.charts.frame import in_gib, note_above, plotly_figure
-from planner.show.palette import GRID
+from planner.show.charts.curve import COLOURS, band
+from planner.show.charts.frame import AXIS, base_layout, in_gib, note_above
 from planner.show.upgrade import effects
 from planner.units import format_gib
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from planner.solve.upgrading import Step, Upgrade
 
 _HEIGHT = 320
 _LOW, _HIGH = "low_bytes", "high_bytes"
-
-
-def figure(found: Upgrade) -> go.Figure:
-    """Draw it as a plotly figure.
-
-    Raises:
-        PlannerError: when plotly is not installed.
-    """
-    return plotly_figure(figure_spec(found), legend_pixels=0, showlegend=False)
 
 
 def figure_spec(found: Upgrade) -> dict[str, Any]:
@@ -35,16 +23,6 @@ def figure_spec(found: Upgrade) -> dict[str, Any]:
     ends = [[_end(step, end) for step in known] for end in (_LOW, "size_bytes", _HIGH)]
     low, middle, high = ends
     colour = COLOURS[0]
-    band = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [*releases, *reversed(releases)],
-        "y": [*high, *reversed(low)],
-        "fill": "toself",
-        "fillcolor": colour + "33",
-        "line": {"width": 0, "shape": "linear"},
-        "hoverinfo": "skip",
-    }
     line = {
         "type": "scatter",
         "mode": "lines+markers",
@@ -55,14 +33,13 @@ def figure_spec(found: Upgrade) -> dict[str, Any]:
         "line": {"color": colour, "width": 2},
         "marker": {"color": colour, "size": 7},
     }
-    axis = {"gridcolor": GRID, "zeroline": False, "fixedrange": True}
     return {
-        "data": [band, line],
+        "data": [band(releases, high, low, colour), line],
         "layout": {
-            **base_layout(_HEIGHT, 40),
-            "xaxis": {**axis, "type": "category", "automargin": True, "nticks": 12},
+            **base_layout(_HEIGHT, 40, 52),
+            "xaxis": {**AXIS, "type": "category", "automargin": True, "nticks": 12},
             "yaxis": {
-                **axis,
+                **AXIS,
                 "automargin": True,
                 "rangemode": "tozero",
                 "title": {"text": "KV cache of a GPU, GiB", "font": {"size": 12}},

@@ -26,12 +26,11 @@ from planner.show.palette import (
 )
 from planner.show.verdict import cache_name, missing_bytes, range_text
 from planner.units import GIB, format_gib
-from planner.values import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from planner.memory.account import Line
+    from planner.memory.account import Basis, Line
     from planner.memory.host.nodes import NodeLine
     from planner.planning.result import Plan
 
@@ -74,17 +73,30 @@ def line_traces(drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
 
 def _line_trace(name: str, drawn: tuple[Bar, ...]) -> dict[str, Any]:
     lines = [_find(bar, name) for bar in drawn]
+    hovers = [
+        "" if line is None else hover_text(line, range_text(line)) for line in lines
+    ]
+    return line_trace(name, [bar.label for bar in drawn], lines, hovers)
+
+
+def line_trace(
+    name: str,
+    rows: Sequence[str],
+    lines: Sequence[Line | NodeLine | None],
+    hovers: Sequence[str],
+) -> dict[str, Any]:
+    """Describe the segments of a line: one in each row that has it."""
     return {
-        **_bar_trace(name, drawn),
+        **bar_trace(name, rows),
         "x": [0 if line is None else in_gib(line.size_bytes) for line in lines],
         "text": [_segment_text(line) for line in lines],
-        "customdata": [_hover_text(line) for line in lines],
+        "customdata": list(hovers),
         "hovertemplate": HOVER,
-        **segment_looks(name, lines),
+        **segment_looks(name, [line.basis if line else None for line in lines]),
     }
 
 
-def segment_looks(name: str, lines: Sequence[Line | NodeLine | None]) -> dict[str, Any]:
+def segment_looks(name: str, bases: Sequence[Basis | None]) -> dict[str, Any]:
     """Describe the look of a line's segments: its colour, hatched by their basis."""
     colours = swatch(name)
     return {
@@ -93,7 +105,7 @@ def segment_looks(name: str, lines: Sequence[Line | NodeLine | None]) -> dict[st
             "color": colours.fill,
             "line": {"color": EDGE, "width": 1},
             "pattern": {
-                "shape": ["" if x is None else PLOTLY_HATCHES[x.basis] for x in lines],
+                "shape": ["" if one is None else PLOTLY_HATCHES[one] for one in bases],
                 "bgcolor": colours.fill,
                 "fgcolor": colours.hatch,
                 "size": 7,
@@ -103,12 +115,13 @@ def segment_looks(name: str, lines: Sequence[Line | NodeLine | None]) -> dict[st
     }
 
 
-def _bar_trace(name: str, drawn: tuple[Bar, ...]) -> dict[str, Any]:
+def bar_trace(name: str, rows: Sequence[str]) -> dict[str, Any]:
+    """Describe segments of one name, one in each row."""
     return {
         "type": "bar",
         "orientation": "h",
         "name": name,
-        "y": [bar.label for bar in drawn],
+        "y": list(rows),
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,
@@ -119,16 +132,14 @@ def _find(bar: Bar, name: str) -> Line | None:
     return next((line for line in drawn_lines(bar.rank) if line.name == name), None)
 
 
-def _segment_text(line: Line | None) -> str:
+def _segment_text(line: Line | NodeLine | None) -> str:
     if line is None or line.size_bytes <= 0:
         return ""
     return f"{line.name}<br>{line.size_bytes / GIB:,.2f}"
 
 
-def _hover_text(line: Line | None) -> str:
-    if line is None:
-        return ""
-    span = range_text(line)
+def hover_text(line: Line | NodeLine, span: str = "") -> str:
+    """Write the label that a pointer over a segment shows."""
     return (
         f"<b>{line.name}</b> {format_gib(line.size_bytes)}"
         f"{f' ({span})' if span else ''}, {line.basis}<br>{wrapped(line.why)}"
@@ -146,13 +157,12 @@ def wrapped(text: str, width: int = 64) -> str:
     return "<br>".join(rows)
 
 
-def _empty_gpu(plan: Plan) -> dict[str, Any]:
-    """Outline a GPU on which vLLM allocates nothing."""
+def empty_gpus(plans: Mapping[str, Plan]) -> dict[str, Any]:
+    """Outline the GPUs of plans by label, on which vLLM allocates nothing."""
     return {
-        **_bar_trace("nothing allocated", ()),
-        "y": [f"{plan.gpu.kind} 0"],
-        "x": [in_gib(plan.gpu.total_memory_bytes)],
-        "customdata": ["Nothing is allocated"],
+        **bar_trace("nothing allocated", list(plans)),
+        "x": [in_gib(plan.gpu.total_memory_bytes) for plan in plans.values()],
+        "customdata": ["Nothing is allocated"] * len(plans),
         "hovertemplate": HOVER,
         "marker": NOTHING,
     }
@@ -161,14 +171,14 @@ def _empty_gpu(plan: Plan) -> dict[str, Any]:
 def edge_traces(plan: Plan, drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
     """Return what is beyond vLLM's budget: the rest of the GPU, and missing memory."""
     if not drawn:
-        return [_empty_gpu(plan)]
+        return [empty_gpus({f"{plan.gpu.kind} 0": plan})]
     return edges_of(tuple((plan, bar) for bar in drawn))
 
 
 def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
     """Return the same for bars of several plans."""
-    bars = tuple(bar for _, bar in drawn)
-    requested = [in_gib(bar.rank.requested_memory_bytes) for bar in bars]
+    rows = [bar.label for _, bar in drawn]
+    requested = [in_gib(bar.rank.requested_memory_bytes) for _, bar in drawn]
     rest = [
         in_gib(plan.gpu.total_memory_bytes - bar.rank.requested_memory_bytes)
         for plan, bar in drawn
@@ -176,7 +186,7 @@ def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
     absent = [in_gib(missing_bytes(plan, bar.rank)) or None for plan, bar in drawn]
     # Not `%{x}`, which is the end of a bar with a base.
     outside = {
-        **_bar_trace(OUTSIDE, bars),
+        **bar_trace(OUTSIDE, rows),
         "base": requested,
         "x": rest,
         "customdata": [
@@ -187,7 +197,7 @@ def edges_of(drawn: tuple[tuple[Plan, Bar], ...]) -> list[dict[str, Any]]:
         "marker": NOTHING,
     }
     missing = {
-        **_bar_trace(MISSING_PART, bars),
+        **bar_trace(MISSING_PART, rows),
         "base": requested,
         "x": absent,
         "customdata": [f"Missing {size or 0:,.2f} GiB" for size in absent],
@@ -231,8 +241,7 @@ def soft_traces(drawn: tuple[Bar, ...]) -> list[dict[str, Any]]:
         return []
     return [
         {
-            **_bar_trace(SOFT, ()),
-            "y": [bar.label for bar, *_ in slices],
+            **bar_trace(SOFT, [bar.label for bar, *_ in slices]),
             "base": [in_gib(start) for _, start, _, _ in slices],
             "x": [in_gib(size) for _, _, size, _ in slices],
             "customdata": [soft_text(bar) for bar, *_ in slices],
@@ -288,21 +297,6 @@ def line_before_cache(bar: Bar) -> str:
     return before[-1] if before else ""
 
 
-@frozen
-class _Segment:
-    """One bar of one trace."""
-
-    row: str
-    base: float
-    size: float
-    text: str
-    hover: str
-    label: str
-    """Colour of the text."""
-    marker: dict[str, Any]
-    shape: str
-
-
 def as_one_trace(spec: dict[str, Any]) -> dict[str, Any]:
     """Return a chart of stacked bars with all its segments in one trace.
 
@@ -318,18 +312,29 @@ def as_one_trace(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(traces: list[dict[str, Any]]) -> dict[str, Any]:
-    segments = _segments(traces)
-    markers = [segment.marker for segment in segments]
+    placed = list(_placed(traces))
+    markers = [trace["marker"] for trace, _, _ in placed]
     patterns = [marker.get("pattern", {}) for marker in markers]
+    shapes = [
+        shape if isinstance(shape := pattern.get("shape", ""), str) else shape[at]
+        for pattern, (_, at, _) in zip(patterns, placed, strict=True)
+    ]
     return {
         **_shared(traces[0]),
-        "y": [segment.row for segment in segments],
-        "base": [segment.base for segment in segments],
-        "x": [segment.size for segment in segments],
-        "text": [segment.text for segment in segments],
-        "customdata": [segment.hover for segment in segments],
+        "y": [trace["y"][at] for trace, at, _ in placed],
+        "base": [base for _, _, base in placed],
+        "x": [trace["x"][at] for trace, at, _ in placed],
+        "text": [
+            trace["text"][at] if "text" in trace else "" for trace, at, _ in placed
+        ],
+        "customdata": [trace["customdata"][at] for trace, at, _ in placed],
         "hovertemplate": HOVER,
-        "textfont": {"color": [segment.label for segment in segments], "size": 12},
+        "textfont": {
+            "color": [
+                one.get("textfont", {}).get("color", INK) for one, _, _ in placed
+            ],
+            "size": 12,
+        },
         # The colours are those of the hatches: plotly ignores the background of a
         # hatch where segments of a trace differ in `marker.color`.
         "marker": {
@@ -338,14 +343,14 @@ def _merged(traces: list[dict[str, Any]]) -> dict[str, Any]:
                 "width": [marker["line"]["width"] for marker in markers],
             },
             "pattern": {
-                "shape": [segment.shape or _HATCH for segment in segments],
+                "shape": [shape or _HATCH for shape in shapes],
                 "bgcolor": [
                     pattern.get("bgcolor", marker["color"])
                     for marker, pattern in zip(markers, patterns, strict=True)
                 ],
                 "fgcolor": [
-                    pattern["fgcolor"] if segment.shape else _UNSEEN
-                    for segment, pattern in zip(segments, patterns, strict=True)
+                    pattern["fgcolor"] if shape else _UNSEEN
+                    for shape, pattern in zip(shapes, patterns, strict=True)
                 ],
                 "size": [pattern.get("size", 8) for pattern in patterns],
                 "solidity": [pattern.get("solidity", 0.3) for pattern in patterns],
@@ -361,10 +366,11 @@ def _shared(trace: dict[str, Any]) -> dict[str, Any]:
     return {name: trace[name] for name in (*names, *axes)}
 
 
-def _segments(traces: list[dict[str, Any]]) -> list[_Segment]:
-    """Return every visible segment, each at its place in the stack."""
+def _placed(
+    traces: list[dict[str, Any]],
+) -> Iterator[tuple[dict[str, Any], int, float]]:
+    """Yield every visible segment: its trace, its place there and where it begins."""
     ends: defaultdict[str, float] = defaultdict(float)
-    found = []
     for trace in traces:
         for index, row in enumerate(trace["y"]):
             size = trace["x"][index]
@@ -372,19 +378,4 @@ def _segments(traces: list[dict[str, Any]]) -> list[_Segment]:
                 continue
             base = trace["base"][index] if "base" in trace else ends[row]
             ends[row] = base + size
-            found.append(_segment(trace, index, base))
-    return found
-
-
-def _segment(trace: dict[str, Any], index: int, base: float) -> _Segment:
-    shape = trace["marker"].get("pattern", {}).get("shape", "")
-    return _Segment(
-        row=trace["y"][index],
-        base=base,
-        size=trace["x"][index],
-        text=trace["text"][index] if "text" in trace else "",
-        hover=trace["customdata"][index],
-        label=trace.get("textfont", {}).get("color", INK),
-        marker=trace["marker"],
-        shape=shape if isinstance(shape, str) else shape[index],
-    )
+            yield trace, index, base
