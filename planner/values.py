@@ -10,16 +10,10 @@ the types that they have as text. The rest is the standard library's: `field`, `
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable
-from dataclasses import (
-    _FIELD,  # type: ignore[attr-defined]  # noqa: PLC2701 - marks what `fields` returns
-    MISSING,
-    Field,
-    FrozenInstanceError,
-    field,
-    fields,
-)
+from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
 from functools import partial
 from operator import attrgetter
 from reprlib import recursive_repr
@@ -31,6 +25,8 @@ if TYPE_CHECKING:
 _Class = TypeVar("_Class")
 _Method = Callable[..., Any]
 _Fields = tuple[Field[Any], ...]
+_FIELD = vars(dataclasses)["_FIELD"]
+"""What `fields` takes for a field, and not for a variable of the class."""
 _FILLED = 8
 """Values of a class that are filled before its `__init__` is compiled."""
 
@@ -39,7 +35,7 @@ _FILLED = 8
 def frozen(cls: type[_Class], /) -> type[_Class]: ...
 @overload
 def frozen(
-    *, kw_only: bool = True, eq: bool = True, repr: bool = True
+    *, kw_only: bool = True, eq: bool = True, repr: bool = True, slots: bool = True
 ) -> Callable[[type[_Class]], type[_Class]]: ...
 @dataclass_transform(
     frozen_default=True, kw_only_default=True, field_specifiers=(field,)
@@ -51,6 +47,7 @@ def frozen(
     kw_only: bool = True,
     eq: bool = True,
     repr: bool = True,  # noqa: A002 - as `dataclass` has it
+    slots: bool = True,
 ) -> Any:
     """Make a class a dataclass that is frozen, slotted and keyword-only.
 
@@ -71,10 +68,11 @@ def frozen(
         kw_only: False: arguments may be given by position.
         eq: False: equal is only the same object, as for `object`.
         repr: False: `repr()` is the one of the base class.
+        slots: False: it may have a `cached_property`.
     """
 
     def made(cls: type[Any]) -> type[Any]:
-        cls = _with_fields(cls, kw_only=kw_only)
+        cls = _with_fields(cls, kw_only=kw_only, has_slots=slots)
         known = fields(cls)
         methods = _METHODS | {"__init__": _Init(cls)}
         if repr:
@@ -89,7 +87,7 @@ def frozen(
     return made if cls is None else made(cls)
 
 
-def _with_fields(cls: type[Any], *, kw_only: bool) -> type[Any]:
+def _with_fields(cls: type[Any], *, kw_only: bool, has_slots: bool) -> type[Any]:
     """Return the class with slots for its fields, which follow those of its bases."""
     inside = dict(vars(cls))
     known: dict[str, Field[Any]] = {}
@@ -105,15 +103,17 @@ def _with_fields(cls: type[Any], *, kw_only: bool) -> type[Any]:
             continue
         default = inside.pop(name, MISSING)
         one: Any = default if isinstance(default, Field) else field(default=default)
-        one.name, one.type, one._field_type = name, kind, _FIELD  # noqa: SLF001 - as above
+        one.name, one.type, one._field_type = name, kind, _FIELD
         one.kw_only = kw_only
         known[name] = one
     inside["__dataclass_fields__"] = known
-    inside["__slots__"] = tuple(name for name in known if name not in slots)
+    if has_slots:
+        inside["__slots__"] = tuple(name for name in known if name not in slots)
     inside["__match_args__"] = tuple(n for n, one in known.items() if not one.kw_only)
     for of_instances in ("__dict__", "__weakref__"):
         inside.pop(of_instances, None)
-    made: type[Any] = type(cls)(cls.__name__, cls.__bases__, inside)
+    meta: Any = type(cls)
+    made: type[Any] = meta(cls.__name__, cls.__bases__, inside)
     made.__qualname__ = cls.__qualname__
     return made
 

@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import get_type_hints
 
 import pytest
@@ -232,3 +233,26 @@ def test_wrong_arguments_of_a_first_value_are_refused(
 
     with pytest.raises(TypeError, match=message):
         First(*given, **named)
+
+
+def test_a_value_without_slots_keeps_what_it_has_computed() -> None:
+    """In a `cached_property`, which is no field: a copy computes it again."""
+
+    @frozen(slots=False)
+    class Table:
+        """A value that computes a figure once."""
+
+        rows: tuple[int, ...] = ()
+
+        @cached_property
+        def total(self) -> list[int]:
+            return [sum(self.rows)]
+
+    table = Table(rows=(1, 2))
+
+    assert [3] == table.total
+    assert table.total is table.total
+    assert Table(rows=(1, 2)) == table
+    assert [0] == replace(table, rows=()).total
+    with pytest.raises(FrozenInstanceError):
+        table.rows = ()  # type: ignore[misc]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -261,7 +261,7 @@ class Speculation:
         return 1 + self.num_speculative_tokens
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(eq=False, slots=False)
 class ModelArchitecture:
     """A model as vLLM builds it: its modules per stage and layer, and its limits.
 

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
 from planner.engine.dtypes import element_bytes
 from planner.errors import Refused
 from planner.memory.kv_cache.kv_spec import AttentionSpec, KVCacheSpec, is_uniform_type
+from planner.values import frozen
 
 PER_TOKEN_HEAD = ("int4_per_token_head", "int8_per_token_head", "fp8_per_token_head")
 TURBOQUANT_BITS = {
@@ -158,7 +158,7 @@ def turboquant_bytes(kv_cache_dtype: str, head_size: int) -> int:
     return key + value + (key + value) % 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(slots=False)
 class _Bucket:
     """Layers of one kind, with pages of any size."""
 
