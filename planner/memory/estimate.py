@@ -8,7 +8,6 @@ from functools import lru_cache
 from math import ceil, isqrt
 from typing import TYPE_CHECKING
 
-from planner.memory import cpu_account
 from planner.memory.account import Basis, Line, Variant, WeightPart
 from planner.memory.kv_cache.capacity import StageCache
 from planner.memory.lines import activations, cudagraphs, non_torch, outside, persistent
@@ -154,6 +153,8 @@ def used_lines(
 ) -> tuple[Line, ...]:
     """Return all lines except the KV cache."""
     if run.gpu.is_cpu:
+        from planner.memory import cpu_account  # noqa: PLC0415 - the CPU build only
+
         return cpu_account.lines(run, stage)
     weights = weights_line(
         stage, run.dtype, run.model.quantization, config_basis(run.model)

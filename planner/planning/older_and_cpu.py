@@ -18,12 +18,6 @@ from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings, attention_backend
 from planner.errors import Refused, UnknownArchitecture
-from planner.memory.kv_cache.cpu_attention import (
-    CPUAttention,
-    check_caches,
-    serves_latent_plainly,
-    state_dtype,
-)
 from planner.memory.kv_cache.kernels import Kernels
 from planner.memory.kv_cache.kv_spec import AttentionSpec
 from planner.models.architecture import ModelArchitecture
@@ -157,7 +151,9 @@ def check_cpu_build(  # noqa: PLR0913 - what a start is made of
             raise UnknownArchitecture(
                 f"{name} with gpu='CPU' is not modelled. Leave it out."
             )
-    check_caches(model, release)
+    from planner.memory.kv_cache import cpu_attention  # noqa: PLC0415 - the CPU build only
+
+    cpu_attention.check_caches(model, release)
 
 
 def whole_prompts(max_model_len: int) -> int:
@@ -169,12 +165,21 @@ def is_latent_plain(
     model: ModelArchitecture, gpu: GPU, settings: EngineSettings
 ) -> bool:
     """Whether the plain kernel of latent attention serves the model."""
-    return gpu.is_cpu and serves_latent_plainly(model, gpu, attention_backend(settings))
+    if not gpu.is_cpu:
+        return False
+    from planner.memory.kv_cache import cpu_attention  # noqa: PLC0415 - the CPU build only
+
+    backend = attention_backend(settings)
+    return cpu_attention.serves_latent_plainly(model, gpu, backend)
 
 
 def recurrent_dtype(requested: str, model: ModelArchitecture, gpu: GPU) -> str:
     """Return mamba_ssm_cache_dtype as the device resolves it."""
-    return state_dtype(requested, model, gpu) if gpu.is_cpu else requested
+    if not gpu.is_cpu:
+        return requested
+    from planner.memory.kv_cache import cpu_attention  # noqa: PLC0415 - the CPU build only
+
+    return cpu_attention.state_dtype(requested, model, gpu)
 
 
 def cpu_kv_cache_bytes(fixed: int | None, gpu: GPU, env: Environment) -> int | None:
@@ -194,10 +199,13 @@ def check_block_size(kernels: Kernels, model: ModelArchitecture, gpu: GPU) -> No
     """
     if not gpu.is_cpu or model.has_latent_attention:
         return
-    base = CPUAttention.step.base
+    from planner.memory.kv_cache import cpu_attention  # noqa: PLC0415 - the CPU build only
+
+    backend = cpu_attention.CPUAttention
+    base = backend.step.base
     for _, spec in kernels.specs:
         if isinstance(spec, AttentionSpec) and spec.block_size % base:
             raise Refused(
                 f"No common block size for {spec.block_size} "
-                f"({CPUAttention.name}: [MultipleOf({base})])."
+                f"({backend.name}: [MultipleOf({base})])."
             )

@@ -38,8 +38,8 @@ from planner.models.lengths import (
 )
 from planner.planning import batches
 from planner.planning.after_sizing import room_note
+from planner.planning.calibrations import may_have_records
 from planner.planning.calibrations.apply import FoundRecords, find
-from planner.planning.calibrations.key import Start
 from planner.planning.cautions import cautions, conditions, source_notes
 from planner.planning.defaults import ResolvedSettings, layout_of
 from planner.planning.host import host_accounts, host_error, host_loading
@@ -348,6 +348,10 @@ def _load_figures(
 
 def _measured(question: Question, resolved: ResolvedSettings) -> FoundRecords:
     """Look up the stored measurements of the same start on the user's GPU."""
+    if not may_have_records():
+        return FoundRecords()
+    from planner.planning.calibrations.key import Start  # noqa: PLC0415 - few need it
+
     start = Start(
         model=question.model,
         settings=question.settings,

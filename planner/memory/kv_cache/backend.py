@@ -273,6 +273,13 @@ class CacheFamily:
     """Returns what the layer stores; None: nothing."""
 
 
+def always(
+    backend: AttentionBackend,
+) -> Callable[[object, CacheContext], AttentionBackend]:
+    """Return what answers with one backend for all layers and deployments."""
+    return lambda _layer, _context: backend
+
+
 def refuse_on_older(
     config: AttentionSelectorConfig, context: CacheContext, of_fp8: str, of_bf16: str
 ) -> None:

@@ -18,6 +18,7 @@ from planner.memory.kv_cache.backend import (
     PLAIN,
     AttentionBackend,
     CacheFamily,
+    always,
     customized,
 )
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
@@ -128,11 +129,6 @@ def sparse_spec(
     return customized(spec, backend, context)
 
 
-def index_backend(_layer: IndexKeysLayer, _context: CacheContext) -> AttentionBackend:
-    """Return the backend of the indexer's keys."""
-    return MiniMaxM3Indexer()
-
-
 def index_spec(
     layer: IndexKeysLayer,
     backend: AttentionBackend,
@@ -207,11 +203,6 @@ def pooled_indexer_spec(
     return customized(spec, backend, context)
 
 
-def tail_backend(_layer: IndexerTailLayer, _context: CacheContext) -> AttentionBackend:
-    """Return the backend of the tail."""
-    return KpoolTail()
-
-
 def _ring(layer: IndexerTailLayer, context: CacheContext) -> int:
     """Return the tokens of the ring: enough pools for the draft tokens, too.
 
@@ -243,13 +234,6 @@ class InklingConvolutions(AttentionBackend):
     """Short convolutions, whose pages are managed as a window's."""
 
     name: ClassVar[str] = "INKLING_SCONV_SWA"
-
-
-def streams_backend(
-    _layer: ConvolutionStreamsLayer, _context: CacheContext
-) -> AttentionBackend:
-    """Return the backend of the convolutions' inputs."""
-    return InklingConvolutions()
 
 
 def streams_spec(
@@ -285,11 +269,13 @@ def streams_spec(
 
 
 FAMILIES: dict[type, CacheFamily] = {
-    ConvolutionStreamsLayer: CacheFamily(backend=streams_backend, spec=streams_spec),
+    ConvolutionStreamsLayer: CacheFamily(
+        backend=always(InklingConvolutions()), spec=streams_spec
+    ),
     BlockSparseAttentionLayer: CacheFamily(backend=sparse_backend, spec=sparse_spec),
-    IndexKeysLayer: CacheFamily(backend=index_backend, spec=index_spec),
+    IndexKeysLayer: CacheFamily(backend=always(MiniMaxM3Indexer()), spec=index_spec),
     PooledIndexerLayer: CacheFamily(
         backend=pooled_indexer_backend, spec=pooled_indexer_spec
     ),
-    IndexerTailLayer: CacheFamily(backend=tail_backend, spec=tail_spec),
+    IndexerTailLayer: CacheFamily(backend=always(KpoolTail()), spec=tail_spec),
 }

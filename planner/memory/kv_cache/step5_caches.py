@@ -15,6 +15,7 @@ from planner.memory.kv_cache.backend import (
     PLAIN,
     AttentionBackend,
     CacheFamily,
+    always,
     customized,
 )
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
@@ -127,13 +128,6 @@ def attention_spec(
     return customized(spec, backend, context)
 
 
-def summary_backend(
-    _layer: RegionSummaryLayer, _context: CacheContext
-) -> AttentionBackend:
-    """Return the backend of the summaries."""
-    return RegionSummaries()
-
-
 def summary_spec(
     layer: RegionSummaryLayer,
     backend: AttentionBackend,
@@ -156,11 +150,6 @@ def summary_spec(
         tokens_per_state=REGION,
     )
     return customized(spec, backend, context)
-
-
-def tail_backend(_layer: RegionTailLayer, _context: CacheContext) -> AttentionBackend:
-    """Return the backend of the open region's rows."""
-    return RegionTails()
 
 
 def tail_spec(
@@ -197,6 +186,8 @@ FAMILIES: dict[type, CacheFamily] = {
     SummarisedAttentionLayer: CacheFamily(
         backend=attention_backend, spec=attention_spec
     ),
-    RegionSummaryLayer: CacheFamily(backend=summary_backend, spec=summary_spec),
-    RegionTailLayer: CacheFamily(backend=tail_backend, spec=tail_spec),
+    RegionSummaryLayer: CacheFamily(
+        backend=always(RegionSummaries()), spec=summary_spec
+    ),
+    RegionTailLayer: CacheFamily(backend=always(RegionTails()), spec=tail_spec),
 }
