@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from os import PathLike
 from typing import Any
 
 from planner.engine.gpu import GPU
@@ -11,7 +12,6 @@ from planner.engine.releases import NEWEST
 from planner.engine.settings import given_arguments
 from planner.models.architecture import ModelArchitecture
 from planner.planning.load import Load
-from planner.planning.planning import plan as plan_again
 from planner.planning.result import Plan
 from planner.values import frozen
 
@@ -28,7 +28,7 @@ class Inputs:
     {'kv_cache_dtype': 'fp8'}
     """
 
-    model: str | ModelArchitecture
+    model: str | PathLike[str] | ModelArchitecture
     gpu: str | GPU = "H100"
     vllm_version: str = NEWEST
     entrypoint: str = "serve"
@@ -79,7 +79,9 @@ class Inputs:
             PlannerError: for input that cannot be planned; not fitting is not an error.
             UnknownArchitecture: for a model or setting that is not modelled.
         """
-        return plan_again(
+        from planner.planning.planning import plan  # noqa: PLC0415 - it takes inputs itself
+
+        return plan(
             self.model,
             gpu=self.gpu,
             vllm_version=self.vllm_version,
