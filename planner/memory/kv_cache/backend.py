@@ -92,6 +92,12 @@ class AttentionBackend:
     """When vLLM considers it by default; None: in every release."""
     has_sliding_window: ClassVar[bool] = False
     has_dcp: ClassVar[bool] = False
+    has_mm_prefix: ClassVar[bool] = False
+    """Whether parts of a prompt may attend in both directions, on any GPU."""
+    has_sink: ClassVar[bool] = False
+    """Whether it supports a learned sink per head, on any GPU."""
+    own_layouts: ClassVar[tuple[KVCacheLayout, ...] | None] = None
+    """The layouts that its kernels support, preferred first; None: any."""
 
     def __eq__(self, other: object) -> bool:
         """Backends of one class are equal."""
@@ -137,11 +143,11 @@ class AttentionBackend:
 
     def supports_mm_prefix(self, context: CacheContext) -> bool:  # noqa: ARG002
         """Whether parts of a prompt may attend in both directions."""
-        return False
+        return self.has_mm_prefix
 
     def supports_sink(self, context: CacheContext) -> bool:  # noqa: ARG002
         """Whether it supports a learned sink per head."""
-        return False
+        return self.has_sink
 
     def supports_per_head_quant_scales(self, context: CacheContext) -> bool:  # noqa: ARG002
         """Whether it reads a KV cache with scales per head."""
@@ -231,8 +237,8 @@ class AttentionBackend:
         return spec
 
     def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:  # noqa: ARG002
-        """Return the layouts that its kernels support, preferred first; None: any."""
-        return None
+        """Return the layouts that its kernels support on a GPU, preferred first."""
+        return self.own_layouts
 
 
 def _printed(attn_type: str) -> str:

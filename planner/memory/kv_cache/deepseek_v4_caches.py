@@ -62,10 +62,8 @@ class DeepseekV4Indexer(AttentionBackend):
     name: ClassVar[str] = "DEEPSEEK_V4_INDEXER"
     block_sizes: ClassVar[tuple[int | MultipleOf, ...]] = (256,)
     is_mla: ClassVar[bool] = True
-
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...]:  # noqa: ARG002
-        """Return the layouts that its kernels support: layers within a block."""
-        return (KVCacheLayout.BLHNC, KVCacheLayout.BLNHC)
+    own_layouts = (KVCacheLayout.BLHNC, KVCacheLayout.BLNHC)
+    """The layers of a block are within it."""
 
 
 class DeepseekSparseSWA(AttentionBackend):

@@ -5,7 +5,6 @@ Each family of caches is a module with a table `FAMILIES`, which is added to `_t
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
@@ -102,7 +101,6 @@ def _tables() -> Iterator[Mapping[type, CacheFamily]]:
     yield step5_caches.FAMILIES
 
 
-@functools.cache
 def _family(kind: type) -> CacheFamily | None:
     return next((table[kind] for table in _tables() if kind in table), None)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 
@@ -138,9 +139,11 @@ def quant_mode(kv_cache_dtype: str) -> str:
     return "fp8" if kv_cache_dtype in ("fp8", "fp8_e4m3") else kv_cache_dtype
 
 
-def nvfp4_bytes(head_size: int) -> int:
-    """Return the bytes of a head's key or value: half a byte each, a scale per 16."""
-    return head_size // 2 + head_size // 16
+def in_nvfp4_slots(spec: AttentionSpec) -> AttentionSpec:
+    """Return the spec with slots for keys and values: half a byte, a scale per 16."""
+    size_bytes = spec.head_size // 2 + spec.head_size // 16
+    slots = 2 * spec.num_kv_heads
+    return replace(spec, num_head_slots=slots, state_content_bytes=size_bytes)
 
 
 def per_token_head_bytes(spec: AttentionSpec) -> int:

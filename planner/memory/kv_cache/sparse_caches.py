@@ -9,7 +9,6 @@ Source: vLLM 0.33.0 `models/minimax_m3/common/sparse_attention.py` and `indexer.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from planner.engine.generations import DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL
@@ -28,7 +27,11 @@ from planner.memory.kv_cache.kv_spec import (
     KVCacheSpec,
     MultipleOf,
 )
-from planner.memory.kv_cache.layout import KVCacheLayout, kv_element_bytes, nvfp4_bytes
+from planner.memory.kv_cache.layout import (
+    KVCacheLayout,
+    in_nvfp4_slots,
+    kv_element_bytes,
+)
 from planner.memory.kv_cache.specs_of_latent import (
     INDEXER,
     CircularBufferSpec,
@@ -61,17 +64,11 @@ class MiniMaxM3Sparse(AttentionBackend):
 class MiniMaxM3SparseNvfp4(MiniMaxM3Sparse):
     """The same with a KV cache of 4-bit floats: keys and values in their own slots."""
 
+    own_layouts = (KVCacheLayout.LBHNC,)
+
     def customize_spec(self, spec: AttentionSpec) -> AttentionSpec:
         """Return the spec with two slots per head, each with its scales."""
-        return replace(
-            spec,
-            num_head_slots=2 * spec.num_kv_heads,
-            state_content_bytes=nvfp4_bytes(spec.head_size),
-        )
-
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...]:  # noqa: ARG002
-        """Return the layouts that its kernels support: each head contiguous."""
-        return (KVCacheLayout.LBHNC,)
+        return in_nvfp4_slots(spec)
 
 
 class MiniMaxM3Indexer(AttentionBackend):
@@ -173,10 +170,7 @@ class KpoolTail(AttentionBackend):
 
     name: ClassVar[str] = "KPOOL_TAIL"
     is_mla: ClassVar[bool] = True
-
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...]:  # noqa: ARG002
-        """Return the layouts that its kernels support."""
-        return (KVCacheLayout.BLHNC,)
+    own_layouts = (KVCacheLayout.BLHNC,)
 
 
 def pooled_indexer_backend(

@@ -49,14 +49,12 @@ class Step5Dsa(FlashAttention):
     name = "STEP5_DSA"
     is_sparse: ClassVar[bool] = True
     has_sliding_window = False
+    own_layouts = (KVCacheLayout.BLNHC,)
+    """The layers of a block are side by side."""
 
     def customize_spec(self, spec: AttentionSpec) -> AttentionSpec:
         """Return the spec whose blocks are a whole number of pages of eight tokens."""
         return replace(spec, block_stride_alignment=MultipleOf(base=REGION))
-
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...]:  # noqa: ARG002
-        """Return the one layout, with the layers of a block side by side."""
-        return (KVCacheLayout.BLNHC,)
 
 
 class RegionSummaries(AttentionBackend):
