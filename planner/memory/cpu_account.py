@@ -104,7 +104,7 @@ def _warm_up(run: ProfileRun) -> Line:
 
     Source: vLLM 0.33.0 `v1/worker/cpu_model_runner.py` warming_up_model.
     """
-    if run.enforce_eager or run.skips_warm_up:
+    if run.enforce_eager or run.env.skips_cpu_warm_up:
         why = f"no warm-up ({_cause(run)})"
         return line_of("peak activation", 0, Basis.FORMULA, why)
     compiling = processor_part("compiling")

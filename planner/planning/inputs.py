@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
-from os import PathLike
 from typing import Any
 
 from planner.engine.gpu import GPU
@@ -28,7 +27,7 @@ class Inputs:
     {'kv_cache_dtype': 'fp8'}
     """
 
-    model: str | PathLike[str] | ModelArchitecture
+    model: str | ModelArchitecture
     gpu: str | GPU = "H100"
     vllm_version: str = NEWEST
     entrypoint: str = "serve"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.arguments import check_release
@@ -91,7 +91,7 @@ def plan(  # noqa: PLR0913 - the inputs of a plan
     """
     return _planned(
         Inputs(
-            model=model,
+            model=fspath(model) if isinstance(model, PathLike) else model,
             gpu=gpu,
             vllm_version=vllm_version,
             entrypoint=entrypoint,
