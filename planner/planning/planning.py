@@ -102,6 +102,19 @@ def plan(  # noqa: PLR0913 - the inputs of a plan
     )
 
 
+def plan_again(inputs: Inputs) -> Plan:
+    """Plan what was given, as one value; see `plan`."""
+    return plan(
+        inputs.model,
+        gpu=inputs.gpu,
+        vllm_version=inputs.vllm_version,
+        entrypoint=inputs.entrypoint,
+        env=inputs.env or None,
+        load=inputs.load,
+        **inputs.engine_args,
+    )
+
+
 def plan_as(inputs: Inputs, release: Release) -> Plan:
     """Plan with a release that is given as an object.
 

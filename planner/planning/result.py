@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from planner.memory.host.nodes import NodeAccount
     from planner.models.architecture import ModelArchitecture
     from planner.planning.defaults import ResolvedSettings
+    from planner.planning.inputs import Inputs
     from planner.planning.load import Load
     from planner.planning.serving import Serving
 
@@ -261,8 +262,9 @@ class Plan(Viewed):
 
 @frozen
 class Replanner:
-    """Plans again, by what makes plans."""
+    """Plans, and plans again: by what makes plans."""
 
+    plan: Callable[[Inputs], Plan]
     changed: Callable[[Plan, Mapping[str, Any]], Plan]
     serving: Callable[[Plan], Serving | None]
 
