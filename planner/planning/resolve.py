@@ -47,6 +47,14 @@ from planner.models.lengths import resolve_max_model_len, scheduled_length
 from planner.planning import batches, defaults
 from planner.planning.calibrations.dry import DryFigures
 from planner.planning.capture_sizes import capture_sizes, in_whole_requests
+from planner.planning.cpu_build import (
+    check_block_size,
+    check_cpu_build,
+    cpu_kv_cache_bytes,
+    is_latent_plain,
+    recurrent_dtype,
+    whole_prompts,
+)
 from planner.planning.defaults import ResolvedSettings
 from planner.planning.dtypes import (
     check_kv_cache_dtype,
@@ -55,16 +63,8 @@ from planner.planning.dtypes import (
     check_quantization_argument,
     has_kv_scales,
 )
+from planner.planning.first_engine import check_engine
 from planner.planning.load import Load
-from planner.planning.older_and_cpu import (
-    check_block_size,
-    check_cpu_build,
-    check_engine,
-    cpu_kv_cache_bytes,
-    is_latent_plain,
-    recurrent_dtype,
-    whole_prompts,
-)
 from planner.planning.refusals import (
     check_architecture,
     check_batch,
