@@ -105,7 +105,8 @@ def _warm_up(run: ProfileRun) -> Line:
     Source: vLLM 0.33.0 `v1/worker/cpu_model_runner.py` warming_up_model.
     """
     if run.enforce_eager or run.env.skips_cpu_warm_up:
-        why = f"no warm-up ({_cause(run)})"
+        cause = "enforce_eager" if run.enforce_eager else "VLLM_CPU_CI_ENV"
+        why = f"no warm-up ({cause})"
         return line_of("peak activation", 0, Basis.FORMULA, why)
     compiling = processor_part("compiling")
     step = max(forward(run).size_bytes, encoder_peak_bytes(run).size_bytes)
@@ -123,10 +124,6 @@ def _warm_up(run: ProfileRun) -> Line:
         "starts) + half of the warm-up's largest step, "
         f"{format_size(step)}, of which the process may keep all or nothing",
     )
-
-
-def _cause(run: ProfileRun) -> str:
-    return "enforce_eager" if run.enforce_eager else "VLLM_CPU_CI_ENV"
 
 
 def _process(stage: StageWeights) -> Line:

@@ -227,10 +227,6 @@ def _draft(
         return None, str(reason)
 
 
-def _draft_notes(model: ModelArchitecture) -> tuple[str, ...]:
-    return () if model.speculation is None else model.speculation.notes
-
-
 def _answer(question: Question) -> Plan:
     try:
         question = with_speculation(question)
@@ -286,7 +282,7 @@ def _plan_resolved(
     short = host_error(host)
     if short is not None and outcome in (Outcome.FITS, Outcome.TOO_CLOSE):
         error, outcome = short, Outcome.DOES_NOT_FIT
-    limit = _longest_allowed(question)
+    limit, speculation = _longest_allowed(question), question.model.speculation
     longest = 0
     if verdict.depends_on_length:
         longest = longest_request([stage.low for stage in stages], limit, request)
@@ -321,7 +317,7 @@ def _plan_resolved(
         conditions=conditions(question),
         notes=(
             *question.notes,
-            *_draft_notes(question.model),
+            *(() if speculation is None else speculation.notes),
             *found.notes_for(given_gpu, [stage.rank for stage in stages]),
             *cautions(question, resolved, stages),
             *_room(question, resolved, stages, error),

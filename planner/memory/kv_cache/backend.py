@@ -172,6 +172,7 @@ class AttentionBackend:
 
         Source: vLLM 0.33.0 `v1/attention/backend.py` validate_configuration.
         """
+        attn_type = f"AttentionType.{config.attn_type.upper()}"
         checks = (
             (
                 self.supports_head_size(config.head_size, context),
@@ -213,7 +214,7 @@ class AttentionBackend:
             ),
             (
                 config.attn_type in self.attn_types,
-                f"attention type {_printed(config.attn_type)} not supported",
+                f"attention type {attn_type} not supported",
             ),
             (
                 not config.has_sliding_window or self.has_sliding_window,
@@ -239,10 +240,6 @@ class AttentionBackend:
     def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:  # noqa: ARG002
         """Return the layouts that its kernels support on a GPU, preferred first."""
         return self.own_layouts
-
-
-def _printed(attn_type: str) -> str:
-    return f"AttentionType.{attn_type.upper()}"
 
 
 def _base(size: int | MultipleOf) -> int:
