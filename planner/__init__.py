@@ -15,10 +15,11 @@ True
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from planner.registries import know
 from planner.version import __version__ as __version__
+
+TYPE_CHECKING = False  # as in `typing`, whose import takes half of `import planner`
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -33,7 +33,7 @@ _WORDS = {
     "Iterable": (Iterable, "a list"),
     "Sequence": (Sequence, "a list"),
 }
-_GENERIC = re.compile(r"([\w.]+)(?:\[(.*)\])?\Z", re.DOTALL)
+_GENERIC = r"(?s)([\w.]+)(?:\[(.*)\])?\Z"
 _Types = list[tuple[str, list[str]]]
 """Names of types, each with the types of its elements."""
 
@@ -96,7 +96,7 @@ def _types(annotation: str, scope: Mapping[str, Any]) -> _Types:
     """Return the types that an annotation allows; an alias stands for its own."""
     found: _Types = []
     for part in _split(annotation, "|"):
-        match = _GENERIC.match(part)
+        match = re.match(_GENERIC, part)
         if match is None:
             continue
         name = match[1].rpartition(".")[2]

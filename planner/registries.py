@@ -9,16 +9,15 @@ importing how Ray is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+TYPE_CHECKING = False  # as in `typing`, whose import takes half of `import planner`
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, TypeAlias, TypeVar
 
+    _Kind = TypeVar("_Kind")
     Registry: TypeAlias = Mapping[str, Callable[[], object]]
     """Functions by the type that each returns, as it is written: "Views[Plan]"."""
-
-_Kind = TypeVar("_Kind")
 
 _known: list[Callable[[], Iterable[Registry]]] = []
 

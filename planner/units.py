@@ -14,7 +14,7 @@ KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 
-_SIZE = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\Z")
+_SIZE = r"(-?[0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\Z"
 _BYTES_PER_UNIT = {
     "": 1,
     "b": 1,
@@ -106,7 +106,7 @@ def parse_size(text: str) -> int:
     Raises:
         PlannerError: when the text is not a number with a known unit.
     """
-    match = _SIZE.match(text.strip()) if len(text) <= _LONGEST_SIZE else None
+    match = re.match(_SIZE, text.strip()) if len(text) <= _LONGEST_SIZE else None
     if match is None or match[2].lower() not in _BYTES_PER_UNIT:
         known = ", ".join(unit for unit in ("B", "KiB", "MiB", "GiB", "KB", "MB", "GB"))
         raise PlannerError(

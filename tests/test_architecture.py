@@ -28,6 +28,15 @@ HEAVY = {
     *("asyncio", "http.client", "socket", "ssl", "subprocess", "urllib.request"),
 }
 
+# Rules of starts with other layers, adapters or devices.
+OF_OTHER_STARTS = {
+    *("planner.memory.kv_cache.mamba_caches", "planner.memory.kv_cache.mla_caches"),
+    *("planner.memory.kv_cache.sparse_caches", "planner.memory.kv_cache.step5_caches"),
+    *("planner.memory.kv_cache.deepseek_v4_caches", "planner.memory.lora.lora"),
+    *("planner.memory.kv_cache.cpu_attention", "planner.memory.cpu_account"),
+    "planner.memory.checkpoint",
+}
+
 LOADED_BY_IMPORT = """
 import sys
 before = set(sys.modules)
@@ -145,10 +154,14 @@ def test_an_import_inside_a_function_says_why() -> None:
 
 
 def test_importing_the_planner_loads_the_standard_library_only() -> None:
-    """`import planner` in a fresh interpreter brings nothing that pip installed."""
+    """`import planner` in a fresh interpreter brings nothing that pip installed.
+
+    Nor `typing`, which takes longer than the planner's own part of it.
+    """
     loaded = {name.partition(".")[0] for name in _modules_after(LOADED_BY_IMPORT)}
 
     assert {"planner"} == loaded - sys.stdlib_module_names
+    assert set() == loaded & {"typing", "re", "dataclasses"}
 
 
 def test_a_plan_from_the_catalogue_loads_nothing_heavy() -> None:
@@ -157,6 +170,14 @@ def test_a_plan_from_the_catalogue_loads_nothing_heavy() -> None:
 
     assert "planner" in loaded
     assert set() == loaded & HEAVY
+
+
+def test_a_plan_loads_no_rules_of_other_starts() -> None:
+    """What latent attention, states, adapters and the CPU build need waits for them."""
+    loaded = _modules_after(LOADED_BY_A_PLAN)
+
+    assert "planner.memory.kv_cache.attention_caches" in loaded
+    assert set() == loaded & OF_OTHER_STARTS
 
 
 def test_the_core_has_no_dependencies() -> None:

@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import get_type_hints
 
 import pytest
@@ -190,17 +191,68 @@ def test_a_value_matches_a_pattern() -> None:
             assert 5 == tokens
 
 
-def test_init_is_compiled_when_it_is_first_used() -> None:
-    """Until then the class holds what compiles it; the same function stays after."""
+def test_init_is_compiled_when_it_is_often_used() -> None:
+    """The first values are filled field by field, and checked as any others are."""
 
-    @frozen
+    @frozen(kw_only=False)
     class Late:
         """A class of which no value was made."""
 
         size: int
+        names: list[str] = field(default_factory=list)
 
-    before = vars(Late)["__init__"]
-    assert not inspect.isfunction(before)
-    assert 3 == Late(size=3).size
+    assert 3 == Late(size=3).size == Late(3).size
+    assert Late(1).names is not Late(1).names
+    assert not inspect.isfunction(vars(Late)["__init__"])
+    for _ in range(9):
+        Late(size=3)
     assert inspect.isfunction(vars(Late)["__init__"])
     assert Late.__init__ is vars(Late)["__init__"]
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "message"),
+    [
+        ((), {}, "missing 1 required positional argument: 'low'"),
+        ((1, 2, 3), {}, "takes from 2 to 3 positional arguments but 4 were given"),
+        ((1,), {"low": 2}, "multiple values for argument 'low'"),
+        ((1,), {"size": 2}, "unexpected keyword argument 'size'"),
+    ],
+)
+def test_wrong_arguments_of_a_first_value_are_refused(
+    given: tuple[int, ...], named: dict[str, int], message: str
+) -> None:
+    """In Python's own words."""
+
+    @frozen(kw_only=False)
+    class First:
+        """A class of which no value was made."""
+
+        low: int
+        high: int = 8
+
+    with pytest.raises(TypeError, match=message):
+        First(*given, **named)
+
+
+def test_a_value_without_slots_keeps_what_it_has_computed() -> None:
+    """In a `cached_property`, which is no field: a copy computes it again."""
+
+    @frozen(slots=False)
+    class Table:
+        """A value that computes a figure once."""
+
+        rows: tuple[int, ...] = ()
+
+        @cached_property
+        def total(self) -> list[int]:
+            return [sum(self.rows)]
+
+    table = Table(rows=(1, 2))
+
+    assert [3] == table.total
+    assert table.total is table.total
+    assert Table(rows=(1, 2)) == table
+    assert [0] == replace(table, rows=()).total
+    with pytest.raises(FrozenInstanceError):
+        table.rows = ()  # type: ignore[misc]

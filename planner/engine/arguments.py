@@ -297,11 +297,6 @@ _EFFECTS: Mapping[Memory, Callable[[Argument], str]] = {
 }
 
 
-def _read(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Argument]:
-    """Return the entries by name."""
-    return {name: _argument(name, row) for name, row in rows.items()}
-
-
 def _argument(name: str, row: Mapping[str, Any]) -> Argument:
     facts: dict[str, Any] = {
         key: _TYPES[key](value) if key in _TYPES else value
@@ -319,7 +314,10 @@ _TYPES: Mapping[str, Callable[[Any], object]] = {
     **dict.fromkeys(("safe_keys", "safe_values"), tuple),
 }
 
-ARGUMENTS = _read(json.loads(_DATA.read_text(encoding="utf-8")))
+ARGUMENTS = {
+    name: _argument(name, row)
+    for name, row in json.loads(_DATA.read_text(encoding="utf-8")).items()
+}
 """Every argument by its name; by group, in vLLM's order."""
 
 

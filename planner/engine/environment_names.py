@@ -9,7 +9,7 @@ from typing import Any
 
 from planner.errors import PlannerError
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*\Z"
 
 
 def is_variable(name: str) -> bool:
@@ -17,7 +17,7 @@ def is_variable(name: str) -> bool:
 
     Source: POSIX.1-2017, Base Definitions, 3.235 Name.
     """
-    return _NAME.match(name) is not None
+    return re.match(_NAME, name) is not None
 
 
 def assignments(env: Iterable[tuple[str, str]]) -> list[str]:

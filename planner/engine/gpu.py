@@ -20,8 +20,6 @@ from planner.errors import PlannerError, close_words
 from planner.units import GIB, format_gib
 from planner.values import frozen
 
-_NOT_IN_KEYS = re.compile(r"[^a-z0-9]+|nvidia|geforce|tesla|quadro|jetson")
-_MEMORY_SUFFIX = re.compile(r"(.+?)[\s_-]+([0-9]{1,3})\s*gb\s*\Z", re.IGNORECASE)
 _LONGEST_KEY = 64
 """Of a name that is compared with all others, which takes the square of its length."""
 _NO_CAPABILITY = (0, 0)
@@ -29,7 +27,6 @@ CPU = "CPU"
 """The name that selects a processor, on which vLLM's CPU build runs."""
 FLOPS_DTYPES = ("bfloat16", "float16", "fp8", "fp4", "int8")
 """Dtypes for which vendors publish peak matrix throughput."""
-_CAPABILITY = re.compile(r"\([0-9]+, [0-9]+\)\Z")
 _MEMORY_TOLERANCE = 0.12
 """How much "24GB" may differ from the total: less than two sizes of one card."""
 _SAME_SIZE = 0.01
@@ -171,10 +168,7 @@ class GPU:
 @cache
 def catalogue() -> tuple[GPU, ...]:
     """Return the known GPUs: data centre, workstation, GeForce, unified, MIG slices."""
-    path = DATA / "gpus.json"
-    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    documents: dict[str, str] = table["documents"]
-    return tuple(_entry(facts, documents) for facts in table["gpus"])
+    return tuple(map(_entry, _table()["gpus"]))
 
 
 def search(text: str) -> tuple[GPU, ...]:
@@ -183,7 +177,11 @@ def search(text: str) -> tuple[GPU, ...]:
     Those whose own name begins with the text come first; an empty text finds all.
     """
     words = [_key(word) for word in text.split()]
-    found = [gpu for gpu in catalogue() if all(_mentions(gpu, word) for word in words)]
+    found = [
+        gpu
+        for gpu in catalogue()
+        if all(any(word in _key(name) for name in names_of(gpu)) for word in words)
+    ]
     start = _key(text)
     return tuple(sorted(found, key=lambda gpu: not _key(gpu.name).startswith(start)))
 
@@ -200,17 +198,20 @@ def gpu_dict(gpu: GPU) -> dict[str, Any]:
     }
 
 
-def _entry(facts: dict[str, Any], documents: Mapping[str, str]) -> GPU:
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads((DATA / "gpus.json").read_text(encoding="utf-8"))
+    return table | {"gpus": {facts["name"]: facts for facts in table["gpus"]}}
+
+
+@cache
+def _entry(name: str) -> GPU:
     """Read one entry; all sources except the total's are keys of `documents`."""
-    sources: dict[str, str] = facts.pop("sources")
-    named = {
-        fact: documents[source]
-        for fact, source in sources.items()
-        if fact != "total_memory_bytes"
-    }
-    total_source = sources["total_memory_bytes"]
-    facts["compute_capability"] = tuple(facts["compute_capability"])
-    facts["aliases"] = tuple(facts["aliases"])
+    facts, documents = dict(_table()["gpus"][name]), _table()["documents"]
+    sources: dict[str, str] = dict(facts.pop("sources"))
+    total_source = sources.pop("total_memory_bytes")
+    named = {fact: documents[source] for fact, source in sources.items()}
+    facts |= {name: tuple(facts[name]) for name in ("compute_capability", "aliases")}
     return GPU(
         source=total_source,
         sources=(("total_memory_bytes", total_source), *named.items()),
@@ -236,8 +237,10 @@ def _of_size(total_bytes: int) -> GPU:
 
 def find_gpu(name: str) -> GPU | None:
     """Look up a name as written, its key, its key without a memory size, a machine."""
+    if name in _table()["gpus"]:
+        return _entry(name)  # the others need not be read
     index = _index()
-    found = index.get(name) or index.get(_key(name)) or _with_memory_size(name)
+    found = index.get(_key(name)) or _with_memory_size(name)
     if found is None:
         from planner.engine.cloud_machines import machine_named  # noqa: PLC0415 - rarely named
 
@@ -288,22 +291,18 @@ def names_of(gpu: GPU) -> Iterator[str]:
 
 
 def _key(name: str) -> str:
-    return _NOT_IN_KEYS.sub("", name.lower())
+    return re.sub(r"[^a-z0-9]+|nvidia|geforce|tesla|quadro|jetson", "", name.lower())
 
 
 def _with_memory_size(name: str) -> GPU | None:
     """Accept "RTX 4080 16GB", which has about that much; not "RTX 3080 12GB"."""
-    match = _MEMORY_SUFFIX.match(name)
+    match = re.match(r"(?i)(.+?)[\s_-]+([0-9]{1,3})\s*gb\s*\Z", name)
     gpu = _index().get(_key(match[1])) if match else None
     if match is None or gpu is None:
         return None
     named_bytes = int(match[2]) * GIB
     difference_bytes = abs(named_bytes - gpu.total_memory_bytes)
     return gpu if difference_bytes <= _MEMORY_TOLERANCE * named_bytes else None
-
-
-def _mentions(gpu: GPU, word: str) -> bool:
-    return any(word in _key(name) for name in names_of(gpu))
 
 
 def _nearest(name: str) -> list[str]:
@@ -346,7 +345,8 @@ def _check(gpu: GPU) -> None:
             _check_size(name, value, minimum=1)
     _check_flops(gpu)
     _check_free(gpu)
-    _check_capability(gpu)
+    if not gpu.is_cpu:
+        _check_capability(gpu)
 
 
 def _check_size(name: str, value: object, *, minimum: int) -> None:
@@ -360,7 +360,10 @@ def _check_size(name: str, value: object, *, minimum: int) -> None:
 
 def _check_flops(gpu: GPU) -> None:
     pairs: object = gpu.dense_flops
-    if not isinstance(pairs, tuple) or not all(map(_is_pair, pairs)):
+    if not isinstance(pairs, tuple) or any(
+        not isinstance(pair, tuple) or len(pair) != len(("dtype", "figure"))
+        for pair in pairs
+    ):
         raise PlannerError(
             f"dense_flops={pairs!r}: give operations per second by dtype, such as "
             "{'bfloat16': 989 * 10**12}."
@@ -371,10 +374,6 @@ def _check_flops(gpu: GPU) -> None:
                 f"dense_flops has no dtype {dtype!r}: use {', '.join(FLOPS_DTYPES)}."
             )
         _check_size(f"dense_flops[{dtype!r}]", figure, minimum=1)
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, tuple) and len(value) == len(("dtype", "figure"))
 
 
 def _check_free(gpu: GPU) -> None:
@@ -390,10 +389,8 @@ def _check_free(gpu: GPU) -> None:
 
 def _check_capability(gpu: GPU) -> None:
     capability: object = gpu.compute_capability
-    if gpu.is_cpu:
-        return
     # The repr of the tuple shows types, length and signs at once.
-    if capability == _NO_CAPABILITY or not _CAPABILITY.match(repr(capability)):
+    if not re.match(r"\((?!0, 0\))[0-9]+, [0-9]+\)\Z", repr(capability)):
         raise PlannerError(
             f"compute_capability={capability!r} must be a pair of whole numbers, "
             "such as (9, 0)."

@@ -22,9 +22,9 @@ EXAMPLE = "name=MyGPU,memory=48GiB,capability=8.9,bandwidth=900GB/s"
 _LONGEST = 256
 LONGEST_NAME = 128
 """Characters of a GPU's name: the driver's has up to 95, and a slice's profile."""
-_PART = re.compile(r"\s*(\w+)\s*[=:](.*)", re.DOTALL)
-_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z/]*)\Z", re.ASCII)
-_CAPABILITY = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\Z", re.ASCII)
+_PART = r"(?s)\s*(\w+)\s*[=:](.*)"
+_NUMBER = r"(?a)([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z/]*)\Z"
+_CAPABILITY = r"(?a)([0-9]{1,3})\.([0-9]{1,3})\Z"
 
 _SIZES = {"GiB": GIB, "MiB": MIB, "B": 1}
 _RATES = {f"{unit}/s": 10**power for unit, power in (("GB", 9), ("MB", 6), ("TB", 12))}
@@ -52,7 +52,7 @@ def is_description(text: str) -> bool:
     >>> is_description("name=MyGPU,memory=48GiB,capability=8.9"), is_description("L4")
     (True, False)
     """
-    first = _PART.match(re.split("[,;]", text, maxsplit=1)[0])
+    first = re.match(_PART, re.split("[,;]", text, maxsplit=1)[0])
     return first is not None and first[1].lower() in (*_READERS, *_DTYPES)
 
 
@@ -138,7 +138,7 @@ def gpu_line(gpu: GPU) -> str:
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
     for piece in re.split("[,;]", text):
-        match = _PART.match(piece)
+        match = re.match(_PART, piece)
         if match is None:
             raise _wrong(f"{piece.strip()!r} is not of the form part=value")
         key = match[1].lower()
@@ -186,7 +186,7 @@ def _count(key: str, text: str) -> int:
 
 
 def _pair(key: str, text: str) -> tuple[int, int]:
-    match = _CAPABILITY.match(text)
+    match = re.match(_CAPABILITY, text)
     if match is None:
         raise _wrong(f"{key}={text!r} is not a compute capability such as 8.9")
     return int(match[1]), int(match[2])
@@ -194,7 +194,7 @@ def _pair(key: str, text: str) -> tuple[int, int]:
 
 def _scaled(key: str, text: str, units: Mapping[str, int]) -> int:
     """Read a number with a unit as a whole number; case does not matter."""
-    match = _NUMBER.match(text)
+    match = re.match(_NUMBER, text)
     by_name = {unit.lower(): scale for unit, scale in units.items()}
     scale = None if match is None else by_name.get(match[2].lower())
     if match is None or scale is None:

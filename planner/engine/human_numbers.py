@@ -15,8 +15,8 @@ from planner.engine.releases.change import Change
 from planner.engine.server import spellings_of
 from planner.errors import PlannerError
 
-_SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
-_WITH_UNIT = re.compile(r"\s*\d+(?:\.\d+)?\s*[A-Za-z]*[Bb]\s*")
+_SUFFIXED = r"(\d+(?:\.\d+)?)([kKmMgGtT])"
+_WITH_UNIT = r"\s*\d+(?:\.\d+)?\s*[A-Za-z]*[Bb]\s*"
 """A size as the planner alone takes it: 8GiB."""
 _POWERS = "kmgt"
 _TERA = Change(
@@ -63,7 +63,7 @@ def human_int(text: str, release: Release = NEWEST_RELEASE) -> int | None:
     >>> human_int("1.5k"), human_int("32K"), human_int("1.5K"), human_int("8192.7")
     (1500, 32768, None, None)
     """
-    match = _SUFFIXED.fullmatch(text.strip())
+    match = re.fullmatch(_SUFFIXED, text.strip())
     if match is None or len(text) > _LONGEST:
         return plain_int(text)
     number, suffix = match.groups()
@@ -137,7 +137,7 @@ def refusal(argument: Argument, text: str, release: Release = NEWEST_RELEASE) ->
     "argument --tensor-parallel-size/-tp: invalid int value: '1.9'"
     """
     is_auto = argument.kind is Kind.LENGTH and text.strip().lower() == "auto"
-    is_size = argument.kind is Kind.SIZE and _WITH_UNIT.fullmatch(text) is not None
+    is_size = argument.kind is Kind.SIZE and re.fullmatch(_WITH_UNIT, text) is not None
     is_read_later = argument.name == "optimization_level"  # a text to the parser
     if not is_whole(argument) or is_auto or is_size or is_read_later:
         return ""
@@ -149,7 +149,7 @@ def refusal(argument: Argument, text: str, release: Release = NEWEST_RELEASE) ->
 
 def decimal_words(text: str) -> str:
     """Return vLLM's answer to decimals before a binary letter; empty without them."""
-    match = _SUFFIXED.fullmatch(text.strip())
+    match = re.fullmatch(_SUFFIXED, text.strip())
     if match is None or "." not in match[1] or match[2] in _POWERS:
         return ""
     return (

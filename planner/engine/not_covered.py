@@ -70,16 +70,15 @@ is, what runs it."""
 NOT_COVERED = tuple(listed for listed, *_ in _KINDS)
 """The kinds, as a list of devices to choose from names them."""
 _NVIDIA = "nvidia|geforce|quadro|tesla|rtx|gtx"
-_IN_PROSE = re.compile(
-    r"(?:(?<![\w./-])|(?<=[/-])(?=rocm|tpu|xpu|[hn]pu|gaudi|ascend|neuron))(?P<name>(?:"
+_IN_PROSE = (
+    r"(?ia)(?:(?<![\w./-])|(?<=[/-])(?=rocm|tpu|xpu|[hn]pu|gaudi|ascend|neuron))"
+    r"(?P<name>(?:"
     + "|".join(words for _, words, *_ in _KINDS)
     + r")(?:[ -](?:max|ultra|pro|air|mini|studio|xtx?|gre|silicon|gpu|card|chip"
-    r"|[a-z]{1,2}\d{1,4}[a-z]?|\d{1,4}[a-z]?)(?!\w)|\.com/gpu)*)s?(?!\w)",
-    re.IGNORECASE | re.ASCII,
+    r"|[a-z]{1,2}\d{1,4}[a-z]?|\d{1,4}[a-z]?)(?!\w)|\.com/gpu)*)s?(?!\w)"
 )
-_OTHER_WORDS = re.compile(
-    r"(?:amd|apple|arc|atlas|b[56]0|flex.*|intel|max.*|metal|moore|mps|910)\Z",
-    re.IGNORECASE,
+_OTHER_WORDS = (
+    r"(?i)(?:amd|apple|arc|atlas|b[56]0|flex.*|intel|max.*|metal|moore|mps|910)\Z"
 )
 """Names that mean something else where no number follows: bare metal, an Intel CPU."""
 
@@ -110,6 +109,6 @@ def not_covered_in(text: str) -> list[tuple[str, tuple[int, int]]]:
     """
     return [
         (match["name"], match.span("name"))
-        for match in _IN_PROSE.finditer(text)
-        if not _OTHER_WORDS.match(match["name"])
+        for match in re.finditer(_IN_PROSE, text)
+        if not re.match(_OTHER_WORDS, match["name"])
     ]

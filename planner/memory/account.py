@@ -107,9 +107,27 @@ def larger(sizes: list[Sized]) -> Sized:
     return max(sizes, key=lambda sized: sized.size_bytes, default=NOTHING)
 
 
-def ranged_line(name: str, sizes: tuple[int, int, int], basis: Basis, why: str) -> Line:
-    """Return a line of the account; `sizes` are its low end, middle and high end."""
-    low, middle, high = sizes
+@frozen
+class Ranged:
+    """A size with its range and its arithmetic."""
+
+    size_bytes: int
+    low_bytes: int
+    high_bytes: int
+    why: str = ""
+
+
+def around(size_bytes: int, spread_bytes: int, why: str) -> Ranged:
+    """Return a size whose range is as wide on both sides."""
+    low, high = size_bytes - spread_bytes, size_bytes + spread_bytes
+    return Ranged(size_bytes=size_bytes, low_bytes=low, high_bytes=high, why=why)
+
+
+def line_of(
+    name: str, sizes: int | tuple[int, int, int], basis: Basis, why: str
+) -> Line:
+    """Return a line of one size, or of a low end, middle and high end."""
+    low, middle, high = (sizes,) * 3 if isinstance(sizes, int) else sizes
     return Line(
         name=name,
         size_bytes=middle,

@@ -37,8 +37,8 @@ _PARTS = (
     (r"embed|wte|wpe", Part.EMBEDDINGS),
     (r"attn|attention|q_proj|k_proj|v_proj|o_proj", Part.ATTENTION),
 )
-_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
-_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
+_NUMBER = r"(?<=\.)\d+(?=\.)"
+_LAYER = r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\."
 _MOST_DIGITS = 9
 """Of a layer's number: a longer one is beyond any model's."""
 
@@ -114,7 +114,7 @@ def _published(
 
 
 def _part(name: str) -> Part | None:
-    return _part_of_kind(_NUMBER.sub("0", name))
+    return _part_of_kind(re.sub(_NUMBER, "0", name))
 
 
 @lru_cache(maxsize=4096)
@@ -131,7 +131,7 @@ def _is_beyond(name: str, part: Part | None, num_hidden_layers: int) -> bool:
         return True
     if part is Part.TOWERS:
         return False
-    found = _LAYER.search(name)
+    found = re.search(_LAYER, name)
     if found is None:
         return False
     return len(found[1]) > _MOST_DIGITS or int(found[1]) >= num_hidden_layers

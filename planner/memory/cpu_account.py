@@ -14,7 +14,7 @@ from math import ceil
 from planner.engine.gpu import GPU
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
-from planner.memory.account import Basis, Line, VLLMError, ranged_line
+from planner.memory.account import Basis, Line, VLLMError, line_of
 from planner.memory.lines.calibration import Fitted, processor_part
 from planner.memory.lines.forward_pass import forward
 from planner.memory.media.peak import encoder_peak_bytes
@@ -63,13 +63,11 @@ def _weights(run: ProfileRun, stage: StageWeights) -> Line:
         f"{part.name} {format_size(part.size_bytes)}" for part in stage.parts
     )
     size = stage.weights_bytes
-    return Line(
-        name="weights",
-        size_bytes=size,
-        low_bytes=size,
-        high_bytes=size,
-        basis=Basis.FORMULA,
-        why=f"{parts} = {format_size(size)} in {run.dtype}; vLLM packs linear layers "
+    return line_of(
+        "weights",
+        size,
+        Basis.FORMULA,
+        f"{parts} = {format_size(size)} in {run.dtype}; vLLM packs linear layers "
         "for its kernels, which keeps their size",
     )
 
@@ -82,13 +80,11 @@ def _buffers(run: ProfileRun, stage: StageWeights) -> Line:
     """
     tables = run.max_num_seqs * run.max_model_len * _TABLE_ENTRY_BYTES
     copies = _packed_copies_bytes(run, stage)
-    return Line(
-        name="persistent buffers",
-        size_bytes=tables + copies,
-        low_bytes=tables,
-        high_bytes=tables + copies,
-        basis=Basis.FORMULA,
-        why=f"token ids {format_size(tables)} ({run.max_num_seqs:,} max_num_seqs x "
+    return line_of(
+        "persistent buffers",
+        (tables, tables + copies, tables + copies),
+        Basis.FORMULA,
+        f"token ids {format_size(tables)} ({run.max_num_seqs:,} max_num_seqs x "
         f"{run.max_model_len:,} tokens x {_TABLE_ENTRY_BYTES} bytes) + packed copies "
         f"of embeddings and head {format_size(copies)}",
     )
@@ -108,14 +104,15 @@ def _warm_up(run: ProfileRun) -> Line:
 
     Source: vLLM 0.33.0 `v1/worker/cpu_model_runner.py` warming_up_model.
     """
-    if run.enforce_eager or run.skips_warm_up:
-        why = f"no warm-up ({_cause(run)})"
-        return ranged_line("peak activation", (0, 0, 0), Basis.FORMULA, why)
+    if run.enforce_eager or run.env.skips_cpu_warm_up:
+        cause = "enforce_eager" if run.enforce_eager else "VLLM_CPU_CI_ENV"
+        why = f"no warm-up ({cause})"
+        return line_of("peak activation", 0, Basis.FORMULA, why)
     compiling = processor_part("compiling")
     step = max(forward(run).size_bytes, encoder_peak_bytes(run).size_bytes)
     if run.samples:
         step = max(step, run.num_requests * run.model.vocab_size * _FLOAT32)
-    return ranged_line(
+    return line_of(
         "peak activation",
         (
             compiling.low_bytes,
@@ -129,15 +126,11 @@ def _warm_up(run: ProfileRun) -> Line:
     )
 
 
-def _cause(run: ProfileRun) -> str:
-    return "enforce_eager" if run.enforce_eager else "VLLM_CPU_CI_ENV"
-
-
 def _process(stage: StageWeights) -> Line:
     process: Fitted = processor_part("process")
     left = min(stage.weights_bytes // _PACKING_SHARE, _PACKING_USUAL_BYTES)
     most = stage.weights_bytes // _PACKING_MOST_SHARE
-    return ranged_line(
+    return line_of(
         "non-torch",
         (
             process.low_bytes,

@@ -8,8 +8,7 @@ from functools import lru_cache
 from math import ceil, isqrt
 from typing import TYPE_CHECKING
 
-from planner.memory import cpu_account
-from planner.memory.account import Basis, Line, Variant, WeightPart
+from planner.memory.account import Basis, Line, Variant, WeightPart, line_of
 from planner.memory.kv_cache.capacity import StageCache
 from planner.memory.lines import activations, cudagraphs, non_torch, outside, persistent
 from planner.memory.media import frontend
@@ -136,14 +135,8 @@ def weights_line(
 
     `basis` says how the model's config is known (`config_basis`).
     """
-    return Line(
-        name="weights",
-        size_bytes=stage.allocated_bytes,
-        low_bytes=stage.allocated_bytes,
-        high_bytes=stage.allocated_bytes,
-        basis=basis,
-        why=explain(stage, dtype, quantization),
-    )
+    why = explain(stage, dtype, quantization)
+    return line_of("weights", stage.allocated_bytes, basis, why)
 
 
 def used_lines(
@@ -154,6 +147,8 @@ def used_lines(
 ) -> tuple[Line, ...]:
     """Return all lines except the KV cache."""
     if run.gpu.is_cpu:
+        from planner.memory import cpu_account  # noqa: PLC0415 - the CPU build only
+
         return cpu_account.lines(run, stage)
     weights = weights_line(
         stage, run.dtype, run.model.quantization, config_basis(run.model)
@@ -265,16 +260,16 @@ def _measured_kv(lines: tuple[Line, ...], requested_bytes: int) -> Line:
     least = _OWN_REPEATED_BYTES if is_own else _REPEATED_BYTES
     more = open_bytes([one for line in lines for one in line.variants])
     others = " - ".join(f"{line.name} {format_size(line.size_bytes)}" for line in lines)
-    return Line(
-        name="KV cache",
-        size_bytes=requested_bytes - used,
-        low_bytes=requested_bytes - used - max(_spread(above), least) - more,
-        high_bytes=requested_bytes - used + max(_spread(below), least),
-        basis=Basis.FORMULA,
-        why=(
-            f"requested {format_gib(requested_bytes)} - {others} = "
-            f"{format_gib(requested_bytes - used)}"
+    left = requested_bytes - used
+    return line_of(
+        "KV cache",
+        (
+            left - max(_spread(above), least) - more,
+            left,
+            left + max(_spread(below), least),
         ),
+        Basis.FORMULA,
+        f"requested {format_gib(requested_bytes)} - {others} = {format_gib(left)}",
     )
 
 
@@ -286,21 +281,17 @@ def _spread(sides_bytes: list[int]) -> int:
 def _fixed_kv(kv_bytes: int, left_bytes: int) -> tuple[Line, Line]:
     rest = left_bytes - kv_bytes
     return (
-        Line(
-            name="KV cache",
-            size_bytes=kv_bytes,
-            low_bytes=kv_bytes,
-            high_bytes=kv_bytes,
-            basis=Basis.EXACT,
-            why=f"kv_cache_memory_bytes = {kv_bytes:,} bytes, as requested",
+        line_of(
+            "KV cache",
+            kv_bytes,
+            Basis.EXACT,
+            f"kv_cache_memory_bytes = {kv_bytes:,} bytes, as requested",
         ),
-        Line(
-            name="not planned",
-            size_bytes=rest,
-            low_bytes=rest,
-            high_bytes=rest,
-            basis=Basis.FORMULA,
-            why="requested memory that a fixed KV cache leaves unused"
+        line_of(
+            "not planned",
+            rest,
+            Basis.FORMULA,
+            "requested memory that a fixed KV cache leaves unused"
             if rest >= 0
             else "the fixed KV cache goes beyond the requested memory by this much",
         ),

@@ -8,6 +8,7 @@ from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
 from planner.engine.dtypes import element_bytes
+from planner.engine.environment import Environment
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
@@ -94,13 +95,8 @@ class ProfileRun:
     """Tokens of the longest request, from which latent attention sizes its context."""
     block_size: int = 16
     """Tokens in a block of the KV cache."""
-    fused_moe_chunk_size: int | None = None
-    """VLLM_FUSED_MOE_CHUNK_SIZE; None where it is not set."""
-    flashinfer_workspace_bytes: int | None = None
-    """VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE; None where it is not set."""
+    env: Environment = Environment()
     enforce_eager: bool = False
-    skips_warm_up: bool = False
-    """VLLM_CPU_CI_ENV, in the CPU build."""
     is_compiled: bool = True
     """Whether vLLM compiles the model."""
     compile_cache: str | None = None
@@ -163,7 +159,7 @@ class ProfileRun:
 
         Source: vLLM 0.33.0 `envs.py` VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE.
         """
-        return self.flashinfer_workspace_bytes or 394 * MIB
+        return self.env.flashinfer_workspace_bytes or 394 * MIB
 
     @property
     def expert_chunk_tokens(self) -> int | None:
@@ -171,7 +167,7 @@ class ProfileRun:
         usual = _expert_chunk_tokens(self.release)
         if usual is None:
             return None
-        return self.fused_moe_chunk_size or usual
+        return self.env.fused_moe_chunk_size or usual
 
     @property
     def num_requests(self) -> int:

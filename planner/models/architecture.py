@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,7 +15,7 @@ from planner.models.states import StateLayer
 from planner.values import frozen
 
 if TYPE_CHECKING:
-    from planner.models.files import ModelFiles, Reconciliation
+    from planner.models.files import ModelFiles
 
 
 @frozen(kw_only=False)
@@ -261,7 +261,7 @@ class Speculation:
         return 1 + self.num_speculative_tokens
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen(eq=False, slots=False)
 class ModelArchitecture:
     """A model as vLLM builds it: its modules per stage and layer, and its limits.
 
@@ -312,7 +312,7 @@ class ModelArchitecture:
     """First layers that take a tower's features, all on the first pipeline stage."""
     quantization: str | None = None
     """vLLM's name of the quantisation method, the checkpoint's or the user's."""
-    quantization_limits: QuantizationLimits = QuantizationLimits()  # noqa: RUF009 - frozen
+    quantization_limits: QuantizationLimits = QuantizationLimits()
     num_experts: int = 0
     kv_sources: tuple[int, ...] = ()
     """For each layer the one whose keys and values it reads; empty: its own."""
@@ -337,8 +337,6 @@ class ModelArchitecture:
     is_certain: bool = True
     shape_of: str = ""
     """The model of the same shape whose config.json was read; empty for its own."""
-    reconciliation: Reconciliation | None = None
-    """The computed weights beside the checkpoint's headers, where these are known."""
     speculation: Speculation | None = None
     """How tokens are guessed ahead of it; None: they are not."""
     files: ModelFiles | None = field(default=None, repr=False)

@@ -108,6 +108,8 @@ def find(text: str) -> ModelFiles | None:
     Raises:
         PlannerError: for an estimated checkpoint of a model that is quantised already.
     """
+    if text in _lines():
+        return _files(text)
     name = _names().get(text) or _names().get(text.lower())
     if name:
         return _files(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from planner.engine.arguments import ARGUMENTS, Memory
 from planner.engine.releases.change import Change
@@ -363,6 +364,19 @@ def source_notes(model: ModelArchitecture) -> tuple[str, ...]:
             *notes,
             f"The config of {model.name} is a reconstruction: {model.source}.",
         )
-    if model.reconciliation is not None:
-        notes = (*notes, str(model.reconciliation))
-    return notes
+    compared = _beside_checkpoint(model)
+    return (*notes, compared) if compared else notes
+
+
+@lru_cache(maxsize=64)
+def _beside_checkpoint(model: ModelArchitecture) -> str:
+    """Write the computed weights beside a checkpoint's headers, where these are known.
+
+    Once for a model: a checkpoint may have a hundred thousand tensors.
+    """
+    if model.files is None or not model.files.tensor_shapes:
+        return ""
+    from planner.memory.checkpoint import reconcile  # noqa: PLC0415 - few need it
+
+    found = reconcile(model, model.files.tensor_shapes)
+    return "" if found is None else str(found)

@@ -115,8 +115,9 @@ class ResolvedSettings:
     gpu_memory_utilization: float
     kv_cache_memory_bytes: int | None
     num_gpu_blocks_override: int | None
-    block_size: int
-    mamba_block_size: int | None
+    block_size: int = 0
+    """Tokens; as the next one and `cudagraph_mode`, it follows from the kernels."""
+    mamba_block_size: int | None = None
     """Tokens in a block of layers that keep states; None without such layers."""
     tensor_parallel_size: int
     pipeline_parallel_size: int
@@ -126,7 +127,7 @@ class ResolvedSettings:
     enforce_eager: bool
     cudagraph_capture_sizes: tuple[int, ...]
     max_cudagraph_capture_size: int
-    cudagraph_mode: str
+    cudagraph_mode: str = ""
     """vLLM's name for what CUDA graphs are captured of."""
     is_compiled: bool
     """Whether vLLM compiles the model."""

@@ -20,14 +20,14 @@ from planner.memory.host.kv_connectors import (
 from planner.memory.host.loading import Loading, loading_of, reading_of
 from planner.memory.host.nodes import NodeAccount, gpus_of_a_node, node_accounts, nodes
 from planner.memory.host.tables import (
-    api_server,
+    API_SERVER,
+    ENGINE_CORE,
+    WORKER_PROCESS,
     asleep,
     check_swap_space,
-    engine_core,
     gpu_budget,
     rope_positions,
     token_ids,
-    worker_process,
 )
 from planner.memory.lines.non_torch import is_unified
 from planner.memory.media.frontend import cache_lines
@@ -136,7 +136,7 @@ def _of_worker(
     yield from worker_lines(
         _connectors(question), rank.num_blocks * rank.bytes_per_block
     )
-    yield worker_process()
+    yield WORKER_PROCESS
 
 
 def _connectors(question: Question) -> tuple[Connector, ...]:
@@ -172,9 +172,9 @@ def _of_engine(question: Question) -> Iterator[HostLine]:
             "memory (/dev/shm), in whole chunks of blocks",
             per=Per.ENGINE,
         )
-    yield engine_core()
+    yield ENGINE_CORE
     if question.entrypoint == "serve":
-        yield api_server()
+        yield API_SERVER
 
 
 def host_loading(

@@ -11,8 +11,8 @@ from planner.engine.releases import NEWEST
 from planner.engine.settings import given_arguments
 from planner.models.architecture import ModelArchitecture
 from planner.planning.load import Load
-from planner.planning.planning import plan as plan_again
-from planner.planning.result import Plan
+from planner.planning.result import Plan, Replanner
+from planner.registries import provided
 from planner.values import frozen
 
 _START = ("model", "gpu", "vllm_version", "entrypoint", "env", "load")
@@ -79,15 +79,7 @@ class Inputs:
             PlannerError: for input that cannot be planned; not fitting is not an error.
             UnknownArchitecture: for a model or setting that is not modelled.
         """
-        return plan_again(
-            self.model,
-            gpu=self.gpu,
-            vllm_version=self.vllm_version,
-            entrypoint=self.entrypoint,
-            env=self.env or None,
-            load=self.load,
-            **self.engine_args,
-        )
+        return provided(Replanner).plan(self)
 
 
 def changed(plan: Plan, changes: Mapping[str, Any]) -> Plan:

@@ -16,7 +16,6 @@ from planner.errors import (
     Refused,
     UnknownArchitecture,
 )
-from planner.memory.checkpoint import reconcile
 from planner.models.architecture import ModelArchitecture
 from planner.models.drafts.config import requested_speculation
 from planner.models.estimates import Format, estimated
@@ -192,12 +191,7 @@ def _read(
     requested = read(files, method, trust_remote_code=trusted, before=before)
     mismatch = requested.quantization_limits.mismatch
     if mismatch is None:
-        return _with_files(requested, files)
+        return replace(requested, files=files)
     own = read(files, None, trust_remote_code=trusted, before=before)
     limits = replace(own.quantization_limits, mismatch=mismatch)
-    return _with_files(replace(own, quantization_limits=limits), files)
-
-
-def _with_files(model: ModelArchitecture, files: ModelFiles) -> ModelArchitecture:
-    checked = reconcile(model, files.tensor_shapes)
-    return replace(model, files=files, reconciliation=checked)
+    return replace(own, quantization_limits=limits, files=files)

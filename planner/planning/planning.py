@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
 
 from planner.engine.arguments import check_release
 from planner.engine.devices import gpu_named
@@ -38,11 +38,12 @@ from planner.models.lengths import (
 )
 from planner.planning import batches
 from planner.planning.after_sizing import room_note
+from planner.planning.calibrations import may_have_records
 from planner.planning.calibrations.apply import FoundRecords, find
-from planner.planning.calibrations.key import Start
 from planner.planning.cautions import cautions, conditions, source_notes
 from planner.planning.defaults import ResolvedSettings, layout_of
 from planner.planning.host import host_accounts, host_error, host_loading
+from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.model import architecture, check_refuses, draft_files
 from planner.planning.resolve import Question, resolve, with_speculation
@@ -57,13 +58,6 @@ from planner.planning.verdict import (
 
 if TYPE_CHECKING:
     from planner.planning.calibrations.dry import DryFigures
-    from planner.planning.inputs import Inputs
-
-_Given: TypeAlias = (
-    "tuple[str | PathLike[str] | ModelArchitecture, str | GPU, str | Release, str, "
-    "Mapping[str, str] | None, Mapping[str, Any]]"
-)
-"""Model, gpu, vllm_version, entrypoint, env and engine arguments."""
 
 
 @named_in_errors
@@ -95,8 +89,30 @@ def plan(  # noqa: PLR0913 - the inputs of a plan
         PlannerError: for input that cannot be planned; not fitting is not an error.
         UnknownArchitecture: for a model or setting whose memory is not modelled.
     """
-    inputs = (model, gpu, vllm_version, entrypoint, env, engine_args)
-    return _planned(inputs, load, None)
+    return _planned(
+        Inputs(
+            model=fspath(model) if isinstance(model, PathLike) else model,
+            gpu=gpu,
+            vllm_version=vllm_version,
+            entrypoint=entrypoint,
+            env=env or {},
+            engine_args=engine_args,
+            load=load,
+        )
+    )
+
+
+def plan_again(inputs: Inputs) -> Plan:
+    """Plan what was given, as one value; see `plan`."""
+    return plan(
+        inputs.model,
+        gpu=inputs.gpu,
+        vllm_version=inputs.vllm_version,
+        entrypoint=inputs.entrypoint,
+        env=inputs.env or None,
+        load=inputs.load,
+        **inputs.engine_args,
+    )
 
 
 def plan_as(inputs: Inputs, release: Release) -> Plan:
@@ -106,7 +122,7 @@ def plan_as(inputs: Inputs, release: Release) -> Plan:
         PlannerError: for input that cannot be planned; not fitting is not an error.
         UnknownArchitecture: for a model or setting whose memory is not modelled.
     """
-    return _planned(_given(inputs, release), inputs.load, None)
+    return _planned(inputs, release)
 
 
 def plan_dry(inputs: Inputs, figures: DryFigures) -> Plan:
@@ -116,7 +132,7 @@ def plan_dry(inputs: Inputs, figures: DryFigures) -> Plan:
         PlannerError: for input that cannot be planned; not fitting is not an error.
         UnknownArchitecture: for a model or setting whose memory is not modelled.
     """
-    return _planned(_given(inputs, inputs.vllm_version), inputs.load, figures)
+    return _planned(inputs, dry=figures)
 
 
 def layer_groups(inputs: Inputs) -> tuple[LayerGroup, ...]:
@@ -126,29 +142,20 @@ def layer_groups(inputs: Inputs) -> tuple[LayerGroup, ...]:
         PlannerError: for input that cannot be planned.
         Refused: where vLLM refuses it.
     """
-    question = _question(_given(inputs, inputs.vllm_version))
+    question = _question(inputs, inputs.vllm_version, inputs.engine_args)
     if isinstance(question, Plan):
         return ()
     question = with_speculation(question)
     return whole_groups(question, resolve(question)[1])
 
 
-def _given(inputs: Inputs, release: str | Release) -> _Given:
-    return (
-        inputs.model,
-        inputs.gpu,
-        release,
-        inputs.entrypoint,
-        inputs.env or None,
-        inputs.engine_args,
-    )
-
-
-def _planned(given: _Given, load: Load | None, dry: DryFigures | None) -> Plan:
+def _planned(
+    inputs: Inputs, release: Release | None = None, dry: DryFigures | None = None
+) -> Plan:
     """Plan a start; arguments that are not given follow from its load."""
-    *_, engine_args = given
-    follows = {} if load is None else load.arguments(engine_args)
-    question = _question((*given[:5], {**engine_args, **follows}))
+    given, load = inputs.engine_args, inputs.load
+    follows = {} if load is None else load.arguments(given)
+    question = _question(inputs, release or inputs.vllm_version, {**given, **follows})
     if isinstance(question, Plan):
         made = question
     elif load is None and dry is None:
@@ -164,28 +171,31 @@ _EAGER = (
 )
 
 
-def _question(given: _Given) -> Question | Plan:
+def _question(
+    inputs: Inputs, vllm_version: str | Release, engine_args: Mapping[str, Any]
+) -> Question | Plan:
     """Read and check the inputs; a plan where vLLM refuses the model itself."""
-    model, gpu, vllm_version, entrypoint, env, engine_args = given
+    gpu, env = inputs.gpu, inputs.env
     release, notes = resolve_version(vllm_version)
     settings = settings_from(engine_args, release)
     device = gpu if isinstance(gpu, GPU) else gpu_named(gpu)
     check_release(engine_args, release)
     environment = environment_from(env, release)
     given_env = tuple((env or {}).items())
-    batches.check_entrypoint(entrypoint)
+    batches.check_entrypoint(inputs.entrypoint)
     try:
-        found = architecture(model, settings, release)
+        found = architecture(inputs.model, settings, release)
     except Refused as refusal:
         check_refuses(refusal, release)
-        return Plan.refused(
-            name=str(model),
+        return Plan(
+            name=str(inputs.model),
             gpu=device,
             settings=settings,
             vllm_version=release.version,
             error=VLLMError(kind="refused", message=str(refusal)),
+            outcome=Outcome.REFUSED,
             notes=notes,
-            entrypoint=entrypoint,
+            entrypoint=inputs.entrypoint,
             env=given_env,
         )
     if found.quantization_limits.forces_eager and not settings.enforce_eager:
@@ -198,7 +208,7 @@ def _question(given: _Given) -> Question | Plan:
         settings=settings,
         env=environment,
         layout=layout_of(settings, environment, device, release),
-        entrypoint=entrypoint,
+        entrypoint=inputs.entrypoint,
         release=release,
         notes=(*notes, *source_notes(found)),
         given_env=given_env,
@@ -217,10 +227,6 @@ def _draft(
         return None, str(reason)
 
 
-def _draft_notes(model: ModelArchitecture) -> tuple[str, ...]:
-    return () if model.speculation is None else model.speculation.notes
-
-
 def _answer(question: Question) -> Plan:
     try:
         question = with_speculation(question)
@@ -232,17 +238,25 @@ def _answer(question: Question) -> Plan:
         allowed = _answer(replace(question, is_waived=True, env=env))
         return replace(allowed, error=error, outcome=Outcome.REFUSED)
     except Refused as refusal:
-        return Plan.refused(
-            name=question.model.name,
-            model=question.model,
-            gpu=question.gpu,
-            settings=question.settings,
-            vllm_version=question.release.version,
+        return Plan(
+            **_asked(question),
             error=VLLMError(kind="refused", message=str(refusal)),
+            outcome=Outcome.REFUSED,
             notes=question.notes,
-            entrypoint=question.entrypoint,
-            env=question.given_env,
         )
+
+
+def _asked(question: Question) -> dict[str, Any]:
+    """Return what a plan repeats of its question."""
+    return {
+        "name": question.model.name,
+        "model": question.model,
+        "gpu": question.gpu,
+        "settings": question.settings,
+        "vllm_version": question.release.version,
+        "entrypoint": question.entrypoint,
+        "env": question.given_env,
+    }
 
 
 def _plan_resolved(
@@ -268,17 +282,13 @@ def _plan_resolved(
     short = host_error(host)
     if short is not None and outcome in (Outcome.FITS, Outcome.TOO_CLOSE):
         error, outcome = short, Outcome.DOES_NOT_FIT
-    limit = _longest_allowed(question)
+    limit, speculation = _longest_allowed(question), question.model.speculation
     longest = 0
     if verdict.depends_on_length:
         longest = longest_request([stage.low for stage in stages], limit, request)
     return Plan(
-        name=question.model.name,
-        model=question.model,
-        gpu=question.gpu,
-        settings=question.settings,
+        **_asked(question),
         resolved=replace(resolved, max_model_len=request.max_model_len),
-        vllm_version=question.release.version,
         ranks=tuple(stage.rank for stage in stages),
         kv_groups=tuple(
             KVCacheGroup(
@@ -307,13 +317,11 @@ def _plan_resolved(
         conditions=conditions(question),
         notes=(
             *question.notes,
-            *_draft_notes(question.model),
+            *(() if speculation is None else speculation.notes),
             *found.notes_for(given_gpu, [stage.rank for stage in stages]),
             *cautions(question, resolved, stages),
             *_room(question, resolved, stages, error),
         ),
-        entrypoint=question.entrypoint,
-        env=question.given_env,
     )
 
 
@@ -348,6 +356,10 @@ def _load_figures(
 
 def _measured(question: Question, resolved: ResolvedSettings) -> FoundRecords:
     """Look up the stored measurements of the same start on the user's GPU."""
+    if not may_have_records():
+        return FoundRecords()
+    from planner.planning.calibrations.key import Start  # noqa: PLC0415 - few need it
+
     start = Start(
         model=question.model,
         settings=question.settings,

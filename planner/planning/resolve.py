@@ -47,6 +47,14 @@ from planner.models.lengths import resolve_max_model_len, scheduled_length
 from planner.planning import batches, defaults
 from planner.planning.calibrations.dry import DryFigures
 from planner.planning.capture_sizes import capture_sizes, in_whole_requests
+from planner.planning.cpu_build import (
+    check_block_size,
+    check_cpu_build,
+    cpu_kv_cache_bytes,
+    is_latent_plain,
+    recurrent_dtype,
+    whole_prompts,
+)
 from planner.planning.defaults import ResolvedSettings
 from planner.planning.dtypes import (
     check_kv_cache_dtype,
@@ -55,16 +63,8 @@ from planner.planning.dtypes import (
     check_quantization_argument,
     has_kv_scales,
 )
+from planner.planning.first_engine import check_engine
 from planner.planning.load import Load
-from planner.planning.older_and_cpu import (
-    check_block_size,
-    check_cpu_build,
-    check_engine,
-    cpu_kv_cache_bytes,
-    is_latent_plain,
-    recurrent_dtype,
-    whole_prompts,
-)
 from planner.planning.refusals import (
     check_architecture,
     check_batch,
@@ -205,18 +205,9 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     check_mamba_block_size(
         settings.mamba_block_size, length, has_prefix_caching=caching
     )
-    batch = _Batch(
-        dtype=dtype,
-        kv_cache_dtype=kv_dtype,
-        max_model_len=length,
-        max_num_batched_tokens=tokens,
-        max_num_seqs=seqs,
-    )
     check_device_dtype(dtype, gpu)
-    _check_build(question, batch)
-    kernels = resolve_kernels(model, _context(question, batch))
-    check_block_size(kernels, model, gpu)
-    resolved = ResolvedSettings(
+    layout = question.layout
+    before = ResolvedSettings(
         dtype=dtype,
         quantization=model.quantization,
         kv_cache_dtype=kv_dtype,
@@ -230,19 +221,14 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
             defaults.kv_cache_bytes(settings.kv_cache_memory_bytes), gpu, question.env
         ),
         num_gpu_blocks_override=settings.num_gpu_blocks_override,
-        block_size=kernels.sizes.block_size,
-        mamba_block_size=kernels.sizes.mamba_block_size,
-        tensor_parallel_size=question.layout.tensor_parallel_size,
-        pipeline_parallel_size=question.layout.pipeline_parallel_size,
-        data_parallel_size=question.layout.data_parallel_size,
-        decode_context_parallel_size=question.layout.decode_context_parallel_size,
-        enable_expert_parallel=question.layout.enable_expert_parallel,
+        tensor_parallel_size=layout.tensor_parallel_size,
+        pipeline_parallel_size=layout.pipeline_parallel_size,
+        data_parallel_size=layout.data_parallel_size,
+        decode_context_parallel_size=layout.decode_context_parallel_size,
+        enable_expert_parallel=layout.enable_expert_parallel,
         enforce_eager=bool(settings.enforce_eager),
         cudagraph_capture_sizes=sizes,
         max_cudagraph_capture_size=max(sizes, default=0),
-        cudagraph_mode=str(
-            runner_mode(compilation, kernels, gpu) if sizes else GraphMode.NONE
-        ),
         is_compiled=compilation.is_compiled,
         may_fuse_all_reduce=compilation.may_fuse_all_reduce,
         performance_mode=settings.performance_mode or "balanced",
@@ -252,11 +238,21 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
             settings,
             model,
             release,
-            pipeline_parallel_size=question.layout.pipeline_parallel_size,
+            pipeline_parallel_size=layout.pipeline_parallel_size,
         ),
         uses_v2_model_runner=is_v2,
         enable_prefix_caching=caching,
         enable_chunked_prefill=chunked,
+    )
+    _check_build(question, before)
+    kernels = resolve_kernels(model, _context(question, before))
+    check_block_size(kernels, model, gpu)
+    mode = runner_mode(compilation, kernels, gpu) if sizes else GraphMode.NONE
+    resolved = replace(
+        before,
+        block_size=kernels.sizes.block_size,
+        mamba_block_size=kernels.sizes.mamba_block_size,
+        cudagraph_mode=str(mode),
     )
     return resolved, kernels
 
@@ -309,20 +305,9 @@ def _waits_for_draft_tokens(model: ModelArchitecture) -> bool:
     return found is not None and (found.draft is None or found.method == "medusa")
 
 
-@frozen
-class _Batch:
-    """Lengths and dtypes as resolved so far."""
-
-    dtype: str
-    kv_cache_dtype: str
-    max_model_len: int
-    max_num_batched_tokens: int
-    max_num_seqs: int
-
-
-def _check_build(question: Question, batch: _Batch) -> None:
-    model, tokens = question.model, batch.max_num_batched_tokens
-    layout = _typed(question.layout, batch.dtype, tokens)
+def _check_build(question: Question, resolved: ResolvedSettings) -> None:
+    model, tokens = question.model, resolved.max_num_batched_tokens
+    layout = _typed(question.layout, resolved.dtype, tokens)
     # Towers that are switched off are still constructed, without weights.
     towers = tuple(
         (tower, tower_layout(tower, layout, question.settings))
@@ -338,17 +323,17 @@ def _typed(layout: ParallelLayout, dtype: str, tokens: int) -> ParallelLayout:
     return replace(layout, dtype=dtype, max_num_batched_tokens=tokens)
 
 
-def _context(question: Question, batch: _Batch) -> CacheContext:
+def _context(question: Question, resolved: ResolvedSettings) -> CacheContext:
     model, settings = question.model, question.settings
     context = CacheContext(
         gpu=question.gpu,
         layout=question.layout,
-        dtype=batch.dtype,
-        kv_cache_dtype=batch.kv_cache_dtype,
+        dtype=resolved.dtype,
+        kv_cache_dtype=resolved.kv_cache_dtype,
         requested_block_size=settings.block_size,
         requested_backend=attention_backend(settings) or question.env.attention_backend,
         skip_layers=skipped_layers(
-            settings.kv_cache_dtype_skip_layers or (), batch.kv_cache_dtype, model
+            settings.kv_cache_dtype_skip_layers or (), resolved.kv_cache_dtype, model
         ),
         requested_mamba_block_size=settings.mamba_block_size,
         mamba_cache_dtype=settings.mamba_cache_dtype or "auto",
@@ -357,9 +342,9 @@ def _context(question: Question, batch: _Batch) -> CacheContext:
         ),
         gdn_prefill_backend=settings.gdn_prefill_backend,
         offloads_blocks=settings.kv_offloading_size is not None,
-        max_model_len=batch.max_model_len,
-        max_num_batched_tokens=batch.max_num_batched_tokens,
-        max_num_seqs=batch.max_num_seqs,
+        max_model_len=resolved.max_model_len,
+        max_num_batched_tokens=resolved.max_num_batched_tokens,
+        max_num_seqs=resolved.max_num_seqs,
         num_speculative_tokens=model.query_len - 1,
         has_prefix_caching=defaults.prefix_caching(settings, model, question.release),
         has_kv_cache_scales=has_kv_scales(model, question.release),

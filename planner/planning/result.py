@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from planner.memory.host.nodes import NodeAccount
     from planner.models.architecture import ModelArchitecture
     from planner.planning.defaults import ResolvedSettings
+    from planner.planning.inputs import Inputs
     from planner.planning.load import Load
     from planner.planning.serving import Serving
 
@@ -98,38 +99,38 @@ class Engines:
 class Plan(Viewed):
     """What vLLM would do with a model, a GPU and engine arguments.
 
-    A plan that vLLM refuses before loading anything has no ranks and no `resolved`.
+    A plan that vLLM refuses before it loads anything has no ranks and no `resolved`.
     """
 
     name: str
     """The model as the user named it."""
-    model: ModelArchitecture | None
+    model: ModelArchitecture | None = None
     """None when vLLM no longer supports the architecture."""
     gpu: GPU
     settings: EngineSettings
     """Engine arguments as given."""
-    resolved: ResolvedSettings | None
+    resolved: ResolvedSettings | None = None
     """Engine arguments after vLLM's defaults; None when refused."""
     vllm_version: str
     """The release whose rules were used."""
-    ranks: tuple[RankMemory, ...]
+    ranks: tuple[RankMemory, ...] = ()
     """One per pipeline stage."""
-    kv_groups: tuple[KVCacheGroup, ...]
+    kv_groups: tuple[KVCacheGroup, ...] = ()
     error: VLLMError | None
     outcome: Outcome
     """Fits, too close to call, does not fit, or refused."""
-    blocks_per_request: int
+    blocks_per_request: int = 0
     """Blocks that one request of `max_model_len` tokens needs."""
-    num_gpu_blocks: int
-    kv_cache_size_tokens: int
+    num_gpu_blocks: int = 0
+    kv_cache_size_tokens: int = 0
     """As vLLM logs it: max_concurrency x max_model_len, rounded down."""
-    max_concurrency: float
+    max_concurrency: float = 0.0
     """Requests of `max_model_len` that the KV cache holds at once, as vLLM logs it."""
-    max_concurrency_low: float
+    max_concurrency_low: float = 0.0
     """The same at the low end of the estimate's range."""
-    max_model_len_that_fits: int | None
+    max_model_len_that_fits: int | None = None
     """The longest that starts even at the low end of the estimate's range."""
-    needed_kv_cache_bytes: int
+    needed_kv_cache_bytes: int = 0
     """KV cache that one request of `max_model_len` needs on the limiting rank."""
     host: tuple[NodeAccount, ...] = ()
     """CPU memory of each machine; identical nodes share an account."""
@@ -156,44 +157,6 @@ class Plan(Viewed):
     """Names of the arguments in `settings` that follow from the load."""
     blocks_per_load_request: int = 0
     """Blocks that one request of the load needs."""
-
-    @classmethod
-    def refused(  # noqa: PLR0913 - the fields of a value
-        cls,
-        *,
-        name: str,
-        gpu: GPU,
-        settings: EngineSettings,
-        vllm_version: str,
-        error: VLLMError,
-        notes: tuple[str, ...],
-        model: ModelArchitecture | None = None,
-        entrypoint: str = "serve",
-        env: tuple[tuple[str, str], ...] = (),
-    ) -> Plan:
-        """Return the plan of a start that vLLM refuses before it loads anything."""
-        return cls(
-            name=name,
-            model=model,
-            gpu=gpu,
-            settings=settings,
-            resolved=None,
-            vllm_version=vllm_version,
-            ranks=(),
-            kv_groups=(),
-            error=error,
-            outcome=Outcome.REFUSED,
-            blocks_per_request=0,
-            num_gpu_blocks=0,
-            kv_cache_size_tokens=0,
-            max_concurrency=0.0,
-            max_concurrency_low=0.0,
-            max_model_len_that_fits=None,
-            needed_kv_cache_bytes=0,
-            notes=notes,
-            entrypoint=entrypoint,
-            env=env,
-        )
 
     @property
     def fits(self) -> bool:
@@ -299,8 +262,9 @@ class Plan(Viewed):
 
 @frozen
 class Replanner:
-    """Plans again, by what makes plans."""
+    """Plans, and plans again: by what makes plans."""
 
+    plan: Callable[[Inputs], Plan]
     changed: Callable[[Plan, Mapping[str, Any]], Plan]
     serving: Callable[[Plan], Serving | None]
 

@@ -99,8 +99,8 @@ def plan_stages(
 
     `found` holds earlier measurements on the user's own GPU.
     """
-    weights = _weights(question, resolved, kernels)
-    sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
+    adapters = _adapters(question, resolved)
+    weights = _weights(question, resolved, kernels, adapters)
     ranges = stage_layers(question.model, question.layout)
     is_whole = keeps_items_whole(question.settings, question.model, question.release)
     stages = []
@@ -110,7 +110,7 @@ def plan_stages(
             layers,
             has_hybrid_manager=_has_hybrid(question),
         )
-        run = _profile_run(question, resolved, pp_rank, sizes)
+        run = _profile_run(question, resolved, pp_rank, adapters)
         check_whole_items(run, is_whole=is_whole)
         lines = _lines(question, resolved, run, stage, found)
         rank = rank_memory(run, stage, lines, _budget(question, resolved), cache)
@@ -132,7 +132,10 @@ def _has_hybrid(question: Question) -> bool:
 
 
 def _weights(
-    question: Question, resolved: ResolvedSettings, kernels: Kernels
+    question: Question,
+    resolved: ResolvedSettings,
+    kernels: Kernels,
+    lora: LoRAConfig | None,
 ) -> tuple[StageWeights, ...]:
     model, settings, dtype = question.model, question.settings, resolved.dtype
     layout = replace(
@@ -150,7 +153,6 @@ def _weights(
         forces_v2_runner=question.env.use_v2_model_runner,
         layout=layout,
     )
-    lora = _adapters(question, resolved, is_on_cpu=question.gpu.is_cpu)
     towers = tuple(
         (tower, tower_layout(tower, layout, settings))
         for tower in built_towers(model, settings, question.release)
@@ -163,15 +165,13 @@ def _weights(
         if model.is_multimodal:
             from planner.memory.lora.towers import with_tower_adapters  # noqa: PLC0415 - adapters only
 
-            encoding = _encoding(question, resolved)
-            adapted = with_tower_adapters(towers, model, lora, encoding)
+            run = _profile_run(question, resolved, 0, lora)
+            adapted = with_tower_adapters(towers, model, lora, _encoding(run))
     loaded = stage_weights(wrapped, layout, dtype, kernels.buffers, adapted)
     return without_offloaded(loaded, model, layout, dtype, offloading, towers)
 
 
-def _adapters(
-    question: Question, resolved: ResolvedSettings, *, is_on_cpu: bool = False
-) -> LoRAConfig | None:
+def _adapters(question: Question, resolved: ResolvedSettings) -> LoRAConfig | None:
     """Return the requested adapters; None without enable_lora."""
     if not question.settings.enable_lora:
         return None
@@ -181,16 +181,14 @@ def _adapters(
         question.settings,
         question.release,
         max_num_seqs=resolved.max_num_seqs,
-        is_on_cpu=is_on_cpu,
+        is_on_cpu=question.gpu.is_cpu,
     )
 
 
-def _encoding(question: Question, resolved: ResolvedSettings) -> Encoding:
+def _encoding(run: ProfileRun) -> Encoding:
     """Return the most that vLLM encodes, which sizes the adapters' tables."""
     from planner.memory.lora.towers import Encoding  # noqa: PLC0415 - adapters only
 
-    sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
-    run = _profile_run(question, resolved, 0, sizes)
     return Encoding(
         budget_tokens=encoder_budget_tokens(run),
         items_per_prompt=items_per_prompt(run),
@@ -286,8 +284,9 @@ def _profile_run(
     question: Question,
     resolved: ResolvedSettings,
     pp_rank: int,
-    sizes: tuple[int, ...],
+    lora: LoRAConfig | None,
 ) -> ProfileRun:
+    sizes = question.layout.stage_sizes(question.model.num_hidden_layers)
     towers = built_towers(question.model, question.settings, question.release)
     modalities = dict.fromkeys(m for tower in towers for m in tower.modalities)
     return ProfileRun(
@@ -315,10 +314,8 @@ def _profile_run(
         max_num_batched_tokens=resolved.max_num_batched_tokens,
         max_num_seqs=resolved.max_num_seqs,
         block_size=resolved.block_size,
-        fused_moe_chunk_size=question.env.fused_moe_chunk_size,
-        flashinfer_workspace_bytes=question.env.flashinfer_workspace_bytes,
+        env=question.env,
         enforce_eager=resolved.enforce_eager,
-        skips_warm_up=question.env.skips_cpu_warm_up,
         is_compiled=resolved.is_compiled
         and not breaks_graphs(question.release, question.model.architecture),
         may_fuse_all_reduce=resolved.may_fuse_all_reduce,
@@ -329,11 +326,11 @@ def _profile_run(
         is_first_stage=pp_rank == 0,
         is_last_stage=pp_rank == len(sizes) - 1,
         uses_v2_runner=resolved.uses_v2_model_runner,
-        graph_cases=_graph_cases(question, resolved),
+        graph_cases=_graph_cases(question, resolved, lora),
         kv_cache_dtype=resolved.kv_cache_dtype,
         use_flashinfer_sampler=_uses_flashinfer(question),
         compile_cache=question.settings.compile_cache,
-        embedding_factor_bytes=_embedding_factor_bytes(question, resolved),
+        embedding_factor_bytes=_embedding_factor_bytes(question, resolved, lora),
     )
 
 
@@ -345,8 +342,9 @@ def _uses_flashinfer(question: Question) -> bool | None:
     return sampler == "flashinfer"
 
 
-def _embedding_factor_bytes(question: Question, resolved: ResolvedSettings) -> int:
-    lora = _adapters(question, resolved)
+def _embedding_factor_bytes(
+    question: Question, resolved: ResolvedSettings, lora: LoRAConfig | None
+) -> int:
     if lora is None:
         return 0
     from planner.memory.lora.lora import embedding_factor_bytes  # noqa: PLC0415 - adapters only
@@ -354,9 +352,10 @@ def _embedding_factor_bytes(question: Question, resolved: ResolvedSettings) -> i
     return embedding_factor_bytes(question.model, lora, question.layout, resolved.dtype)
 
 
-def _graph_cases(question: Question, resolved: ResolvedSettings) -> int:
+def _graph_cases(
+    question: Question, resolved: ResolvedSettings, lora: LoRAConfig | None
+) -> int:
     """Return how many CUDA graphs vLLM captures for each batch size."""
-    lora = _adapters(question, resolved)
     if lora is None:
         return 1
     from planner.memory.lora.lora import graph_cases  # noqa: PLC0415 - adapters only

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import GROUPS_ALL_RANKS
-from planner.memory import cpu_account
 from planner.memory.account import Variant, VLLMError
 from planner.memory.compilation import GraphMode
 from planner.memory.estimate import RankMemory, open_bytes
@@ -21,7 +21,8 @@ from planner.memory.kv_cache.capacity import StageCache
 from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.kv_cache.kv_spec import Request
 from planner.memory.lines.outside import CUDA_CONTEXT
-from planner.memory.media.frontend import DECODING, no_room
+from planner.memory.media.frontend import DECODING
+from planner.memory.media.frontend import no_room as no_room_to_decode
 from planner.planning.after_sizing import OUTSIDE_BUDGET, shortage
 from planner.planning.defaults import ResolvedSettings
 from planner.planning.resolve import Question
@@ -29,6 +30,9 @@ from planner.planning.result import Alternative, Outcome
 from planner.planning.stages import Stage
 from planner.units import GIB, counted, format_gib, vllm_gib
 from planner.values import frozen
+
+if TYPE_CHECKING:
+    from planner.memory.cpu_account import Share
 
 _NOT_HELD_YET = ("KV cache", "not planned")
 """Lines of a rank that are not allocated yet when the cache is sized."""
@@ -152,11 +156,12 @@ def _in_device_words(
             return reported
     rank = stages[0].rank
     is_full = rank.available_kv_cache_bytes <= 0 and error.kind == "no_kv"
-    if not (question.gpu.is_cpu and is_full):
+    is_measured = question.gpu.is_cpu and resolved.kv_cache_memory_bytes is None
+    if not (is_measured and is_full):
         return error
-    if resolved.kv_cache_memory_bytes is not None:
-        return error
-    return cpu_account.no_room(_share(question, resolved, rank))
+    from planner.memory.cpu_account import no_room  # noqa: PLC0415 - the CPU build only
+
+    return no_room(_share(question, resolved, rank))
 
 
 def _out_of_video_memory(
@@ -171,16 +176,16 @@ def _out_of_video_memory(
     if not taken or error.kind != "no_kv" or available <= 0 or available > taken:
         return None
     frames = int((question.settings.mm_ipc_gpu_memory_gb or 0) * GIB)
-    return replace(error, message=no_room(taken, available, frames))
+    return replace(error, message=no_room_to_decode(taken, available, frames))
 
 
-def _share(
-    question: Question, resolved: ResolvedSettings, rank: RankMemory
-) -> cpu_account.Share:
+def _share(question: Question, resolved: ResolvedSettings, rank: RankMemory) -> Share:
     """Return a CPU worker's share of its memory node."""
+    from planner.memory.cpu_account import Share  # noqa: PLC0415 - the CPU build only
+
     fixed = resolved.kv_cache_memory_bytes
     taken = [line.size_bytes for line in rank.lines if line.name not in _NOT_HELD_YET]
-    return cpu_account.Share(
+    return Share(
         gpu=question.gpu,
         release=question.release,
         utilization=resolved.gpu_memory_utilization,
@@ -286,9 +291,9 @@ def _memory_error(
     gpu = question.gpu
     if gpu.is_cpu:
         rank = stages[0].rank
-        return cpu_account.memory_error(
-            _share(question, resolved, rank), rank.weights_bytes
-        )
+        from planner.memory.cpu_account import memory_error  # noqa: PLC0415 - the CPU build only
+
+        return memory_error(_share(question, resolved, rank), rank.weights_bytes)
     requested = stages[0].rank.requested_memory_bytes
     free = _free_bytes(question, stages)
     if free < requested:

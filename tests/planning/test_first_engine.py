@@ -8,7 +8,7 @@ from planner.engine.gpu import GPU
 from planner.engine.releases import Release
 from planner.engine.settings import EngineSettings
 from planner.errors import UnknownArchitecture
-from planner.planning.older_and_cpu import check_engine
+from planner.planning.first_engine import check_engine
 from tests.configs import BERT, LLAMA_8B, architecture, gpu
 from tests.hybrids import QWEN3_NEXT
 

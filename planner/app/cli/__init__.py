@@ -73,8 +73,8 @@ _HINTS = {
 """What to do about a word that is not known, by command."""
 INTERRUPTED = 130
 """By Ctrl-C, as shells have it."""
-_COLLECTED_AFTER = 50_000
-"""New objects; Python's own 700 make a twentieth of a cold start of it."""
+_COLLECTED_AFTER = 500_000
+"""New objects; Python's own 700 make a tenth of a cold start of it."""
 _ABOUT = "Plan vLLM's GPU memory before it starts."
 _EXAMPLES = """Examples:
   planner plan Qwen/Qwen3-8B --gpu H100
@@ -92,16 +92,18 @@ Commands that plan take vLLM's engine arguments, spelled as `vllm serve` has the
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments is None:  # a process of its own
-        if words[:1] != ["app"]:  # a server lives long: its garbage would pile up
-            gc.set_threshold(_COLLECTED_AFTER)
-        prepare_output()
+    if arguments is not None:
+        return _answered(words)
+    # A process of its own.
+    if words[:1] != ["app"]:  # a server lives long: its garbage would pile up
+        gc.set_threshold(_COLLECTED_AFTER)
+    prepare_output()
     try:
         return _answered(words)
     except KeyboardInterrupt:
-        if arguments is not None:
-            raise
         return INTERRUPTED
+    finally:
+        gc.freeze()  # or Python looks through all there is before it ends
 
 
 def _answered(words: list[str]) -> int:

@@ -150,3 +150,19 @@ PADS_MXFP4_LESS = Change(
         "mxfp4_round_up_hidden_size_and_intermediate_size"
     ),
 )
+CONSIDERS_CUTLASS = Change(
+    since=(0, 10, 1),
+    what="vLLM considers CUTLASS_MLA for latent attention on B200.",
+)
+CONSIDERS_FLASHINFER = Change(
+    since=(0, 15),
+    what="vLLM considers FLASHINFER_MLA for latent attention on B200.",
+)
+CONSIDERS_SPARSE_FLASH_ATTENTION = Change(
+    since=(0, 25),
+    what=(
+        "Hopper uses FlashAttention for sparse latent attention, unless the cache is "
+        "quantised."
+    ),
+    source="vLLM 0.25.0 `platforms/cuda.py` _get_backend_priorities",
+)

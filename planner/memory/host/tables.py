@@ -31,9 +31,6 @@ _FLAG = 1
 _POSITION = 4
 _FEWEST_CHANNELS = 3
 _ROPE = ("rope_parameters", "rope_scaling")
-_WORKER_BYTES = 3 * GIB
-_ENGINE_BYTES = GIB
-_SERVER_BYTES = GIB
 _USUAL_SWAP_GIB = 4.0
 _MOST_SWAP_PERCENT = 70
 _CHECKS_SWAP_SPACE = Change(
@@ -147,39 +144,32 @@ def _pinned(size_bytes: int) -> str:
     return f"; pinned in a power of two, {format_size(size_bytes)}"
 
 
-def worker_process() -> HostLine:
-    """Return the line of the process of one GPU."""
-    return HostLine(
-        name="worker processes",
-        size_bytes=_WORKER_BYTES,
-        basis=Basis.ASSUMED,
-        why="Python, PyTorch with CUDA's libraries, and vLLM",
-        is_usual=True,
-    )
-
-
-def engine_core() -> HostLine:
-    """Return the line of the process that schedules for the workers of an engine."""
-    return HostLine(
-        name="engine processes",
-        size_bytes=_ENGINE_BYTES,
-        basis=Basis.ASSUMED,
-        why="Python, PyTorch and vLLM's scheduler",
-        per=Per.ENGINE,
-        is_usual=True,
-    )
-
-
-def api_server() -> HostLine:
-    """Return the line of the API server, which really is on the first machine only."""
-    return HostLine(
-        name="API server",
-        size_bytes=_SERVER_BYTES,
-        basis=Basis.ASSUMED,
-        why="Python, the tokenizer and vLLM's server",
-        per=Per.NODE,
-        is_usual=True,
-    )
+WORKER_PROCESS = HostLine(
+    name="worker processes",
+    size_bytes=3 * GIB,
+    basis=Basis.ASSUMED,
+    why="Python, PyTorch with CUDA's libraries, and vLLM",
+    is_usual=True,
+)
+"""The process of one GPU."""
+ENGINE_CORE = HostLine(
+    name="engine processes",
+    size_bytes=GIB,
+    basis=Basis.ASSUMED,
+    why="Python, PyTorch and vLLM's scheduler",
+    per=Per.ENGINE,
+    is_usual=True,
+)
+"""The process that schedules for the workers of an engine."""
+API_SERVER = HostLine(
+    name="API server",
+    size_bytes=GIB,
+    basis=Basis.ASSUMED,
+    why="Python, the tokenizer and vLLM's server",
+    per=Per.NODE,
+    is_usual=True,
+)
+"""The API server, which really is on the first machine only."""
 
 
 def gpu_budget(requested_bytes: int) -> HostLine:

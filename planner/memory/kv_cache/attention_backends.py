@@ -258,11 +258,7 @@ class FlashInfer(AttentionBackend):
         """Return the spec with NVFP4 packed in slots for keys and for values."""
         if not spec.kv_quant_mode.startswith("nvfp4"):
             return spec
-        return replace(
-            spec,
-            num_head_slots=2 * spec.num_kv_heads,
-            state_content_bytes=layout.nvfp4_bytes(spec.head_size),
-        )
+        return layout.in_nvfp4_slots(spec)
 
     def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:
         """Return the layouts that NVIDIA's kernels support on Blackwell."""
@@ -288,18 +284,12 @@ class TritonAttention(AttentionBackend):
     attn_types: ClassVar[tuple[str, ...]] = _ALL_TYPES
     block_sizes = _ANY_16
     has_sliding_window = True
+    has_mm_prefix = True
+    has_sink = True
 
     def supports_head_size(self, head_size: int, context: CacheContext) -> bool:  # noqa: ARG002
         """Whether it supports heads of that size."""
         return head_size >= _SMALLEST_TRITON_HEAD
-
-    def supports_mm_prefix(self, context: CacheContext) -> bool:  # noqa: ARG002
-        """Whether parts of a prompt may attend in both directions."""
-        return True
-
-    def supports_sink(self, context: CacheContext) -> bool:  # noqa: ARG002
-        """Whether it supports a learned sink per head."""
-        return True
 
     def customize_spec(self, spec: AttentionSpec) -> AttentionSpec:
         """Return the spec with the scales that some dtypes store per head and token."""
@@ -331,14 +321,8 @@ class FlexAttention(AttentionBackend):
     attn_types = (DECODER, ENCODER_ONLY)
     block_sizes = _ANY_16
     has_sliding_window = True
-
-    def supports_mm_prefix(self, context: CacheContext) -> bool:  # noqa: ARG002
-        """Whether parts of a prompt may attend in both directions."""
-        return True
-
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:  # noqa: ARG002
-        """Return the one layout that it supports."""
-        return (KVCacheLayout.LBNHC,)
+    has_mm_prefix = True
+    own_layouts = (KVCacheLayout.LBNHC,)
 
 
 class TurboQuant(AttentionBackend):
@@ -351,6 +335,7 @@ class TurboQuant(AttentionBackend):
     name = "TURBOQUANT"
     kv_cache_dtypes = layout.TURBOQUANT
     block_sizes = (16, 32, 64, 128)
+    own_layouts = (KVCacheLayout.LBNHC,)
 
     def customize_spec(self, spec: AttentionSpec) -> AttentionSpec:
         """Return the spec with keys and values packed in one slot per head."""
@@ -358,7 +343,3 @@ class TurboQuant(AttentionBackend):
             return spec
         content = layout.turboquant_bytes(spec.kv_quant_mode, spec.head_size)
         return replace(spec, state_content_bytes=content)
-
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:  # noqa: ARG002
-        """Return the one layout that it supports."""
-        return (KVCacheLayout.LBNHC,)

@@ -22,10 +22,11 @@ from planner.memory.kv_cache.backend import (
     customized,
 )
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
-from planner.memory.kv_cache.choosing import check_kv_scales, priorities, select_backend
-from planner.memory.kv_cache.diffkv_backends import (
-    FlashAttentionDiffKV,
-    TritonAttentionDiffKV,
+from planner.memory.kv_cache.choosing import (
+    backends_by_name,
+    check_kv_scales,
+    priorities,
+    select_backend,
 )
 from planner.memory.kv_cache.flash_attention import V3, V4, Heads
 from planner.memory.kv_cache.kv_spec import (
@@ -159,7 +160,8 @@ def _diff_kv_backend(layer: AttentionLayer, context: CacheContext) -> AttentionB
         may_use_head_256=False,
     )
     found = flash_attention.version(context, heads)
-    return FlashAttentionDiffKV() if found in (V3, V4) else TritonAttentionDiffKV()
+    name = "FLASH_ATTN_DIFFKV" if found in (V3, V4) else "TRITON_ATTN_DIFFKV"
+    return backends_by_name()[name]
 
 
 def cross_attention_backend(

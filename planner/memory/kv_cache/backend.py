@@ -92,6 +92,12 @@ class AttentionBackend:
     """When vLLM considers it by default; None: in every release."""
     has_sliding_window: ClassVar[bool] = False
     has_dcp: ClassVar[bool] = False
+    has_mm_prefix: ClassVar[bool] = False
+    """Whether parts of a prompt may attend in both directions, on any GPU."""
+    has_sink: ClassVar[bool] = False
+    """Whether it supports a learned sink per head, on any GPU."""
+    own_layouts: ClassVar[tuple[KVCacheLayout, ...] | None] = None
+    """The layouts that its kernels support, preferred first; None: any."""
 
     def __eq__(self, other: object) -> bool:
         """Backends of one class are equal."""
@@ -137,11 +143,11 @@ class AttentionBackend:
 
     def supports_mm_prefix(self, context: CacheContext) -> bool:  # noqa: ARG002
         """Whether parts of a prompt may attend in both directions."""
-        return False
+        return self.has_mm_prefix
 
     def supports_sink(self, context: CacheContext) -> bool:  # noqa: ARG002
         """Whether it supports a learned sink per head."""
-        return False
+        return self.has_sink
 
     def supports_per_head_quant_scales(self, context: CacheContext) -> bool:  # noqa: ARG002
         """Whether it reads a KV cache with scales per head."""
@@ -166,6 +172,7 @@ class AttentionBackend:
 
         Source: vLLM 0.33.0 `v1/attention/backend.py` validate_configuration.
         """
+        attn_type = f"AttentionType.{config.attn_type.upper()}"
         checks = (
             (
                 self.supports_head_size(config.head_size, context),
@@ -207,7 +214,7 @@ class AttentionBackend:
             ),
             (
                 config.attn_type in self.attn_types,
-                f"attention type {_printed(config.attn_type)} not supported",
+                f"attention type {attn_type} not supported",
             ),
             (
                 not config.has_sliding_window or self.has_sliding_window,
@@ -231,12 +238,8 @@ class AttentionBackend:
         return spec
 
     def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:  # noqa: ARG002
-        """Return the layouts that its kernels support, preferred first; None: any."""
-        return None
-
-
-def _printed(attn_type: str) -> str:
-    return f"AttentionType.{attn_type.upper()}"
+        """Return the layouts that its kernels support on a GPU, preferred first."""
+        return self.own_layouts
 
 
 def _base(size: int | MultipleOf) -> int:
@@ -271,6 +274,13 @@ class CacheFamily:
         [Any, AttentionBackend | Any, CacheContext, BlockSizes], KVCacheSpec | None
     ]
     """Returns what the layer stores; None: nothing."""
+
+
+def always(
+    backend: AttentionBackend,
+) -> Callable[[object, CacheContext], AttentionBackend]:
+    """Return what answers with one backend for all layers and deployments."""
+    return lambda _layer, _context: backend
 
 
 def refuse_on_older(

@@ -14,7 +14,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from planner.engine.releases import NEWEST_RELEASE, Release
@@ -79,7 +78,7 @@ _CHECKS_ALL_GROUPS = Change(
 _REMEMBERED = 256
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(slots=False)
 class StageCache:
     """The KV cache of one pipeline stage."""
 

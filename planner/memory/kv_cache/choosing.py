@@ -10,13 +10,13 @@ get_attn_backend_cls; `platforms/interface.py` _align_heterogeneous_kv_block_siz
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.gpu import GPU
 from planner.errors import Refused, UnknownArchitecture
-from planner.memory.kv_cache import cpu_attention
 from planner.memory.kv_cache.attention_backends import (
     FlashAttention,
     FlashInfer,
@@ -26,65 +26,70 @@ from planner.memory.kv_cache.attention_backends import (
 )
 from planner.memory.kv_cache.backend import AttentionBackend, AttentionSelectorConfig
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
-from planner.memory.kv_cache.composite_backends import (
-    TritonFlashAttention,
-    TritonFlashInfer,
-)
-from planner.memory.kv_cache.diffkv_backends import (
-    FlashAttentionDiffKV,
-    TritonAttentionDiffKV,
-)
 from planner.memory.kv_cache.kv_spec import FullAttentionSpec, MultipleOf
 from planner.memory.kv_cache.layout import kv_element_bytes, quant_mode
 from planner.models.architecture import ModelArchitecture
 from planner.models.layers import Module, Part, Replicated
 
 _REST = (TritonAttention(), FlexAttention(), TurboQuant())
-BACKENDS_BY_NAME: dict[str, AttentionBackend] = {
-    backend.name: backend
-    for backend in (
-        FlashAttention(),
-        FlashInfer(),
-        *_REST,
-        TritonFlashAttention(),
-        TritonFlashInfer(),
-        FlashAttentionDiffKV(),
-        TritonAttentionDiffKV(),
-    )
-}
 _BOUNDARY_LAYERS = 2
+
+
+@cache
+def backends_by_name() -> dict[str, AttentionBackend]:
+    """Return the backends of attention that may be requested."""
+    from planner.memory.kv_cache.composite_backends import (  # noqa: PLC0415 - few need it
+        TritonFlashAttention,
+        TritonFlashInfer,
+    )
+    from planner.memory.kv_cache.diffkv_backends import (  # noqa: PLC0415 - few need it
+        FlashAttentionDiffKV,
+        TritonAttentionDiffKV,
+    )
+
+    known = (
+        *(FlashAttention(), FlashInfer(), *_REST),
+        *(TritonFlashAttention(), TritonFlashInfer()),
+        *(FlashAttentionDiffKV(), TritonAttentionDiffKV()),
+    )
+    return {backend.name: backend for backend in known}
 
 
 def priorities(
     config: AttentionSelectorConfig, context: CacheContext
 ) -> tuple[AttentionBackend, ...]:
     """Return the backends of attention other than MLA, in vLLM's order."""
+    own = {DATACENTER_BLACKWELL.major: "TRITON_FLASHINFER"}
+    own[HOPPER.major] = "TRITON_FLASH_ATTN"
+    first: tuple[AttentionBackend, ...] = ()
+    if config.use_mm_prefix and context.major in own:
+        first = (backends_by_name()[own[context.major]],)
     if context.major == DATACENTER_BLACKWELL.major:
-        first = (TritonFlashInfer(),) if config.use_mm_prefix else ()
         return (*first, FlashInfer(), FlashAttention(), *_REST)
-    composite = context.major == HOPPER.major and config.use_mm_prefix
-    before = (TritonFlashAttention(),) if composite else ()
-    return (*before, FlashAttention(), FlashInfer(), *_REST)
+    return (*first, FlashAttention(), FlashInfer(), *_REST)
 
 
 def select_backend(
     config: AttentionSelectorConfig,
     context: CacheContext,
     candidates: Sequence[AttentionBackend],
-    named: Mapping[str, AttentionBackend] = BACKENDS_BY_NAME,
+    named: Callable[[], Mapping[str, AttentionBackend]] = backends_by_name,
 ) -> AttentionBackend:
     """Return the first candidate that supports the layer, or the requested backend.
 
-    `named` are the backends that may be requested.
+    `named` returns the backends that may be requested.
 
     Raises:
         Refused: when none does, with the reasons of each in vLLM's words.
         UnknownArchitecture: for an attention_backend that is not modelled.
     """
     if context.gpu.is_cpu:
+        from planner.memory.kv_cache import cpu_attention  # noqa: PLC0415 - the CPU build only
+
         return cpu_attention.select(config, context)
     if context.requested_backend is not None:
-        return _requested(config, context, named.get(context.requested_backend.upper()))
+        requested = named().get(context.requested_backend.upper())
+        return _requested(config, context, requested)
     reasons = {}
     release = context.layout.release
     for backend in candidates:
@@ -143,7 +148,7 @@ def kernel_buffers(
     Source: vLLM 0.33.0 `v1/attention/backends/flashinfer.py` FlashInferImpl.__init__;
     FlashInfer `utils.py` get_trtllm_gen_multi_ctas_kv_counter_bytes.
     """
-    if not isinstance(backend, FlashInfer | TritonFlashInfer):
+    if backend.name not in (FlashInfer.name, "TRITON_FLASHINFER"):
         return ()
     counters = max(max_num_batched_tokens * num_heads, gpu.num_sms or 0)
     rounded = -(-counters // 8) * 8

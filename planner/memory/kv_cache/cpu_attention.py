@@ -85,10 +85,7 @@ class CPUAttention(AttentionBackend):
     name = "CPU_ATTN"
     step: ClassVar = MultipleOf(base=32)
     block_sizes = (step,)
-
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:  # noqa: ARG002
-        """Return the one layout that it supports."""
-        return (KVCacheLayout.LBHNC,)
+    own_layouts = (KVCacheLayout.LBHNC,)
 
 
 class CPULatent(LatentBackend):

@@ -12,7 +12,12 @@ from planner.engine.generations import WORKSTATION_BLACKWELL
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
-from planner.memory.kv_cache.backend import AttentionBackend, CacheFamily, customized
+from planner.memory.kv_cache.backend import (
+    AttentionBackend,
+    CacheFamily,
+    always,
+    customized,
+)
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.kv_spec import KVCacheSpec, MultipleOf
 from planner.memory.kv_cache.layout import KVCacheLayout
@@ -57,10 +62,8 @@ class DeepseekV4Indexer(AttentionBackend):
     name: ClassVar[str] = "DEEPSEEK_V4_INDEXER"
     block_sizes: ClassVar[tuple[int | MultipleOf, ...]] = (256,)
     is_mla: ClassVar[bool] = True
-
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...]:  # noqa: ARG002
-        """Return the layouts that its kernels support: layers within a block."""
-        return (KVCacheLayout.BLHNC, KVCacheLayout.BLNHC)
+    own_layouts = (KVCacheLayout.BLHNC, KVCacheLayout.BLNHC)
+    """The layers of a block are within it."""
 
 
 class DeepseekSparseSWA(AttentionBackend):
@@ -284,23 +287,17 @@ def _sparse(_layer: object, context: CacheContext) -> AttentionBackend:
     return DeepseekV4Sparse()
 
 
-def _indexer(_layer: object, _context: CacheContext) -> AttentionBackend:
-    return DeepseekV4Indexer()
-
-
 def _window(_layer: object, context: CacheContext) -> AttentionBackend:
     _check_heads(context)
     kept_dtype(context)
     return DeepseekSparseSWA()
 
 
-def _compressor(_layer: object, _context: CacheContext) -> AttentionBackend:
-    return Compressor()
-
-
 FAMILIES: dict[type, CacheFamily] = {
     SlidingWindowMLALayer: CacheFamily(backend=_window, spec=window_spec),
     CompressedMLALayer: CacheFamily(backend=_sparse, spec=compressed_spec),
-    CompressedIndexerLayer: CacheFamily(backend=_indexer, spec=indexer_spec),
-    CompressorStateLayer: CacheFamily(backend=_compressor, spec=state_spec),
+    CompressedIndexerLayer: CacheFamily(
+        backend=always(DeepseekV4Indexer()), spec=indexer_spec
+    ),
+    CompressorStateLayer: CacheFamily(backend=always(Compressor()), spec=state_spec),
 }

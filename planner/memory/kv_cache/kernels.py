@@ -39,13 +39,6 @@ from planner.memory.kv_cache.layout import (
     resolve_layout,
     supported_layouts,
 )
-from planner.memory.kv_cache.mamba_caches import aligned
-from planner.memory.kv_cache.mla_buffers import (
-    cutlass_workspace,
-    imported_workspaces,
-    is_sparse,
-    sparse_buffers,
-)
 from planner.memory.kv_cache.specs_of_latent import (
     CircularBufferSpec,
     CompressedMLASpec,
@@ -249,8 +242,17 @@ def _stage_buffers(
     if context.gpu.is_cpu:
         return ((),) * context.layout.pipeline_parallel_size
     shared = _buffers(kernels.distinct, context)
+    layers_of_stages = stage_layers(model, context.layout)
+    if not kernels.latent:
+        return (shared,) * len(layers_of_stages)
+    from planner.memory.kv_cache.mla_buffers import (  # noqa: PLC0415 - latent attention only
+        cutlass_workspace,
+        imported_workspaces,
+        sparse_buffers,
+    )
+
     stages = []
-    for layers in stage_layers(model, context.layout):
+    for layers in layers_of_stages:
         held, distinct = _latent_on_stage(kernels, layers.start, layers.stop)
         stages.append(
             (
@@ -269,8 +271,12 @@ def _latent_on_stage(
 ) -> tuple[tuple[BackedCache, ...], tuple[BackedCache, ...]]:
     """Return a stage's sparse latent caches, and one latent cache of each kind."""
     held = tuple(c for c in kernels.latent if begin <= c.layer < end)
-    sparse = tuple(c for c in held if is_sparse(c))
-    return sparse, _distinct(held)
+    return tuple(c for c in held if _is_sparse(c)), _distinct(held)
+
+
+def _is_sparse(held: BackedCache) -> bool:
+    """Whether a layer attends only to selected tokens."""
+    return isinstance(held.cache, MLALayer) and held.cache.index_topk is not None
 
 
 def _with_states(
@@ -289,6 +295,8 @@ def _with_states(
         served = [held for held in caches if held.backend == backends[0]]
         first = (latent or served)[0]
         token_bytes = token_page_bytes(first, context)
+    from planner.memory.kv_cache.mamba_caches import aligned  # noqa: PLC0415 - states only
+
     return aligned(sizes, model.state_layers, backends, token_bytes, context)
 
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import field, fields, replace
 from math import gcd
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from planner.errors import Refused
 from planner.values import frozen
@@ -71,6 +71,13 @@ class KVCacheSpec(ABC):
     Source: vLLM 0.33.0 `v1/kv_cache_interface.py` KVCacheSpec.
     """
 
+    same_slots: ClassVar[tuple[str, ...]] = ()
+    """What specs of its class have in common that need the same token slots."""
+    is_state: ClassVar[bool] = False
+    """Whether a request needs a fixed number of blocks, whatever its length."""
+    is_window: ClassVar[bool] = False
+    """Whether it stores a sliding window."""
+
     block_size: int
     """Tokens in one block."""
     dcp_sharded: bool = False
@@ -126,17 +133,15 @@ class KVCacheSpec(ABC):
 
     def is_uniform_with(self, specs: Sequence[KVCacheSpec]) -> bool:
         """Whether all specs need the same token slots as this one, of any size."""
-        return all(isinstance(spec, type(self)) for spec in specs)
+        return self.is_alike(specs, self.same_slots)
 
-    @property
-    def is_state(self) -> bool:
-        """Whether a request needs a fixed number of blocks, whatever its length."""
-        return False
-
-    @property
-    def is_window(self) -> bool:
-        """Whether it stores a sliding window."""
-        return False
+    def is_alike(self, specs: Sequence[KVCacheSpec], names: Sequence[str]) -> bool:
+        """Whether all specs are of this class, with the same values of these names."""
+        return all(
+            isinstance(spec, type(self))
+            and all(getattr(spec, name) == getattr(self, name) for name in names)
+            for spec in specs
+        )
 
     def promoted(self, block_size: int | None) -> KVCacheSpec:  # noqa: ARG002
         """Return the spec that stores every token instead of a window, or itself.

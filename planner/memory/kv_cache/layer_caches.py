@@ -1,10 +1,11 @@
 """All caches of a model: their backends, their common block size, their specs.
 
-Each family of caches is a module with a table `FAMILIES`, which is added here.
+Each family of caches is a module with a table `FAMILIES`, which is added to `_tables`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from math import lcm
@@ -12,38 +13,18 @@ from math import lcm
 from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
+from planner.engine.releases.shared import CONSIDERS_CUTLASS, CONSIDERS_FLASHINFER
 from planner.errors import Refused, UnknownArchitecture
-from planner.memory.kv_cache import (
-    attention_caches,
-    cpu_attention,
-    deepseek_v4_caches,
-    mamba_caches,
-    mla_caches,
-    sparse_caches,
-    step5_caches,
-)
+from planner.memory.kv_cache import attention_caches
 from planner.memory.kv_cache.backend import AttentionBackend, CacheFamily
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.kv_spec import KVCacheSpec, MultipleOf
 from planner.memory.kv_cache.layout import kv_element_bytes
-from planner.memory.kv_cache.mla_backends import (
-    CONSIDERS_CUTLASS,
-    CONSIDERS_FLASHINFER,
-)
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer, CacheLayer, MLALayer
 from planner.values import frozen
 
 _FLASHINFER_NOPE = 128
-_FAMILIES: dict[type, CacheFamily] = {
-    **attention_caches.FAMILIES,
-    **deepseek_v4_caches.FAMILIES,
-    **mamba_caches.FAMILIES,
-    **mla_caches.FAMILIES,
-    **sparse_caches.FAMILIES,
-    **step5_caches.FAMILIES,
-}
-
 DEFAULT_BLOCK_SIZE = 16
 _SPARSE_BLOCK = 64
 _BLOCK_SIZE_BY_BACKEND = Change(
@@ -82,7 +63,7 @@ def backed_caches(
             key = (place, id(cache))
             if key not in chosen:
                 here = _for_layer(context, layer)
-                family = _FAMILIES.get(type(cache))
+                family = _family(type(cache))
                 chosen[key] = None if family is None else family.backend(cache, here)
             found.append(BackedCache(layer=layer, cache=cache, backend=chosen[key]))
     return tuple(found)
@@ -100,13 +81,42 @@ def _for_layer(context: CacheContext, layer: int) -> CacheContext:
     return replace(context, layer_index=layer) if context.skip_layers else context
 
 
-def _family(cache: CacheLayer) -> CacheFamily:
-    family = _FAMILIES.get(type(cache))
+def _tables() -> Iterator[Mapping[type, CacheFamily]]:
+    """Import the families one after the other: most models need the first alone."""
+    yield attention_caches.FAMILIES
+    from planner.memory.kv_cache import mla_caches  # noqa: PLC0415 - latent attention only
+
+    yield mla_caches.FAMILIES
+    from planner.memory.kv_cache import mamba_caches  # noqa: PLC0415 - states only
+
+    yield mamba_caches.FAMILIES
+    from planner.memory.kv_cache import (  # noqa: PLC0415 - one model each
+        deepseek_v4_caches,
+        sparse_caches,
+        step5_caches,
+    )
+
+    yield deepseek_v4_caches.FAMILIES
+    yield sparse_caches.FAMILIES
+    yield step5_caches.FAMILIES
+
+
+def _family(kind: type) -> CacheFamily | None:
+    return next((table[kind] for table in _tables() if kind in table), None)
+
+
+def _spec(
+    cache: CacheLayer,
+    backend: AttentionBackend | None,
+    context: CacheContext,
+    sizes: BlockSizes,
+) -> KVCacheSpec | None:
+    family = _family(type(cache))
     if family is None:
         raise UnknownArchitecture(
             f"{type(cache).__name__}: this kind of KV cache is not modelled yet."
         )
-    return family
+    return family.spec(cache, backend, context, sizes)
 
 
 def layer_specs(
@@ -124,8 +134,7 @@ def layer_specs(
         key = (held.layer if context.skip_layers else 0, id(held.cache))
         if key not in known:
             here = _for_layer(context, held.layer)
-            make = _family(held.cache).spec
-            known[key] = make(held.cache, held.backend, here, sizes)
+            known[key] = _spec(held.cache, held.backend, here, sizes)
         spec = known[key]
         if spec is not None:
             specs.append((held.layer, spec))
@@ -142,7 +151,9 @@ def token_page_bytes(held: BackedCache, context: CacheContext) -> int:
     """
     cache: CacheLayer = held.cache
     if isinstance(cache, MLALayer) and held.backend is not None:
-        kept = mla_caches.kept_dtype(held.backend, context.kv_cache_dtype)
+        from planner.memory.kv_cache.mla_caches import kept_dtype  # noqa: PLC0415 - latent attention only
+
+        kept = kept_dtype(held.backend, context.kv_cache_dtype)
         return context.head_size * kv_element_bytes(context.dtype, kept)
     if isinstance(cache, AttentionLayer):
         cache = AttentionLayer(
@@ -151,7 +162,7 @@ def token_page_bytes(held: BackedCache, context: CacheContext) -> int:
             head_size=context.head_size,
         )
     sizes = BlockSizes(block_size=1)
-    spec = _family(cache).spec(cache, held.backend, context, sizes)
+    spec = _spec(cache, held.backend, context, sizes)
     return 0 if spec is None else spec.page_size_bytes
 
 
@@ -206,6 +217,8 @@ def first_block_size(
     `platforms/cuda.py` check_and_update_config.
     """
     if context.gpu.is_cpu:
+        from planner.memory.kv_cache import cpu_attention  # noqa: PLC0415 - the CPU build only
+
         return cpu_attention.first_block_size(backends, context)
     release, requested = context.layout.release, context.requested_block_size
     if release.has(_BLOCK_SIZE_BY_BACKEND):

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 
 from planner.engine.dtypes import element_bytes
 from planner.errors import Refused
 from planner.memory.kv_cache.kv_spec import AttentionSpec, KVCacheSpec, is_uniform_type
+from planner.values import frozen
 
 PER_TOKEN_HEAD = ("int4_per_token_head", "int8_per_token_head", "fp8_per_token_head")
 TURBOQUANT_BITS = {
@@ -138,9 +139,11 @@ def quant_mode(kv_cache_dtype: str) -> str:
     return "fp8" if kv_cache_dtype in ("fp8", "fp8_e4m3") else kv_cache_dtype
 
 
-def nvfp4_bytes(head_size: int) -> int:
-    """Return the bytes of a head's key or value: half a byte each, a scale per 16."""
-    return head_size // 2 + head_size // 16
+def in_nvfp4_slots(spec: AttentionSpec) -> AttentionSpec:
+    """Return the spec with slots for keys and values: half a byte, a scale per 16."""
+    size_bytes = spec.head_size // 2 + spec.head_size // 16
+    slots = 2 * spec.num_kv_heads
+    return replace(spec, num_head_slots=slots, state_content_bytes=size_bytes)
 
 
 def per_token_head_bytes(spec: AttentionSpec) -> int:
@@ -158,7 +161,7 @@ def turboquant_bytes(kv_cache_dtype: str, head_size: int) -> int:
     return key + value + (key + value) % 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(slots=False)
 class _Bucket:
     """Layers of one kind, with pages of any size."""
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases.change import Change
+from planner.engine.releases.shared import CONSIDERS_CUTLASS, CONSIDERS_FLASHINFER
 from planner.memory.kv_cache.backend import (
     PLAIN,
     AttentionBackend,
@@ -19,14 +20,6 @@ from planner.memory.kv_cache.backend import (
 from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.kv_spec import MultipleOf
 
-CONSIDERS_CUTLASS = Change(
-    since=(0, 10, 1),
-    what="vLLM considers CUTLASS_MLA for latent attention on B200.",
-)
-CONSIDERS_FLASHINFER = Change(
-    since=(0, 15),
-    what="vLLM considers FLASHINFER_MLA for latent attention on B200.",
-)
 _CONSIDERS_TOKENSPEED = Change(
     since=(0, 21),
     what=(

@@ -58,11 +58,6 @@ _SPARSE_INDEX_GROUPS = Change(
 )
 
 
-def is_sparse(held: BackedCache) -> bool:
-    """Whether a layer attends only to selected tokens."""
-    return isinstance(held.cache, MLALayer) and held.cache.index_topk is not None
-
-
 def sparse_buffers(
     caches: Sequence[BackedCache], context: CacheContext
 ) -> tuple[Module, ...]:

@@ -15,12 +15,13 @@ from planner.memory.kv_cache.backend import (
     AttentionBackend,
     AttentionSelectorConfig,
     CacheFamily,
+    always,
     customized,
     is_quantized,
 )
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.choosing import (
-    BACKENDS_BY_NAME,
+    backends_by_name,
     check_kv_scales,
     select_backend,
 )
@@ -77,7 +78,10 @@ _LATENT = {
         FlashMLASparse(),
     )
 }
-_NAMED: dict[str, AttentionBackend] = {**BACKENDS_BY_NAME, **_LATENT}
+
+
+def _named() -> dict[str, AttentionBackend]:
+    return {**backends_by_name(), **_LATENT}
 
 
 def priorities(
@@ -133,7 +137,7 @@ def mla_backend(layer: MLALayer, context: CacheContext) -> AttentionBackend:
     )
     heads = divide(layer.num_heads, context.layout.tensor_parallel_size)
     candidates = priorities(config, context, heads)
-    backend = select_backend(config, context, candidates, _NAMED)
+    backend = select_backend(config, context, candidates, _named)
     check_kv_scales(config.kv_cache_dtype, context)
     _check_divided(backend, config, context)
     return backend
@@ -203,14 +207,6 @@ def mla_spec(
     return customized(spec, backend, context)
 
 
-def indexer_backend(
-    layer: IndexerCacheLayer,  # noqa: ARG001 - one backend for all layers
-    context: CacheContext,  # noqa: ARG001 - and all deployments
-) -> AttentionBackend:
-    """Return the backend of an indexer's cache."""
-    return DeepseekV32Indexer()
-
-
 def indexer_spec(
     layer: IndexerCacheLayer,
     backend: AttentionBackend,
@@ -232,5 +228,7 @@ def indexer_spec(
 
 FAMILIES = {
     MLALayer: CacheFamily(backend=mla_backend, spec=mla_spec),
-    IndexerCacheLayer: CacheFamily(backend=indexer_backend, spec=indexer_spec),
+    IndexerCacheLayer: CacheFamily(
+        backend=always(DeepseekV32Indexer()), spec=indexer_spec
+    ),
 }

@@ -14,6 +14,7 @@ from planner.engine.generations import (
     WORKSTATION_BLACKWELL,
 )
 from planner.engine.releases.change import Change
+from planner.engine.releases.shared import CONSIDERS_SPARSE_FLASH_ATTENTION
 from planner.memory.kv_cache.backend import (
     PLAIN,
     AttentionBackend,
@@ -27,14 +28,6 @@ from planner.models.caches import MLALayer
 _PAGES_OF_64 = (MultipleOf(base=64),)
 _DEEPSEEK_LATENT = (512, 64)
 """kv_lora_rank and qk_rope_head_dim of DeepSeek's models."""
-CONSIDERS_SPARSE_FLASH_ATTENTION = Change(
-    since=(0, 25),
-    what=(
-        "Hopper uses FlashAttention for sparse latent attention, unless the cache is "
-        "quantised."
-    ),
-    source="vLLM 0.25.0 `platforms/cuda.py` _get_backend_priorities",
-)
 _CONSIDERS_FLASHINFER = Change(
     since=(0, 17),
     what="vLLM considers FLASHINFER_MLA_SPARSE for sparse latent attention on B200.",

@@ -9,7 +9,6 @@ Source: vLLM 0.33.0 `models/minimax_m3/common/sparse_attention.py` and `indexer.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from planner.engine.generations import DATACENTER_BLACKWELL, WORKSTATION_BLACKWELL
@@ -18,6 +17,7 @@ from planner.memory.kv_cache.backend import (
     PLAIN,
     AttentionBackend,
     CacheFamily,
+    always,
     customized,
 )
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
@@ -27,7 +27,11 @@ from planner.memory.kv_cache.kv_spec import (
     KVCacheSpec,
     MultipleOf,
 )
-from planner.memory.kv_cache.layout import KVCacheLayout, kv_element_bytes, nvfp4_bytes
+from planner.memory.kv_cache.layout import (
+    KVCacheLayout,
+    in_nvfp4_slots,
+    kv_element_bytes,
+)
 from planner.memory.kv_cache.specs_of_latent import (
     INDEXER,
     CircularBufferSpec,
@@ -60,17 +64,11 @@ class MiniMaxM3Sparse(AttentionBackend):
 class MiniMaxM3SparseNvfp4(MiniMaxM3Sparse):
     """The same with a KV cache of 4-bit floats: keys and values in their own slots."""
 
+    own_layouts = (KVCacheLayout.LBHNC,)
+
     def customize_spec(self, spec: AttentionSpec) -> AttentionSpec:
         """Return the spec with two slots per head, each with its scales."""
-        return replace(
-            spec,
-            num_head_slots=2 * spec.num_kv_heads,
-            state_content_bytes=nvfp4_bytes(spec.head_size),
-        )
-
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...]:  # noqa: ARG002
-        """Return the layouts that its kernels support: each head contiguous."""
-        return (KVCacheLayout.LBHNC,)
+        return in_nvfp4_slots(spec)
 
 
 class MiniMaxM3Indexer(AttentionBackend):
@@ -128,11 +126,6 @@ def sparse_spec(
     return customized(spec, backend, context)
 
 
-def index_backend(_layer: IndexKeysLayer, _context: CacheContext) -> AttentionBackend:
-    """Return the backend of the indexer's keys."""
-    return MiniMaxM3Indexer()
-
-
 def index_spec(
     layer: IndexKeysLayer,
     backend: AttentionBackend,
@@ -177,10 +170,7 @@ class KpoolTail(AttentionBackend):
 
     name: ClassVar[str] = "KPOOL_TAIL"
     is_mla: ClassVar[bool] = True
-
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...]:  # noqa: ARG002
-        """Return the layouts that its kernels support."""
-        return (KVCacheLayout.BLHNC,)
+    own_layouts = (KVCacheLayout.BLHNC,)
 
 
 def pooled_indexer_backend(
@@ -205,11 +195,6 @@ def pooled_indexer_spec(
         cache_role=INDEXER,
     )
     return customized(spec, backend, context)
-
-
-def tail_backend(_layer: IndexerTailLayer, _context: CacheContext) -> AttentionBackend:
-    """Return the backend of the tail."""
-    return KpoolTail()
 
 
 def _ring(layer: IndexerTailLayer, context: CacheContext) -> int:
@@ -245,13 +230,6 @@ class InklingConvolutions(AttentionBackend):
     name: ClassVar[str] = "INKLING_SCONV_SWA"
 
 
-def streams_backend(
-    _layer: ConvolutionStreamsLayer, _context: CacheContext
-) -> AttentionBackend:
-    """Return the backend of the convolutions' inputs."""
-    return InklingConvolutions()
-
-
 def streams_spec(
     layer: ConvolutionStreamsLayer,
     backend: AttentionBackend,
@@ -285,11 +263,13 @@ def streams_spec(
 
 
 FAMILIES: dict[type, CacheFamily] = {
-    ConvolutionStreamsLayer: CacheFamily(backend=streams_backend, spec=streams_spec),
+    ConvolutionStreamsLayer: CacheFamily(
+        backend=always(InklingConvolutions()), spec=streams_spec
+    ),
     BlockSparseAttentionLayer: CacheFamily(backend=sparse_backend, spec=sparse_spec),
-    IndexKeysLayer: CacheFamily(backend=index_backend, spec=index_spec),
+    IndexKeysLayer: CacheFamily(backend=always(MiniMaxM3Indexer()), spec=index_spec),
     PooledIndexerLayer: CacheFamily(
         backend=pooled_indexer_backend, spec=pooled_indexer_spec
     ),
-    IndexerTailLayer: CacheFamily(backend=tail_backend, spec=tail_spec),
+    IndexerTailLayer: CacheFamily(backend=always(KpoolTail()), spec=tail_spec),
 }

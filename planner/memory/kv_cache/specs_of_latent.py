@@ -82,11 +82,8 @@ class CompressedMLASpec(FullAttentionSpec):
             CannotMergeError: when they differ.
         """
         names = (*ATTENTION_FIELDS, "cache_dtype", "model_version")
-        for spec in specs:
-            if not isinstance(spec, CompressedMLASpec):
-                raise CannotMergeError
-            if any(getattr(spec, name) != getattr(self, name) for name in names):
-                raise CannotMergeError
+        if not self.is_alike(specs, names):
+            raise CannotMergeError
         return self
 
 
@@ -113,27 +110,12 @@ class SlidingWindowMLASpec(SlidingWindowSpec):
             CannotMergeError: when they differ.
         """
         names = (
-            "block_stride_alignment",
-            "dcp_sharded",
-            "tokens_per_state",
-            "sliding_window",
-            "cache_dtype",
-            "model_version",
+            *("block_stride_alignment", "dcp_sharded", "tokens_per_state"),
+            *("sliding_window", "cache_dtype", "model_version"),
         )
-        for spec in specs:
-            if not isinstance(spec, SlidingWindowMLASpec):
-                raise CannotMergeError
-            if any(getattr(spec, name) != getattr(self, name) for name in names):
-                raise CannotMergeError
+        if not self.is_alike(specs, names):
+            raise CannotMergeError
         return self
-
-    def is_uniform_with(self, specs: Sequence[KVCacheSpec]) -> bool:
-        """Whether all specs store the same window of vectors."""
-        return all(
-            isinstance(spec, SlidingWindowMLASpec)
-            and spec.sliding_window == self.sliding_window
-            for spec in specs
-        )
 
     def promoted(self, block_size: int | None) -> KVCacheSpec:  # noqa: ARG002
         """Refuse to store all tokens of the layer, where vLLM raises an exception.
@@ -157,10 +139,6 @@ class CircularBufferSpec(AttentionSpec):
     def blocks(self, request: Request) -> int:  # noqa: ARG002
         """Blocks of one request, whatever its length."""
         return 1
-
-    def is_uniform_with(self, specs: Sequence[KVCacheSpec]) -> bool:
-        """Whether all specs are such buffers."""
-        return all(isinstance(spec, CircularBufferSpec) for spec in specs)
 
 
 def _padded(spec: AttentionSpec, alignment: int | None) -> None:

@@ -5,7 +5,6 @@ Source: vLLM 0.33.0 `v1/kv_cache_interface.py` MambaSpec and others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -27,6 +26,12 @@ requests, or each request has only one state."""
 @frozen
 class MambaSpec(KVCacheSpec):
     """Layers that store a fixed amount whatever the length of a request."""
+
+    same_slots = (
+        *("num_speculative_blocks", "num_prefill_checkpoint_blocks"),
+        "page_size_bytes",
+    )
+    is_state = True
 
     mamba_type: str
     """The kind of layer."""
@@ -57,21 +62,6 @@ class MambaSpec(KVCacheSpec):
             return 2 + more
         return 1 + self.num_speculative_blocks
 
-    @property
-    def is_state(self) -> bool:
-        """Whether a request needs a fixed number of blocks: true."""
-        return True
-
-    def is_uniform_with(self, specs: Sequence[KVCacheSpec]) -> bool:
-        """Whether all specs are states of the same size, of any kind of layer."""
-        return all(
-            isinstance(spec, MambaSpec)
-            and spec.num_speculative_blocks == self.num_speculative_blocks
-            and spec.num_prefill_checkpoint_blocks == self.num_prefill_checkpoint_blocks
-            and spec.page_size_bytes == self.page_size_bytes
-            for spec in specs
-        )
-
     def with_page_size(self, page_size_bytes: int) -> Self:
         """Return the spec padded to that size: a state does not grow with its block."""
         return replace(self, page_size_padded_bytes=page_size_bytes)
@@ -101,6 +91,9 @@ class SlidingWindowSpec(AttentionSpec):
     Source: vLLM 0.33.0 `v1/kv_cache_interface.py` SlidingWindowSpec.
     """
 
+    same_slots = ("sliding_window",)
+    is_window = True
+
     sliding_window: int
 
     def blocks(self, request: Request) -> int:
@@ -114,19 +107,6 @@ class SlidingWindowSpec(AttentionSpec):
         kept = self.sliding_window - 1 + request.max_in_flight_tokens
         return -(-min(kept, request.max_model_len) // self.block_size) + 1
 
-    def is_uniform_with(self, specs: Sequence[KVCacheSpec]) -> bool:
-        """Whether all specs store the same window."""
-        return all(
-            isinstance(spec, SlidingWindowSpec)
-            and spec.sliding_window == self.sliding_window
-            for spec in specs
-        )
-
-    @property
-    def is_window(self) -> bool:
-        """Whether it stores a sliding window."""
-        return True
-
     def promoted(self, block_size: int | None) -> KVCacheSpec:
         """Return the spec of the layer stored as full attention."""
         return kept_in_full(self, block_size, sliding_window=self.sliding_window)
@@ -139,20 +119,14 @@ class ChunkedLocalAttentionSpec(AttentionSpec):
     Source: vLLM 0.33.0 `v1/kv_cache_interface.py` ChunkedLocalAttentionSpec.
     """
 
+    same_slots = ("attention_chunk_size",)
+
     attention_chunk_size: int
 
     def blocks(self, request: Request) -> int:
         """Blocks of one request: a chunk and the tokens in flight."""
         kept = self.attention_chunk_size + request.max_in_flight_tokens
         return -(-min(kept, request.max_model_len) // self.block_size)
-
-    def is_uniform_with(self, specs: Sequence[KVCacheSpec]) -> bool:
-        """Whether all specs store chunks of the same size."""
-        return all(
-            isinstance(spec, ChunkedLocalAttentionSpec)
-            and spec.attention_chunk_size == self.attention_chunk_size
-            for spec in specs
-        )
 
     def promoted(self, block_size: int | None) -> KVCacheSpec:
         """Return the spec of the layer stored as full attention."""

@@ -15,6 +15,7 @@ from planner.memory.kv_cache.backend import (
     PLAIN,
     AttentionBackend,
     CacheFamily,
+    always,
     customized,
 )
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
@@ -48,14 +49,12 @@ class Step5Dsa(FlashAttention):
     name = "STEP5_DSA"
     is_sparse: ClassVar[bool] = True
     has_sliding_window = False
+    own_layouts = (KVCacheLayout.BLNHC,)
+    """The layers of a block are side by side."""
 
     def customize_spec(self, spec: AttentionSpec) -> AttentionSpec:
         """Return the spec whose blocks are a whole number of pages of eight tokens."""
         return replace(spec, block_stride_alignment=MultipleOf(base=REGION))
-
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...]:  # noqa: ARG002
-        """Return the one layout, with the layers of a block side by side."""
-        return (KVCacheLayout.BLNHC,)
 
 
 class RegionSummaries(AttentionBackend):
@@ -127,13 +126,6 @@ def attention_spec(
     return customized(spec, backend, context)
 
 
-def summary_backend(
-    _layer: RegionSummaryLayer, _context: CacheContext
-) -> AttentionBackend:
-    """Return the backend of the summaries."""
-    return RegionSummaries()
-
-
 def summary_spec(
     layer: RegionSummaryLayer,
     backend: AttentionBackend,
@@ -156,11 +148,6 @@ def summary_spec(
         tokens_per_state=REGION,
     )
     return customized(spec, backend, context)
-
-
-def tail_backend(_layer: RegionTailLayer, _context: CacheContext) -> AttentionBackend:
-    """Return the backend of the open region's rows."""
-    return RegionTails()
 
 
 def tail_spec(
@@ -197,6 +184,8 @@ FAMILIES: dict[type, CacheFamily] = {
     SummarisedAttentionLayer: CacheFamily(
         backend=attention_backend, spec=attention_spec
     ),
-    RegionSummaryLayer: CacheFamily(backend=summary_backend, spec=summary_spec),
-    RegionTailLayer: CacheFamily(backend=tail_backend, spec=tail_spec),
+    RegionSummaryLayer: CacheFamily(
+        backend=always(RegionSummaries()), spec=summary_spec
+    ),
+    RegionTailLayer: CacheFamily(backend=always(RegionTails()), spec=tail_spec),
 }

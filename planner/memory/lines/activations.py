@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import SUBTRACTS_CONSUMED
-from planner.memory.account import Basis, Line, Variant
+from planner.memory.account import Basis, Line, Ranged, Variant, around
 from planner.memory.lines.calibration import experts_range
 from planner.memory.lines.compiling import (
     blas_after_layers_bytes,
@@ -51,7 +51,6 @@ from planner.memory.media.encoder import encoder_kept_bytes
 from planner.memory.media.peak import encoder_peak_bytes
 from planner.memory.profile_run import ProfileRun, once
 from planner.units import MIB, format_size
-from planner.values import frozen
 
 _SMALL_BYTES = 192 * MIB
 """A first start is planned where it takes no more than this beside later ones."""
@@ -68,14 +67,6 @@ _KEEPS_EXPERT_INPUT_ONCE = Change(
 )
 _EXAMPLES_SPREAD_PERCENT = 2
 """Dry runs and logs differ from the sum of the example values by less."""
-
-
-@frozen
-class _Moment:
-    size_bytes: int
-    low_bytes: int
-    high_bytes: int
-    why: str
 
 
 def line(run: ProfileRun) -> Line:
@@ -112,7 +103,7 @@ def compile_bytes(run: ProfileRun) -> int:
     return max(0, first.size_bytes - later.size_bytes)
 
 
-def _lowest(run: ProfileRun, later: _Moment, peak: _Moment) -> int:
+def _lowest(run: ProfileRun, later: Ranged, peak: Ranged) -> int:
     """Return the low end: that of later starts where it may be one of them."""
     is_open = run.compile_cache is None
     return min(later.low_bytes, peak.low_bytes) if is_open else peak.low_bytes
@@ -147,7 +138,7 @@ def _samplers(run: ProfileRun, planned: int, *, is_first: bool) -> tuple[Variant
 
 
 @once
-def _peaks(run: ProfileRun) -> tuple[_Moment, _Moment]:
+def _peaks(run: ProfileRun) -> tuple[Ranged, Ranged]:
     """Return the peaks of later starts and of a first one, which compiles as well."""
     shared = [_encoder(run)]
     if run.samples:
@@ -161,12 +152,12 @@ def _peaks(run: ProfileRun) -> tuple[_Moment, _Moment]:
     return later, _pinning(run, _largest([pass_, _compiling(run), *shared]))
 
 
-def _pinning(run: ProfileRun, peak: _Moment) -> _Moment:
+def _pinning(run: ProfileRun, peak: Ranged) -> Ranged:
     """Add what a first start cannot give back, whichever moment is its peak."""
     kept = pinned(run)
     if not kept.size_bytes:
         return peak
-    return _Moment(
+    return Ranged(
         size_bytes=peak.size_bytes + kept.size_bytes,
         low_bytes=peak.low_bytes,
         high_bytes=peak.high_bytes + kept.size_bytes,
@@ -174,7 +165,7 @@ def _pinning(run: ProfileRun, peak: _Moment) -> _Moment:
     )
 
 
-def _largest(moments: Sequence[_Moment]) -> _Moment:
+def _largest(moments: Sequence[Ranged]) -> Ranged:
     """Return the largest moment, with the ranges of all of them."""
     peak = max(moments, key=lambda moment: moment.size_bytes)
     return replace(
@@ -184,7 +175,7 @@ def _largest(moments: Sequence[_Moment]) -> _Moment:
     )
 
 
-def _compiling(run: ProfileRun) -> _Moment:
+def _compiling(run: ProfileRun) -> Ranged:
     """Return the compiler's example values, which are freed before the model runs.
 
     Where the release subtracts consumed memory, its peak is what exceeds the memory at
@@ -196,12 +187,7 @@ def _compiling(run: ProfileRun) -> _Moment:
         kept = blas_workspace_bytes(run) + expert_workspace_bytes(run)
     size_bytes = max(0, held.size_bytes - kept)
     spread = size_bytes * _EXAMPLES_SPREAD_PERCENT // 100
-    return _Moment(
-        size_bytes=size_bytes,
-        low_bytes=size_bytes - spread,
-        high_bytes=size_bytes + spread,
-        why=held.why,
-    )
+    return around(size_bytes, spread, held.why)
 
 
 def _expert_bytes(run: ProfileRun) -> int:
@@ -224,21 +210,16 @@ def _kept(run: ProfileRun, *, sampled: bool) -> tuple[int, str]:
     return sum(parts.values()), text
 
 
-def _sampling(run: ProfileRun) -> _Moment:
+def _sampling(run: ProfileRun) -> Ranged:
     sampled = sampling(run)
     kept, text = _kept(run, sampled=True)
     images = encoder_kept_bytes(run)
     size_bytes = sampled.size_bytes + kept + images
     spread = size_bytes * run.peak_spread_percent // 100
-    return _Moment(
-        size_bytes=size_bytes,
-        low_bytes=size_bytes - spread,
-        high_bytes=size_bytes + spread,
-        why=f"{sampled.why}{text}{_images(images)}",
-    )
+    return around(size_bytes, spread, f"{sampled.why}{text}{_images(images)}")
 
 
-def _checking(run: ProfileRun) -> tuple[_Moment, ...]:
+def _checking(run: ProfileRun) -> tuple[Ranged, ...]:
     """Return the first model runner's trial of rejection sampling, after sampling."""
     checked = checking_bytes(run)
     if not checked:
@@ -247,18 +228,14 @@ def _checking(run: ProfileRun) -> tuple[_Moment, ...]:
     kept, text = _kept(run, sampled=True)
     size_bytes = checked + states + kept + images
     spread = size_bytes * run.peak_spread_percent // 100
-    return (
-        _Moment(
-            size_bytes=size_bytes,
-            low_bytes=size_bytes - spread,
-            high_bytes=size_bytes + spread,
-            why=f"checking guesses: logits and copies {format_size(checked)} + hidden "
-            f"states {format_size(states)}{text}{_images(images)}",
-        ),
+    why = (
+        f"checking guesses: logits and copies {format_size(checked)} + hidden states "
+        f"{format_size(states)}{text}{_images(images)}"
     )
+    return (around(size_bytes, spread, why),)
 
 
-def _forward_moment(run: ProfileRun, *, is_first: bool) -> _Moment:
+def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
     """Return the largest layer: dense, of experts, or of latent attention."""
     dense = forward(run)
     tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
@@ -292,7 +269,7 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> _Moment:
     size_bytes = widest + unpacked + kept + images + cold + drafted + by_layer
     size_bytes = max(0, size_bytes - blas_after_layers_bytes(run))
     spread = widest * run.forward_spread_percent // 100
-    return _Moment(
+    return Ranged(
         size_bytes=size_bytes,
         low_bytes=size_bytes - cold - spread - drafted,
         high_bytes=size_bytes + spread,
@@ -304,7 +281,7 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> _Moment:
     )
 
 
-def _drafting(run: ProfileRun) -> tuple[_Moment, ...]:
+def _drafting(run: ProfileRun) -> tuple[Ranged, ...]:
     """Return the pass of a draft that proposes whole blocks, after the target's."""
     draft_pass = block_draft_pass(run)
     if draft_pass is None:
@@ -312,17 +289,10 @@ def _drafting(run: ProfileRun) -> tuple[_Moment, ...]:
     kept, text = _kept(run, sampled=False)
     size_bytes = draft_pass.size_bytes + kept
     spread = draft_pass.size_bytes * run.forward_spread_percent // 100
-    return (
-        _Moment(
-            size_bytes=size_bytes,
-            low_bytes=size_bytes - spread,
-            high_bytes=size_bytes + spread,
-            why=f"{draft_pass.why}{text}",
-        ),
-    )
+    return (around(size_bytes, spread, f"{draft_pass.why}{text}"),)
 
 
-def _encoder(run: ProfileRun) -> _Moment:
+def _encoder(run: ProfileRun) -> Ranged:
     """Return the encoder's moment, before the language model's.
 
     What the run keeps of the latter is not there yet. Where vLLM takes what is left at
@@ -330,14 +300,14 @@ def _encoder(run: ProfileRun) -> _Moment:
     """
     peak = encoder_peak_bytes(run)
     if not peak.size_bytes:
-        return _Moment(size_bytes=0, low_bytes=0, high_bytes=0, why="no encoder")
+        return around(0, 0, "no encoder")
     kept = kept_during(run)
     workspace = kept[BLAS_WORKSPACE]
     beside, text = workspace, f" + {BLAS_WORKSPACE} {format_size(workspace)}"
     if run.release.has(SUBTRACTS_CONSUMED):
         beside = workspace - sum(kept.values())
         text = f" - buffers kept at the end {format_size(-beside)}"
-    return _Moment(
+    return Ranged(
         size_bytes=max(0, peak.size_bytes + beside),
         low_bytes=max(0, peak.low_bytes + beside),
         high_bytes=max(0, peak.high_bytes + beside),

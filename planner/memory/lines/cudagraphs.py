@@ -13,13 +13,14 @@ from bisect import bisect_right
 
 from planner.engine.generations import HOPPER
 from planner.engine.releases.change import Change
-from planner.memory.account import Basis, Line
+from planner.memory.account import Basis, Line, line_of
 from planner.memory.compilation import GraphMode
 from planner.memory.lines.calibration import GraphFit, graphs
 from planner.memory.lines.latent_context import has_latent_layers
 from planner.memory.profile_run import ProfileRun
 from planner.units import KIB, MIB, counted, format_size
 
+_NAME = "CUDA graphs"
 _SMALLEST_SAMPLE_BYTES = MIB
 """What the second runner charges for a whole graph at least.
 
@@ -79,13 +80,15 @@ def line(run: ProfileRun, *, is_charged: bool) -> Line:
     """
     if not run.capture_sizes:
         cause = "enforce_eager" if run.enforce_eager else "cudagraph_mode NONE"
-        return _line(0, 0, 0, f"no CUDA graphs ({cause})")
+        return line_of(_NAME, 0, Basis.MEASURED, f"no CUDA graphs ({cause})")
     if run.uses_v2_runner and not run.release.has(_V2_ESTIMATES_CUDAGRAPHS):
-        return _line(0, 0, 0, "this release's second runner estimates nothing")
+        return line_of(
+            _NAME, 0, Basis.MEASURED, "this release's second runner estimates nothing"
+        )
     if not is_charged:
         actual = actual_bytes(run)
         why = f"not charged to the budget; about {format_size(actual)} outside it"
-        return _line(0, 0, 0, why)
+        return line_of(_NAME, 0, Basis.MEASURED, why)
     if run.uses_v2_runner:
         return _v2_estimate(run)
     fit = graphs("estimated")
@@ -93,7 +96,7 @@ def line(run: ProfileRun, *, is_charged: bool) -> Line:
     low, high = fit.range_of(size_bytes)
     if run.graph_cases > 1:
         high = max(high, _ADAPTERS_HIGH * (num_pieces(run) + _num_full(run)))
-    return _line(size_bytes, low, high, _why(run, fit))
+    return line_of(_NAME, (low, size_bytes, high), Basis.MEASURED, _why(run, fit))
 
 
 def actual_bytes(run: ProfileRun) -> int:
@@ -143,14 +146,14 @@ def _v2_estimate(run: ProfileRun) -> Line:
     base = _fitted_bytes(run, fit, num_graphs=num_pieces(run))
     driver = max(_SMALLEST_SAMPLE_BYTES, int(_bytes_per_graph(run, fit)))
     below, above = fit.range_of(base)
-    return _line(
-        base + more * _SMALLEST_SAMPLE_BYTES,
-        below + more * _SMALLEST_SAMPLE_BYTES,
-        above + more * driver,
+    least = more * _SMALLEST_SAMPLE_BYTES
+    return line_of(
+        _NAME,
+        (below + least, base + least, above + more * driver),
+        Basis.ASSUMED,
         f"{counted(num_pieces(run), 'piecewise graphs')} {format_size(base)} + {more} "
         f"full graphs x {format_size(_SMALLEST_SAMPLE_BYTES)}, the least that vLLM "
         "extrapolates from",
-        Basis.ASSUMED,
     )
 
 
@@ -212,21 +215,4 @@ def _why(run: ProfileRun, fit: GraphFit) -> str:
         f"{pieces} piecewise + {full} full graphs x {_num_layers(run)} layers x "
         f"{each:.0f} KiB + {format_size(pool)} pool (fitted to {fit.starts} published "
         "starts)" + (_WITH_ADAPTERS if run.graph_cases > 1 else "")
-    )
-
-
-def _line(
-    size_bytes: int,
-    low_bytes: int,
-    high_bytes: int,
-    why: str,
-    basis: Basis = Basis.MEASURED,
-) -> Line:
-    return Line(
-        name="CUDA graphs",
-        size_bytes=size_bytes,
-        low_bytes=low_bytes,
-        high_bytes=high_bytes,
-        basis=basis,
-        why=why,
     )

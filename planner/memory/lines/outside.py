@@ -14,7 +14,7 @@ from dataclasses import replace
 from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.gpu import GPU
 from planner.engine.releases.shared import COUNTS_DISTRIBUTED_START, SUBTRACTS_CONSUMED
-from planner.memory.account import Basis, Line, ranged_line
+from planner.memory.account import Basis, Line, line_of
 from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.lines.calibration import Fitted, context_of, non_torch
 from planner.memory.lines.cudagraphs import actual_bytes, beyond_estimate
@@ -76,7 +76,7 @@ def _context(run: ProfileRun) -> Line:
     if is_unified(gpu):
         kept = non_torch("unified memory at start")
         why = f"system and programs {format_size(kept.size_bytes)}"
-        return ranged_line(
+        return line_of(
             CUDA_CONTEXT, _sum([kept]), Basis.MEASURED, f"{why} (published runs)"
         )
     parts = [context_of(resident_threads(gpu))]
@@ -90,7 +90,7 @@ def _context(run: ProfileRun) -> Line:
         parts.append(non_torch("Windows"))
         why += f" + Windows {format_size(parts[-1].size_bytes)}"
     basis = Basis.ASSUMED if parts[-1].starts < FEW_STARTS else Basis.MEASURED
-    return ranged_line(CUDA_CONTEXT, _sum(parts), basis, f"{why} (published runs)")
+    return line_of(CUDA_CONTEXT, _sum(parts), basis, f"{why} (published runs)")
 
 
 def resident_threads(gpu: GPU) -> int:
@@ -135,19 +135,19 @@ def _sum(parts: Sequence[Fitted]) -> tuple[int, int, int]:
 def _uncounted(run: ProfileRun) -> Line:
     size = 0 if run.release.has(SUBTRACTS_CONSUMED) else sum(kept_before(run).values())
     why = "input buffers and sampler state, made before the profile run"
-    return ranged_line("buffers not counted", (size, size, size), Basis.FORMULA, why)
+    return line_of("buffers not counted", size, Basis.FORMULA, why)
 
 
 def _graphs(run: ProfileRun, charged_bytes: int) -> Line:
     beyond = beyond_estimate(run) if charged_bytes else None
     if beyond is not None:
         most, why = beyond
-        return ranged_line(NOT_CHARGED, (0, 0, most), Basis.MEASURED, why)
+        return line_of(NOT_CHARGED, (0, 0, most), Basis.MEASURED, why)
     actual = actual_bytes(run)
     beside = max(0, actual - charged_bytes)
     why = f"{format_size(actual)} captured - {format_size(charged_bytes)} charged"
     range_bytes = (beside // 2, beside, 2 * beside)
-    return ranged_line(NOT_CHARGED, range_bytes, Basis.MEASURED, why)
+    return line_of(NOT_CHARGED, range_bytes, Basis.MEASURED, why)
 
 
 def _warm_up(run: ProfileRun, peak_bytes: int) -> Line:
@@ -161,7 +161,7 @@ def _warm_up(run: ProfileRun, peak_bytes: int) -> Line:
         logits = run.num_requests * run.model.vocab_size
         size = max(0, logits * sampled_bytes_per_logit(run) - peak_bytes)
     why = "sampling with all parameters, beyond the peak that the profile run left free"
-    return ranged_line(WARM_UP, (0, size, size), Basis.FORMULA, why)
+    return line_of(WARM_UP, (0, size, size), Basis.FORMULA, why)
 
 
 def _block_tables(run: ProfileRun, groups: Sequence[LayerGroup]) -> Line:
@@ -179,7 +179,7 @@ def _block_tables(run: ProfileRun, groups: Sequence[LayerGroup]) -> Line:
         f"blocks of {counted(run.max_model_len, 'tokens')} x 4 bytes + a slot per "
         "token)"
     )
-    return ranged_line("block tables", (entries, entries, entries), Basis.FORMULA, why)
+    return line_of("block tables", entries, Basis.FORMULA, why)
 
 
 def _attention(run: ProfileRun) -> Line:
@@ -196,4 +196,4 @@ def _attention(run: ProfileRun) -> Line:
         256 * MIB if run.gpu.compute_capability[0] >= HOPPER.major else 64 * MIB
     )
     why = f"FlashInfer workspace {format_size(size)}; prefill scratch is not measured"
-    return ranged_line("attention workspaces", (size, size, high), Basis.ASSUMED, why)
+    return line_of("attention workspaces", (size, size, high), Basis.ASSUMED, why)

@@ -9,7 +9,7 @@ peak, and earlier ones are counted nowhere, but use memory outside the budget.
 from __future__ import annotations
 
 from planner.engine.releases.shared import SUBTRACTS_CONSUMED
-from planner.memory.account import Basis, Line
+from planner.memory.account import Basis, Line, line_of
 from planner.memory.lines.calibration import experts_range
 from planner.memory.lines.drafting import draft_buffer_bytes
 from planner.memory.lines.eplb import balancing_bytes
@@ -47,26 +47,21 @@ def line(run: ProfileRun) -> Line:
     below, above = experts_range(
         expert_workspace_bytes(run), is_batch_given=run.is_batch_given
     )
-    why = _sum(parts)
-    return Line(
-        name="persistent buffers",
-        size_bytes=size_bytes,
-        low_bytes=size_bytes - below,
-        high_bytes=size_bytes + above,
-        basis=Basis.FORMULA,
-        why=f"{why}{_sampler_arithmetic(run)}",
+    return line_of(
+        "persistent buffers",
+        (size_bytes - below, size_bytes, size_bytes + above),
+        Basis.FORMULA,
+        f"{_sum(parts)}{_sampler_arithmetic(run)}",
     )
 
 
 def _uncounted(before: dict[str, int]) -> Line:
     beside = sum(before.values())
-    return Line(
-        name="persistent buffers",
-        size_bytes=0,
-        low_bytes=0,
-        high_bytes=0,
-        basis=Basis.FORMULA,
-        why="this release subtracts nothing for buffers allocated before the "
+    return line_of(
+        "persistent buffers",
+        0,
+        Basis.FORMULA,
+        "this release subtracts nothing for buffers allocated before the "
         f"profile run; they take {format_size(beside)} outside it",
     )
 

@@ -9,10 +9,8 @@ from math import ceil
 
 from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.releases.change import Change
+from planner.engine.releases.shared import CONSIDERS_SPARSE_FLASH_ATTENTION
 from planner.memory.account import NOTHING, Sized, larger
-from planner.memory.kv_cache.mla_sparse_backends import (
-    CONSIDERS_SPARSE_FLASH_ATTENTION,
-)
 from planner.memory.lines.expert_workspace import expert_workspace
 from planner.memory.lines.latent_context import (
     Indexer,

@@ -6,7 +6,7 @@ Source: vLLM 0.33.0 `lora/layers/` create_lora_weights, `lora/punica_wrapper/`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from planner.engine.layout import ParallelLayout, divide, pad_vocabulary
 from planner.engine.releases import Release
@@ -142,7 +142,22 @@ class LoRAConfig:
 
 
 @frozen
-class LinearStacks:
+class Stacks:
+    """What each adapter has beside a module of the model."""
+
+    base: Any
+    config: LoRAConfig
+    part: Part = Part.LORA
+
+    @property
+    def name(self) -> str:
+        """Name of the module."""
+        name: str = self.base.name
+        return name
+
+
+@frozen
+class LinearStacks(Stacks):
     """Both factors of each adapter for a linear layer, for each of its pieces.
 
     Source: vLLM 0.33.0 `lora/layers/base_linear.py` and `column_parallel_linear.py`
@@ -150,15 +165,8 @@ class LinearStacks:
     """
 
     base: Linear | PackedLinear
-    config: LoRAConfig
     num_packed: int = 0
     """Layers of an adapter that vLLM's class packs into this one; 0: not declared."""
-    part: Part = Part.LORA
-
-    @property
-    def name(self) -> str:
-        """Name of the layer."""
-        return self.base.name
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the stacked first factors, then the second ones; none if unwrapped."""
@@ -232,20 +240,13 @@ class LinearStacks:
 
 
 @frozen
-class ClassifierStacks:
+class ClassifierStacks(Stacks):
     """Both factors of each adapter for a classification head, and its own head.
 
     Source: vLLM 0.33.0 `lora/layers/classifier.py` BaseClassificationHeadWithLoRA.
     """
 
     base: ReplicatedLinear
-    config: LoRAConfig
-    part: Part = Part.LORA
-
-    @property
-    def name(self) -> str:
-        """Name of the head."""
-        return self.base.name
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the factors, then each adapter's own weight, bias and flag."""
@@ -263,7 +264,7 @@ class ClassifierStacks:
 
 
 @frozen
-class EmbeddingStacks:
+class EmbeddingStacks(Stacks):
     """Both factors of each adapter for word embeddings, unsharded on every rank.
 
     Source: vLLM 0.33.0 `lora/layers/vocab_parallel_embedding.py`; 0.11.2
@@ -271,13 +272,6 @@ class EmbeddingStacks:
     """
 
     base: VocabParallelEmbedding
-    config: LoRAConfig
-    part: Part = Part.LORA
-
-    @property
-    def name(self) -> str:
-        """Name of the embeddings."""
-        return self.base.name
 
     def tensors(self, layout: ParallelLayout) -> Tensors:  # noqa: ARG002
         """Return the stacked factors (and the added words)."""

@@ -30,6 +30,7 @@ from planner.memory.lora.lora_stacks import (
     LogitsStacks,
     LoRAConfig,
     PackedLinear,
+    Stacks,
     round_up,
 )
 from planner.models.architecture import LayerKind, ModelArchitecture
@@ -171,7 +172,7 @@ def _classes() -> dict[str, list[dict[str, Any]]]:
 
 
 @frozen
-class ExpertStacks:
+class ExpertStacks(Stacks):
     """Both factors of each adapter for every expert on a rank, and flags of use.
 
     Gate and up projections have a pair each, unless the model's adapters hold them as
@@ -179,14 +180,7 @@ class ExpertStacks:
     """
 
     base: FusedMoE
-    config: LoRAConfig
     is_3d: bool = False
-    part: Part = Part.LORA
-
-    @property
-    def name(self) -> str:
-        """Name of the experts."""
-        return self.base.name
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the factors of w13 and w2, then the flags of the adapters.

@@ -14,7 +14,7 @@ from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.engine.settings import EngineSettings
 from planner.errors import PlannerError, Refused, UnknownArchitecture
-from planner.memory.account import Basis, HostLine, Line, Per
+from planner.memory.account import Basis, HostLine, Line, Per, line_of
 from planner.memory.media.towers import served_towers
 from planner.models.architecture import ModelArchitecture
 from planner.units import GIB, MIB
@@ -104,16 +104,13 @@ def decoding_bytes(
 
 def decoding_line(size_bytes: int) -> Line:
     """Return the line of `decoding_bytes`."""
-    return Line(
-        name=DECODING,
-        size_bytes=size_bytes,
-        low_bytes=size_bytes,
-        high_bytes=size_bytes,
-        basis=Basis.FORMULA,
-        why="mm_ipc_gpu_memory_gb, and for decoders of the GPU 1.8 GiB of each API "
+    return line_of(
+        DECODING,
+        size_bytes,
+        Basis.FORMULA,
+        "mm_ipc_gpu_memory_gb, and for decoders of the GPU 1.8 GiB of each API "
         "server besides its surfaces: taken off the KV cache after vLLM has logged "
-        "what "
-        "is available for it",
+        "what is available for it",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
+from planner.memory.account import Ranged
 from planner.memory.media.encoder import (
     EncoderBatch,
     data_parallel_ranks,
@@ -35,16 +36,6 @@ _NORMALISES_IN_THE_ENCODER = Change(
 
 
 @frozen
-class PeakRange:
-    """A number of bytes of which only the range is known."""
-
-    low_bytes: int
-    size_bytes: int
-    high_bytes: int
-    why: str = ""
-
-
-@frozen
 class _Rows:
     """Rows of a tower that exist at its peak."""
 
@@ -57,7 +48,7 @@ class _Rows:
     """Whether other ranks encode other items."""
 
 
-def encoder_peak_bytes(run: ProfileRun) -> PeakRange:
+def encoder_peak_bytes(run: ProfileRun) -> Ranged:
     """Return the encoder's peak, including its inputs.
 
     Where a tower's code has not been counted, the low and high ends count few and many
@@ -70,7 +61,7 @@ def encoder_peak_bytes(run: ProfileRun) -> PeakRange:
     """
     batch = profiled_items(run)
     if batch is None:
-        return PeakRange(low_bytes=0, size_bytes=0, high_bytes=0)
+        return Ranged(size_bytes=0, low_bytes=0, high_bytes=0)
     served = [
         _tower_peak(run, batch, tower, layout)
         for tower, layout in run.towers
@@ -83,7 +74,7 @@ def encoder_peak_bytes(run: ProfileRun) -> PeakRange:
     if batch.is_assumed:
         low, high = 0, _ASSUMED_RANGE * middle
     why = next(one.why for one in served if one.size_bytes == middle)
-    return PeakRange(low_bytes=low, size_bytes=middle, high_bytes=high, why=why)
+    return Ranged(low_bytes=low, size_bytes=middle, high_bytes=high, why=why)
 
 
 def encoder_tables_bytes(run: ProfileRun) -> int:
@@ -104,12 +95,12 @@ def encoder_tables_bytes(run: ProfileRun) -> int:
 
 def _tower_peak(
     run: ProfileRun, batch: EncoderBatch, tower: Tower, layout: ParallelLayout
-) -> PeakRange:
+) -> Ranged:
     rows = _rows(run, batch, tower, layout)
     beside = _beside_bytes(run, batch, tower, rows)
     low, middle, high = widths(tower, layout)
     row_bytes = rows.at_once * run.element_size
-    return PeakRange(
+    return Ranged(
         low_bytes=low * row_bytes + beside,
         size_bytes=middle * row_bytes + beside,
         high_bytes=high * row_bytes + beside,

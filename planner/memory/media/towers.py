@@ -128,14 +128,9 @@ def built_towers(
 
     Older releases load those of most classes even where every limit is 0.
     """
-    if leaves_towers_out(model, release):
+    if release.has(_LEFT_OUT.get(model.architecture, _LEAVES_MOST_OUT)):
         return served_towers(model, settings)
     return model.towers
-
-
-def leaves_towers_out(model: ModelArchitecture, release: Release) -> bool:
-    """Whether the class omits towers whose limits are all 0."""
-    return release.has(_LEFT_OUT.get(model.architecture, _LEAVES_MOST_OUT))
 
 
 def served_towers(

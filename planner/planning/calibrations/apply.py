@@ -16,12 +16,11 @@ from planner.engine.gpu import GPU
 from planner.memory.account import Basis, Line
 from planner.memory.estimate import RankMemory
 from planner.memory.lines.outside import NOT_CHARGED
-from planner.planning.calibrations import may_have_records
-from planner.planning.calibrations.key import Start, is_kin, is_same, key_of
 from planner.units import MIB, format_gib, format_size
 from planner.values import frozen
 
 if TYPE_CHECKING:
+    from planner.planning.calibrations.key import Start
     from planner.planning.calibrations.record import (
         CoveredLines,
         MeasuredRank,
@@ -90,8 +89,7 @@ class FoundRecords:
 
 def find(gpu: GPU, start: Start) -> FoundRecords:
     """Return the measurements of the same start on the same GPU, or of its kin."""
-    if not may_have_records():
-        return FoundRecords()
+    from planner.planning.calibrations.key import is_kin, is_same, key_of  # noqa: PLC0415 - few need it
     from planner.planning.calibrations.store import candidates  # noqa: PLC0415 - few need it
 
     known, notes = candidates(start.release.version, start.model.architecture)
