@@ -16,7 +16,7 @@ from planner.models.families.multimodal import (
     sub_config,
     text_facts,
 )
-from planner.models.families.qwen3_vl import QWEN3_RENAMES
+from planner.models.families.qwen_vl import QWEN3_RENAMES
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import (
     GATE_AND_UP,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from planner.models.architecture import MediaItem, ModelArchitecture, Tower
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Label, Reader
 from planner.models.families.composite import Composite, siglip_of
 from planner.models.families.facts import Facts
 from planner.models.families.multimodal import (
     CAUSAL_LM_OF,
     inner_type,
     named,
+    quant_method,
     read_language_model,
     sub_config,
     text_facts,
@@ -24,9 +27,38 @@ from planner.models.families.towers.clip import (
     encoder_pass,
     selected_layers,
 )
-from planner.models.families.towers.pixtral import pixtral_vision
 from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass, block_pass
+
+
+# Pixtral's tower in Transformers' format.
+def pixtral_vision(facts: Facts, name: str, num_layers: int) -> Iterator[Module]:
+    """Yield Pixtral's vision model with this many of its layers.
+
+    Source: vLLM 0.33.0 `models/pixtral.py` PixtralHFVisionModel.
+    """
+    sizes, patch = blocks.Sizes.of(facts), facts.integer("patch_size")
+    size, heads, channels = sizes.width, sizes.heads, facts.integer("num_channels")
+    if num_layers > sizes.depth:
+        raise facts.unsupported(
+            "num_hidden_layers", f"features of layer {num_layers} are requested."
+        )
+    half_head = (facts.optional_integer("head_dim") or size // heads) // 2
+    convolution, positions = f"{name}.patch_conv", f"{name}.patch_positional_embedding"
+    yield blocks.convolution(convolution, size, channels, patch, patch, bias=False)
+    yield blocks.norms(f"{name}.ln_pre", size, bias=False)
+    frequencies = (half_head,)
+    yield blocks.replicated(positions, frequencies, frequencies, dtype="float32")
+    qkv, shards = "attention.qkv_proj", blocks.QKV_SHARDS
+    yield from blocks.repeated(
+        f"{name}.transformer.layers",
+        num_layers,
+        blocks.norms("norm", size, count=2, bias=False),
+        blocks.qkv(qkv, size, heads, bias=False, shards=shards),
+        blocks.row("attention.o_proj", size, size, bias=False),
+        *blocks.gated_mlp("feed_forward", size, sizes.mlp, bias=False),
+    )
+
 
 TOWER, PROJECTOR = "vision_tower", "multi_modal_projector"
 RENAMES = (
@@ -61,7 +93,7 @@ def read_text(
     return read_language_model(named(text, architecture), label)
 
 
-def _tower(facts: Facts, text_size: int) -> Tower:
+def _llava_tower(facts: Facts, text_size: int) -> Tower:
     """Return the tower of LLaVA 1.5, or Pixtral's in Transformers' format.
 
     Source: vLLM 0.33.0 `models/llava.py` LlavaForConditionalGeneration.
@@ -164,11 +196,93 @@ def _vision_pass(vision: Facts) -> TowerPass:
     return replace(passed, moments=(*passed.moments, rotating))
 
 
-READERS = {
-    name: Composite(tower, text=read_text, renames=RENAMES)
-    for name, tower in (
-        ("LlavaForConditionalGeneration", _tower),
-        ("LlavaNextForConditionalGeneration", _next_tower),
-        ("LlavaOnevisionForConditionalGeneration", _onevision_tower),
+# LLaVA-NeXT for videos.
+def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/llava_next_video.py`."""
+    vision, encoder = vision_tower(facts)
+    size, bias = vision.integer("hidden_size"), facts.flag("multimodal_projector_bias")
+    yield from encoder
+    yield blocks.linear(f"{PROJECTOR}.linear_1", size, text_size, bias=bias)
+    yield blocks.linear(f"{PROJECTOR}.linear_2", text_size, text_size, bias=bias)
+
+
+# Bee and R-4B: LLaVA-OneVision with a norm before its projector, which is built beside
+# the tower: each pipeline stage has it, and it stays when images are switched off.
+def _projector(facts: Facts, text_size: int, *, widening: int) -> Iterator[Module]:
+    """Yield its layers, whose middle is so much wider than the language model.
+
+    Source: vLLM 0.33.0 `models/bee.py`, `models/rvl.py`.
+    """
+    size = vision_tower(facts)[0].integer("hidden_size")
+    wide = widening * text_size
+    yield blocks.norms(f"{PROJECTOR}.pre_norm", size, bias=True)
+    yield blocks.linear(f"{PROJECTOR}.linear_1", size, wide, bias=True)
+    yield blocks.linear(f"{PROJECTOR}.linear_2", wide, text_size, bias=True)
+    yield blocks.replicated("image_newline", (text_size,))
+
+
+# Mistral Small 3.1 and later, and LightOnOCR: Pixtral's tower, patches merged.
+_RENAMES = (*RENAMES, ("model.", "language_model.model."))
+
+
+def _mistral3_tower(
+    facts: Facts, text_size: int, *, has_own_format: bool = True
+) -> Tower:
+    """Source: vLLM 0.33.0 `models/mistral3.py` Mistral3ForConditionalGeneration.
+
+    Mistral publishes its own format beside this one; who quantises a model publishes
+    only this one.
+    """
+    vision, modules = vision_tower(facts)
+    size = vision.integer("hidden_size")
+    patches = facts.integer("spatial_merge_size") ** 2
+    merger = f"{PROJECTOR}.patch_merger.merging_layer"
+    own = (
+        blocks.norms(f"{PROJECTOR}.norm", size, bias=False),
+        blocks.replicated(merger, (size, size * patches)),
+        *projector(facts, vision, text_size),
     )
+    return replace(
+        images(vision, (*modules, *own), tiles.mistral3_items(facts, vision)),
+        has_mistral_format=has_own_format and not quant_method(facts),
+    )
+
+
+READERS: dict[str, Reader] = {
+    **{
+        name: Composite(tower, text=read_text, renames=RENAMES)
+        for name, tower in (
+            ("LlavaForConditionalGeneration", _llava_tower),
+            ("LlavaNextForConditionalGeneration", _next_tower),
+            ("LlavaOnevisionForConditionalGeneration", _onevision_tower),
+        )
+    },
+    "LlavaNextVideoForConditionalGeneration": Composite(
+        _modules, modalities=("video",), renames=RENAMES
+    ),
+    **{
+        name: Composite(
+            lambda facts, _size: vision_tower(facts)[1],
+            modalities=IMAGE_AND_VIDEO,
+            beside=partial(_projector, widening=widening),
+            renames=RENAMES,
+        )
+        for name, widening in (
+            ("BeeForConditionalGeneration", 4),
+            ("RForConditionalGeneration", 1),
+        )
+    },
+    "Mistral3ForConditionalGeneration": Composite(
+        _mistral3_tower, text=read_text, renames=_RENAMES
+    ),
+    # Mistral 3's tower before Qwen3. Source: vLLM 0.33.0 `models/lightonocr.py`.
+    "LightOnOCRForConditionalGeneration": Composite(
+        partial(_mistral3_tower, has_own_format=False),
+        text=read_text,
+        renames=(
+            ("model.vision_encoder.", "vision_tower."),
+            ("model.vision_projection.", "multi_modal_projector."),
+            *_RENAMES,
+        ),
+    ),
 }

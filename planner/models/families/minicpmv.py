@@ -1,19 +1,27 @@
-"""MiniCPM-V: SigLIP's tower of any image, a resampler, a language model; MiniCPM-o."""
+"""MiniCPM-V: a tower of any image, a resampler, a language model; MiniCPM-o."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families.assembly import Label, Reader
 from planner.models.families.composite import Composite
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.multimodal import named, read_language_model, sub_config
+from planner.models.families.multimodal import (
+    Tie,
+    named,
+    read_language_model,
+    sub_config,
+    text_facts,
+)
+from planner.models.families.qwen3_next import read_qwen3_5_text
 from planner.models.families.towers import blocks
 from planner.models.families.towers.audio import whisper_of_transformers
 from planner.models.families.towers.blocks import AUDIO, IMAGE, IMAGE_AND_VIDEO
-from planner.models.families.towers.clip import idefics_vision
+from planner.models.families.towers.clip import Depth, idefics_vision
 from planner.models.families.towers.tiles import minicpm_v_items
 from planner.models.layers import Module
 
@@ -29,7 +37,7 @@ _VISION = own_defaults("MiniCPMVVisionConfig")
 """Where the config has none."""
 
 
-def _text(facts: Facts, label: Label) -> ModelArchitecture:
+def _minicpmv_text(facts: Facts, label: Label) -> ModelArchitecture:
     known = _LANGUAGE_MODELS.get(_version(facts))
     if known is None:
         raise facts.unsupported("version", "2.5, 2.6, 4.0 and 4.5 are.")
@@ -48,7 +56,7 @@ def _version(facts: Facts) -> tuple[int, ...]:
     return tuple(int(part) for part in str(given).split("."))
 
 
-def _tower(facts: Facts, text_size: int) -> Tower:
+def _minicpmv_tower(facts: Facts, text_size: int) -> Tower:
     """Return the tower of MiniCPM-V 2.5, 2.6, 4.0 or 4.5.
 
     Source: vLLM 0.33.0 `models/minicpmv.py` MiniCPMVBaseModel, MiniCPMV.
@@ -89,7 +97,7 @@ def _resampler(facts: Facts, width: int, size: int) -> Iterator[Module]:
         yield blocks.whole(f"{name}.kv_proj", width, size, bias=False)
 
 
-_read = Composite(_tower, text=_text, prefix="llm.")
+_read = Composite(_minicpmv_tower, text=_minicpmv_text, prefix="llm.")
 
 
 def _read_o(facts: Facts, label: Label) -> ModelArchitecture:
@@ -112,4 +120,55 @@ def _read_o(facts: Facts, label: Label) -> ModelArchitecture:
     return replace(model, towers=(*model.towers, tower))
 
 
-READERS: dict[str, Reader] = {"MiniCPMV": _read, "MiniCPMO": _read_o}
+# MiniCPM-V 4.6 and 4.7: Qwen3.5 with a tower that merges patches twice.
+def _merging_text(facts: Facts, label: Label) -> ModelArchitecture:
+    return read_qwen3_5_text(text_facts(facts, "qwen3_5_text", tie=Tie.INNER), label)
+
+
+def _merging_tower(
+    facts: Facts, text_size: int, *, drops_layer: bool | None = None
+) -> Tower:
+    """Return the tower; None: whether its last layer is dropped, the config says.
+
+    Source: vLLM 0.33.0 `models/minicpmv4_6.py`, `models/minicpmv4_7.py`.
+    """
+    vision = sub_config(facts, "vision_config", f"{facts.model_type}_vision")
+    if drops_layer is None:
+        drops_layer = facts.flag("drop_vision_last_layer")
+    count = vision.integer("num_hidden_layers") - int(drops_layer)
+    wide = 4 * vision.integer("hidden_size")
+    return Tower(
+        IMAGE,
+        (
+            *idefics_vision(vision, "vpm", Depth(num_layers=count, has_post_norm=True)),
+            *_window_merger(vision),
+            blocks.norms("merger.mlp.0.pre_norm", wide, bias=True),
+            blocks.two_layers("merger.mlp.0.linear", wide, text_size, between=wide),
+        ),
+        supports_data_parallel=True,
+    )
+
+
+def _window_merger(facts: Facts) -> Iterator[Module]:
+    size, heads = facts.integers("hidden_size", "num_attention_heads")
+    wide, middle, name = 4 * size, 4 * facts.integer("intermediate_size"), "vit_merger"
+    qkv, shards = f"{name}.self_attn.qkv_proj", blocks.QKV_SHARDS
+    yield blocks.qkv(qkv, size, heads, bias=True, shards=shards)
+    yield blocks.row(f"{name}.self_attn.out_proj", size, size, bias=True)
+    yield blocks.norms(f"{name}.layer_norm1", size, bias=True)
+    yield blocks.norms(f"{name}.pre_norm", wide, bias=True)
+    yield blocks.two_layers(f"{name}.linear", wide, size, between=middle)
+
+
+_KEEPING = Composite(partial(_merging_tower, drops_layer=False), text=_merging_text)
+
+
+READERS: dict[str, Reader] = {
+    "MiniCPMV": _read,
+    "MiniCPMO": _read_o,
+    "MiniCPMV4_6ForConditionalGeneration": Composite(
+        _merging_tower, text=_merging_text
+    ),
+    "MiniCPMOcrForConditionalGeneration": _KEEPING,
+    "MiniCPMV4_7ForConditionalGeneration": _KEEPING,
+}

@@ -16,7 +16,7 @@ from planner.models.families.qwen3_next import (
     gated_delta_net_state,
     sparse_block,
 )
-from planner.models.families.qwen3_vl import QWEN3_RENAMES
+from planner.models.families.qwen_vl import QWEN3_RENAMES
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers.qwen_vl import qwen3_vl_tower
 from planner.models.layers import Module, Part, Replicated

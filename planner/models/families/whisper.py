@@ -1,4 +1,4 @@
-"""Whisper, of which a decoder attends to an encoder of sounds."""
+"""Whisper, and models with its encoder."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ from collections.abc import Iterator
 
 from planner.engine.layout import ParallelLayout
 from planner.errors import UnknownArchitecture
-from planner.models.architecture import LayerKind, ModelArchitecture, Tower
+from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer, CrossAttentionLayer
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Body, Label, Reader, Skeleton, assemble
+from planner.models.families.composite import Composite, Text
 from planner.models.families.decoder import attention_scales, learned_positions
 from planner.models.families.facts import Facts
+from planner.models.families.multimodal import (
+    named,
+    nested,
+    read_language_model,
+    sub_config,
+)
 from planner.models.families.towers import blocks, sounds
 from planner.models.families.towers.audio import convolutions, whisper_sizes
 from planner.models.families.towers.blocks import AUDIO
+from planner.models.families.towers.facts import Items, if_known
+from planner.models.families.towers.sounds import kimi_audio_items
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -182,6 +191,133 @@ class OneStage:
         return ()
 
 
-READERS = {
+# Ultravox: Whisper's encoder, and frames stacked for a language model.
+def _ultravox_modules(facts: Facts, text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/ultravox.py`."""
+    if facts.optional_integer("num_projector_layers"):
+        raise facts.unsupported("num_projector_layers", "a plain projector is.")
+    audio = sub_config(facts, "audio_config", "whisper")
+    stacked = audio.integer("d_model") * facts.integer("stack_factor")
+    wide, name = facts.integer("hidden_size"), "multi_modal_projector"
+    middle = wide // 2 if facts.value("projector_act") == "swiglu" else wide
+    last = middle if facts.flag("projector_ln_mid") else text_size
+    yield from encoder_modules(audio, "audio_tower")
+    yield blocks.norms(f"{name}.ln_pre", stacked, bias=False)
+    yield blocks.whole(f"{name}.linear_1", stacked, wide, bias=False)
+    yield blocks.whole(f"{name}.linear_2", middle, text_size, bias=False)
+    yield blocks.norms(f"{name}.ln", last, bias=False)
+
+
+def _ultravox_text(facts: Facts, label: Label) -> ModelArchitecture:
+    for name in ("audio_model_id", "text_model_id"):
+        if facts.value(name) and not facts.mapping(name.replace("model_id", "config")):
+            raise facts.unsupported(name, "that model's config is needed here.")
+    return Text()(facts, label)
+
+
+# Voxtral: Whisper's encoder beside a Mistral, published in Mistral's own format.
+_MOST_SOUNDS = 5
+_SAMPLES = 1280
+"""Of a token at 16 kHz: 12.5 tokens a second."""
+
+
+def _voxtral_text(facts: Facts, label: Label) -> ModelArchitecture:
+    audio, text = nested(facts, "audio_config"), nested(facts, "text_config")
+    if audio.optional_integer("downsample_factor") is None:
+        raise audio.unsupported(
+            "downsample_factor",
+            "vLLM reads it from params.json, which has to be next to config.json.",
+        )
+    if text.value("quantization", "moe", "qk_nope_head_dim"):
+        raise text.unsupported("quantization", "a dense model without one is.")
+    return read_language_model(named(text, "MistralForCausalLM"), label)
+
+
+def _voxtral_tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower as params.json describes it.
+
+    Source: vLLM 0.33.0 `models/voxtral.py` VoxtralForConditionalGeneration,
+    VoxtralEncoderModel, AudioLanguageAdapter.
+    """
+    audio, name = nested(facts, "audio_config"), "whisper_encoder"
+    factor = audio.integer("downsample_factor")
+    size = audio.integer("d_model") * factor
+    mel = (1 + audio.integer("window_size") // 2, audio.integer("num_mel_bins"))
+    adapter = (text_size, size), (text_size, text_size)
+    encoder = f"{name}.whisper_encoder"
+    return Tower(
+        AUDIO,
+        (
+            *encoder_modules(audio, encoder, positions_dtype="float32"),
+            OneStage(name=name),
+            blocks.replicated(f"{name}.mel_filters", mel, dtype="float32"),
+            blocks.replicated("audio_language_adapter", *adapter),
+        ),
+        items=_sounds(factor),
+    )
+
+
+@if_known
+def _sounds(factor: int) -> Items:
+    """Return a sound as long as a request may be, five of them in a prompt.
+
+    Source: vLLM 0.33.0 `models/voxtral.py` VoxtralProcessingInfo get_max_audio_tokens.
+    """
+    return (
+        MediaItem(
+            "audio",
+            1,
+            patches=factor,
+            inputs=_SAMPLES,
+            most_parts=1 << 30,
+            per_prompt=_MOST_SOUNDS,
+        ),
+    )
+
+
+# Kimi-Audio: Qwen2, and Whisper large v3 from a folder of its own.
+def _kimi_audio_tower(facts: Facts, text_size: int) -> Tower:
+    """Source: vLLM 0.33.0 `models/kimi_audio.py` KimiAudioForConditionalGeneration."""
+    if not facts.mapping("whisper_config"):
+        raise facts.unsupported(
+            "whisper_config",
+            "vLLM reads it from whisper-large-v3/config.json beside config.json.",
+        )
+    audio = sub_config(facts, "whisper_config", "whisper")
+    wide = facts.integer("kimia_adaptor_input_dim", default=5120)
+    name = "multi_modal_projector"
+    return Tower(
+        AUDIO,
+        (
+            *encoder_modules(audio, "audio_tower"),
+            OneStage(name="audio_tower"),
+            blocks.two_layers(name, wide, text_size),
+            blocks.norms(f"{name}.vq_adaptor_layers_4", text_size, bias=True),
+        ),
+        items=kimi_audio_items(audio),
+    )
+
+
+# MOSS's transcriber: Whisper's encoder and Qwen3.
+def _moss_modules(facts: Facts, text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/moss_transcribe_diarize.py`."""
+    wide = facts.integer("adaptor_input_dim")
+    whisper = sub_config(facts, "audio_config", "whisper")
+    yield from encoder_modules(whisper, "whisper_encoder")
+    yield blocks.two_layers("vq_adaptor", wide, text_size)
+    yield blocks.norms("vq_adaptor.norm", text_size, bias=True)
+
+
+READERS: dict[str, Reader] = {
     "WhisperForConditionalGeneration": read_whisper,
+    "UltravoxModel": Composite(
+        _ultravox_modules, text=_ultravox_text, modalities=AUDIO
+    ),
+    "VoxtralForConditionalGeneration": Composite(_voxtral_tower, text=_voxtral_text),
+    "MoonshotKimiaForCausalLM": Composite(
+        _kimi_audio_tower, text=Text("qwen2", "Qwen2ForCausalLM", name="")
+    ),
+    "MossTranscribeDiarizeForConditionalGeneration": Composite(
+        _moss_modules, text=Text("qwen3", "Qwen3ForCausalLM"), modalities=AUDIO
+    ),
 }

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.models.architecture import Tower
+from planner.models.architecture import ModelArchitecture, Tower
+from planner.models.families.assembly import Label, Reader
+from planner.models.families.composite import Composite, Text
 from planner.models.families.facts import Facts, own_defaults
+from planner.models.families.multimodal import quant_method, sub_config, text_facts
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass
 
+# MoonViT, the tower of Kimi's models, for images and for pieces of video.
 _ROTARY_SIDE = 512
 """Rows and columns for which rotary angles are computed ahead."""
 _STEPS = 11
@@ -104,3 +108,54 @@ def _projector(facts: Facts, text_size: int, name: str) -> Iterator[Module]:
     yield blocks.norms(f"{name}.pre_norm", size, bias=True)
     yield blocks.whole(f"{name}.linear_1", merged, merged, bias=True)
     yield blocks.whole(f"{name}.linear_2", merged, text_size, bias=True)
+
+
+# Kimi-VL: MoonViT, and a language model like DeepSeek's.
+_KIMI_VL_RENAMES = (
+    ("model.language_model.", "language_model.model."),
+    ("lm_head.", "language_model.lm_head."),
+)
+
+
+def _kimi_vl_tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower, which like its projector is never quantised.
+
+    Source: vLLM 0.33.0 `models/kimi_vl.py` KimiVLForConditionalGeneration;
+    `transformers_utils/configs/kimi_vl.py` (the text as DeepSeek-V2's).
+    """
+    return moonvit_tower(sub_config(facts, "vision_config", "moonvit"), text_size)
+
+
+# Kimi-K2.5: MoonViT for images and short pieces of video, and DeepSeek-V3.
+_KIMI_K25_RENAMES = (
+    ("language_model.layers.", "language_model.model.layers."),
+    ("mm_projector.proj.0", "mm_projector.linear_1"),
+    ("mm_projector.proj.2", "mm_projector.linear_2"),
+)
+
+
+def _text(facts: Facts, label: Label) -> ModelArchitecture:
+    text = text_facts(facts, "deepseek_v3")
+    return label.readers["DeepseekV3ForCausalLM"](text, label)
+
+
+def _kimi_k25_tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower, which compressed-tensors does not quantise.
+
+    Source: vLLM 0.33.0 `models/kimi_k25.py` KimiK25ForConditionalGeneration.
+    """
+    is_quantizable = quant_method(facts) != "compressed-tensors"
+    vision = sub_config(facts, "vision_config", "kimi_k25_vision")
+    return moonvit_3d_tower(vision, text_size, is_quantizable=is_quantizable)
+
+
+READERS: dict[str, Reader] = {
+    "KimiVLForConditionalGeneration": Composite(
+        _kimi_vl_tower,
+        text=Text("deepseek_v2", "DeepseekV2ForCausalLM"),
+        renames=_KIMI_VL_RENAMES,
+    ),
+    "KimiK25ForConditionalGeneration": Composite(
+        _kimi_k25_tower, text=_text, renames=_KIMI_K25_RENAMES
+    ),
+}
