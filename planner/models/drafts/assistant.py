@@ -19,7 +19,7 @@ from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.config import SpeculativeConfig
 from planner.models.drafts.shared import Target
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import (
     attention_scales,
     embeddings,
@@ -112,8 +112,9 @@ def _assembled(outer: Facts, facts: Facts, files: ModelFiles) -> ModelArchitectu
     base = assemble(
         facts,
         Label(name=files.name, architecture="Gemma4AssistantForCausalLM"),
-        Skeleton(hidden_size=size, vocab_size=vocabulary, final_norm=()),
-        Body.alike(LayerKind((), ()), layers),
+        Frame(size, vocab_size=vocabulary, final_norm=()),
+        [LayerKind((), ())] * layers,
+        num_experts=0,
     )
     return replace(
         base,

@@ -14,7 +14,7 @@ from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.block_facts import BlockHead, windows
 from planner.models.drafts.shared import names_tensor
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -70,10 +70,9 @@ def assembled(head: BlockHead) -> ModelArchitecture:
     base = assemble(
         facts,
         Label(name=head.files.name, architecture="Qwen3ForCausalLM"),
-        Skeleton(
-            hidden_size=shape.hidden_size, vocab_size=head.vocab_size, final_norm=()
-        ),
-        Body.of(kinds),
+        Frame(shape.hidden_size, vocab_size=head.vocab_size, final_norm=()),
+        kinds,
+        num_experts=0,
     )
     words = embeddings(head.vocab_size, shape.hidden_size)
     first = head.target.model.num_hidden_layers

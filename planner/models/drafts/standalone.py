@@ -21,7 +21,7 @@ from planner.errors import Refused, UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
 from planner.models.drafts.shared import Target, shares_rope
 from planner.models.families import read
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import lm_head
 from planner.models.families.facts import Facts
 from planner.models.files import ModelFiles
@@ -137,8 +137,9 @@ def read_medusa(
     base = assemble(
         facts,
         Label(name=files.name, architecture="MedusaModel"),
-        Skeleton(hidden_size=size, vocab_size=words, final_norm=()),
-        Body((), ()),
+        Frame(size, vocab_size=words, final_norm=()),
+        (),
+        num_experts=0,
     )
     return replace(
         base,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.composite import Composite
 from planner.models.families.decoder import (
     ExpertsShape,
@@ -16,7 +16,6 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.llava import PROJECTOR, RENAMES, TOWER
 from planner.models.families.multimodal import sub_config, text_facts
 from planner.models.families.rope import rope_cache
@@ -59,7 +58,7 @@ def _text(outer: Facts, label: Label) -> ModelArchitecture:
     rope = rope_cache(facts, shape.head_size)
     frame = Frame(size, rope, is_tied=False)
     inner = label.of("AriaTextModel")
-    return decoder(facts, inner, frame, [layer] * facts.integer("num_hidden_layers"))
+    return assemble(facts, inner, frame, [layer] * facts.integer("num_hidden_layers"))
 
 
 READERS = {

@@ -7,12 +7,16 @@ from dataclasses import replace
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.bailing_moe import BAILING_EXPERTS
 from planner.models.families.decoder import experts, gated_mlp, norms
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
-from planner.models.families.mla import latent_attention, latent_shape, mla_layer
+from planner.models.families.mla import (
+    declared_heads,
+    latent_attention,
+    latent_shape,
+    mla_layer,
+)
 from planner.models.families.rope import rope_cache, rope_dict
 from planner.models.families.styles import experts_shape, unless_off
 from planner.models.layers import (
@@ -78,14 +82,12 @@ def read_bailing_v2_5(facts: Facts, label: Label) -> ModelArchitecture:
         return LayerKind(caches, (*modules, norms(size), *mlp))
 
     frame = Frame(size, _ropes(facts, head_size, shape.qk_rope_head_dim), is_tied=False)
-    return decoder(
+    return assemble(
         facts,
         label,
         frame,
         map(layer, range(num_layers)),
-        num_attention_heads=heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=heads),
-        head_size=shape.kept_size,
+        **declared_heads(facts, shape),
     )
 
 

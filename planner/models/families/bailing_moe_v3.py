@@ -7,14 +7,14 @@ from dataclasses import replace
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.bailing_moe_linear import linear_head_size
 from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
 from planner.models.families.deepseek_v4 import WholeBlocks
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.mla import (
     LatentShape,
+    declared_heads,
     latent_attention,
     latent_shape,
     mla_layer,
@@ -66,14 +66,12 @@ def read_bailing_v3(facts: Facts, label: Label) -> ModelArchitecture:
         default_positions=8192,
     )
     frame = Frame(size, rope, is_tied=False)
-    return decoder(
+    return assemble(
         facts,
         label,
         frame,
         map(layer, range(num_layers)),
-        num_attention_heads=shape.num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=shape.num_heads),
-        head_size=shape.kept_size,
+        **declared_heads(facts, shape),
     )
 
 

@@ -12,9 +12,9 @@ from planner.models.caches import AttentionLayer
 from planner.models.families.assembly import Placement
 from planner.models.families.decoder import AttentionShape, attention_scales
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.layered import SLIDING
 from planner.models.families.rope import RotaryCache, rope_cache
 from planner.models.families.styles import Experts, Style
+from planner.models.families.windows import SLIDING
 from planner.models.layers import (
     Module,
     Part,

@@ -10,11 +10,10 @@ from planner.engine.releases.change import Change
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import (
-    Body,
+    Frame,
     Label,
     Placement,
     Reader,
-    Skeleton,
     assemble,
     num_labels,
 )
@@ -78,8 +77,8 @@ def encoder(
         around: what stands beside the word embeddings.
         head: what is built on it, for embeddings or classification.
     """
-    skeleton = Skeleton(
-        hidden_size=facts.integer("hidden_size"),
+    frame = Frame(
+        facts.integer("hidden_size"),
         final_norm=(),
         embeddings_on=Placement.EVERYWHERE,
         extra_embeddings=around,
@@ -88,8 +87,8 @@ def encoder(
     return assemble(
         facts,
         label,
-        skeleton,
-        Body.of(layers),
+        frame,
+        layers,
         supports_pp=False,
         is_pooling=True,
         is_encoder_only=True,

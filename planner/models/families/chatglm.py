@@ -13,6 +13,7 @@ from planner.models.families import llama
 from planner.models.families.assembly import Label, Placement, Reader
 from planner.models.families.composite import Composite
 from planner.models.families.decoder import AttentionShape, norms
+from planner.models.families.decoders import even_heads
 from planner.models.families.facts import Facts
 from planner.models.families.styles import Style
 from planner.models.families.towers import blocks
@@ -39,9 +40,7 @@ _STYLE = Style(
         "max_position_embeddings": "seq_length",
         "intermediate_size": "ffn_hidden_size",
     },
-    heads=lambda _facts, shape: replace(
-        shape, head_size=shape.hidden_size // shape.num_heads
-    ),
+    heads=even_heads,
     qkv_bias=("add_bias_linear", "add_qkv_bias"),
     output_bias="add_bias_linear",
     mlp_bias="add_bias_linear",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Reader, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, Reader, assemble
 from planner.models.families.composite import Composite
 from planner.models.families.compressed_attention import (
     INDEXED,
@@ -103,7 +103,7 @@ def read_deepseek_v4(facts: Facts, label: Label) -> ModelArchitecture:
     shape = _shape(facts)
     hash_layers = _hash_layers(facts)
     ratios = _compress_ratios(facts)
-    body = Body.of(
+    layers = (
         LayerKind(
             compressed_caches(shape, ratio),
             (
@@ -119,8 +119,8 @@ def read_deepseek_v4(facts: Facts, label: Label) -> ModelArchitecture:
     return assemble(
         facts,
         label,
-        _skeleton(facts, shape),
-        body,
+        _frame(facts, shape),
+        layers,
         num_experts=facts.integer("n_routed_experts"),
         num_attention_heads=shape.num_heads,
         num_kv_heads=facts.integer("num_key_value_heads"),
@@ -271,7 +271,7 @@ def _rope_cache(
     )
 
 
-def _skeleton(facts: Facts, shape: CompressedShape) -> Skeleton:
+def _frame(facts: Facts, shape: CompressedShape) -> Frame:
     """Return what surrounds the layers: the head is never tied or quantised.
 
     The first layer's mixing is also held summed over the streams, which start alike.
@@ -280,8 +280,9 @@ def _skeleton(facts: Facts, shape: CompressedShape) -> Skeleton:
     width = streams * shape.hidden_size
     mixes = (2 + streams) * streams
     summed = _float32("hc_attn_fn_broadcast", ((mixes, shape.hidden_size),))
-    return Skeleton(
-        hidden_size=shape.hidden_size,
+    return Frame(
+        shape.hidden_size,
+        is_tied=False,
         is_head_quantizable=False,
         extra_embeddings=(summed,),
         every_stage=(

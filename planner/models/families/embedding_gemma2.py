@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label, Placement
+from planner.models.families.assembly import Frame, Label, Placement, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -16,8 +16,8 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.heads import pooled
-from planner.models.families.layered import Frame, decoder, typed_ropes
 from planner.models.families.multimodal import known_as, text_facts
+from planner.models.families.rope import typed_ropes
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -57,7 +57,7 @@ def read_embedding_gemma2(facts: Facts, label: Label) -> ModelArchitecture:
         placement=Placement.EVERYWHERE,
         is_tied=True,
     )
-    model = decoder(
+    model = assemble(
         text,
         label,
         frame,

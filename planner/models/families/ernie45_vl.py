@@ -12,7 +12,7 @@ from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -42,17 +42,14 @@ def read_ernie_vl(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/ernie45_vl.py` Ernie4_5_VLMoeForConditionalGeneration.
     """
-    hidden_size = facts.integer("hidden_size")
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
-        tie_word_embeddings=facts.flag("tie_word_embeddings", default=True),
-    )
-    layers = range(facts.integer("num_hidden_layers"))
-    body = Body.of(_layer(facts, index) for index in layers)
+    tied = facts.flag("tie_word_embeddings", default=True)
+    frame = Frame(facts.integer("hidden_size"), is_tied=tied)
+    numbers = range(facts.integer("num_hidden_layers"))
+    layers = [_layer(facts, index) for index in numbers]
     experts = _experts_of(facts)[0]
-    model = assemble(facts, label, skeleton, body, num_experts=experts)
+    model = assemble(facts, label, frame, layers, num_experts=experts)
     whole = composed(facts, label, model, _tower(facts), renames=_RENAMES)
-    if skeleton.tie_word_embeddings:
+    if tied:
         whole = replace(whole, every_stage=(*whole.every_stage, _TiedHead()))
     return _with_marks(whole, facts)
 

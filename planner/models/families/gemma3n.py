@@ -13,21 +13,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
-from planner.models.families.assembly import Label, Placement, Reader
+from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
-    attention_scales,
     attention_shape,
     gated_mlp,
     kv_of,
     norms,
+    query_attention,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import FULL, SLIDING, Frame, decoder, typed_ropes
 from planner.models.families.multimodal import composed, sub_config, text_facts
+from planner.models.families.rope import typed_ropes
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import AUDIO
+from planner.models.families.windows import FULL, SLIDING
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -217,7 +218,7 @@ def read_gemma3n(facts: Facts, label: Label) -> ModelArchitecture:
         placement=Placement.EVERYWHERE,
         is_tied=True,
     )
-    return decoder(
+    return assemble(
         facts,
         label,
         frame,
@@ -271,25 +272,12 @@ def _layer(
 
 def _queries(shape: AttentionShape) -> tuple[Module, ...]:
     """Return the attention of a layer that reads another's keys and values."""
-    wide = shape.num_heads * shape.head_size
-    return (
-        ColumnParallelLinear(
-            "self_attn.q_proj",
-            Part.ATTENTION,
-            shape.hidden_size,
-            (wide,),
-            bias=shape.qkv_bias,
-        ),
-        RowParallelLinear(
-            "self_attn.o_proj",
-            Part.ATTENTION,
-            wide,
-            shape.hidden_size,
-            bias=shape.output_bias,
-        ),
-        Replicated("self_attn.q_norm", Part.NORMS, ((shape.head_size,),)),
-        attention_scales(),
+    wide, bias = shape.num_heads * shape.head_size, shape.qkv_bias
+    queries = ColumnParallelLinear(
+        "self_attn.q_proj", Part.ATTENTION, shape.hidden_size, (wide,), bias=bias
     )
+    output, scales, norm = query_attention(shape)
+    return (queries, output, norm, scales)
 
 
 def _whole(name: str, input_size: int, output_size: int) -> ReplicatedLinear:

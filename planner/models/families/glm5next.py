@@ -10,13 +10,14 @@ from typing import Any
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import CacheLayer, IndexerTailLayer, PooledIndexerLayer
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
 from planner.models.families.delta_attention import PartlyDividedLinear
 from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.mla import (
     IndexerShape,
     LatentShape,
+    declared_heads,
     indexer,
     indexer_shape,
     latent_attention,
@@ -63,23 +64,17 @@ def read_glm5_next_text(facts: Facts, label: Label) -> ModelArchitecture:
     if shape.qk_rope_head_dim:
         raise facts.unsupported("qk_rope_head_dim", "latent vectors without it are.")
     index = indexer_shape(facts)
+    choices = TokenBuffer(
+        "model.topk_indices_buffer", _choice_width(facts), dtype="int32"
+    )
     layers = range(facts.integer("num_hidden_layers"))
     return assemble(
         facts,
         label,
-        Skeleton(
-            hidden_size=shape.hidden_size,
-            every_stage=(
-                TokenBuffer(
-                    "model.topk_indices_buffer", _choice_width(facts), dtype="int32"
-                ),
-            ),
-        ),
-        Body.of(_layer(facts, shape, index, layer) for layer in layers),
+        Frame(shape.hidden_size, (choices,), is_tied=False),
+        (_layer(facts, shape, index, layer) for layer in layers),
         num_experts=facts.integer("n_routed_experts"),
-        num_attention_heads=shape.num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads"),
-        head_size=shape.kept_size,
+        **declared_heads(facts, shape),
         residual_streams=facts.integer("hc_mult"),
     )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.mla import (
     LatentShape,
+    declared_heads,
     latent_attention,
     latent_shape,
     mla_layer,
@@ -88,16 +88,16 @@ def read_hy_v4(facts: Facts, label: Label) -> ModelArchitecture:
         default_positions=8192,
     )
     frame = Frame(
-        size, (*rope, *_choices(facts)), extra_final=streams.head() if streams else ()
+        size,
+        (*rope, *_choices(facts)),
+        final_norm=(norms(size, count=1), *(streams.head() if streams else ())),
     )
-    return decoder(
+    return assemble(
         facts,
         label,
         frame,
         layers,
-        num_attention_heads=shape.num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=shape.num_heads),
-        head_size=shape.kept_size,
+        **declared_heads(facts, shape),
         residual_streams=streams.count if streams else 1,
     )
 

@@ -11,10 +11,9 @@ from planner.engine.layout import ParallelLayout, divide
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer, ConvolutionStreamsLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Label, Placement, Reader
+from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
 from planner.models.families.decoder import norms
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import composed, text_facts
 from planner.models.families.towers import blocks
 from planner.models.layers import (
@@ -245,7 +244,7 @@ def read_inkling_text(facts: Facts, label: Label) -> ModelArchitecture:
         vocab_size = min(facts.optional_integer("unpadded_vocab_size") or words, words)
     frame = Frame(size, placement=Placement.EVERYWHERE, is_tied=False)
     padded_facts = Facts({**facts.config, "vocab_size": words}, facts.model_type)
-    model = decoder(
+    model = assemble(
         padded_facts,
         label,
         frame,

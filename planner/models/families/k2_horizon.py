@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label, Placement
+from planner.models.families.assembly import Frame, Label, Placement, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     ExpertsShape,
@@ -18,7 +18,6 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.rope import rope_cache
 from planner.models.layers import (
     ColumnParallelLinear,
@@ -57,7 +56,7 @@ def read_k2_horizon(facts: Facts, label: Label) -> ModelArchitecture:
         dim=rotated,
     )
     frame = Frame(size, rope, placement=Placement.EVERYWHERE)
-    return decoder(facts, label, frame, layers)
+    return assemble(facts, label, frame, layers)
 
 
 def _k2_layer(facts: Facts, shape: AttentionShape, is_sparse: bool) -> LayerKind:

@@ -9,7 +9,7 @@ from typing import Any
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Reader, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, Reader, assemble
 from planner.models.families.decoder import gated_mlp, norms
 from planner.models.families.delta_attention import (
     FusedDecodeCopies,
@@ -18,6 +18,7 @@ from planner.models.families.delta_attention import (
 from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.mla import (
     LatentShape,
+    declared_heads,
     latent_attention,
     latent_shape,
     mla_layer,
@@ -163,15 +164,13 @@ def read_kimi_linear(facts: Facts, label: Label) -> ModelArchitecture:
     return assemble(
         facts,
         label,
-        Skeleton(
-            hidden_size=shape.hidden_size,
+        Frame(
+            shape.hidden_size,
             final_norm=(norms(shape.hidden_size, count=1), *mixed),
+            is_tied=False,
         ),
-        Body.of(_layer(facts, shape, layer) for layer in layers),
-        num_experts=facts.optional_integer("num_experts") or 0,
-        num_attention_heads=shape.num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=shape.num_heads),
-        head_size=shape.kept_size,
+        (_layer(facts, shape, layer) for layer in layers),
+        **declared_heads(facts, shape),
     )
 
 

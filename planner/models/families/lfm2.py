@@ -8,8 +8,8 @@ from dataclasses import replace
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer, EncoderOnlyAttentionLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
-from planner.models.families.decoder import attention_layer, attention_modules, norms
+from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.decoder import attention, even_shape, kv_of, norms
 from planner.models.families.facts import Facts
 from planner.models.families.heads import pooled
 from planner.models.families.rope import rope_cache
@@ -59,15 +59,13 @@ def read_lfm2_moe(facts: Facts, label: Label) -> ModelArchitecture:
 def _build(
     facts: Facts, label: Label, layers: Sequence[LayerKind], num_experts: int = 0
 ) -> ModelArchitecture:
-    hidden_size = facts.integer("hidden_size")
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
+    frame = Frame(
+        facts.integer("hidden_size"),
+        rope_cache(facts, even_shape(facts).head_size),
         embeddings_on=Placement.EVERYWHERE,
-        tie_word_embeddings=True,
-        every_stage=rope_cache(facts, attention_layer(facts).head_size),
+        is_tied=True,
     )
-    body = Body.of(layers)
-    return assemble(facts, label, skeleton, body, num_experts=num_experts)
+    return assemble(facts, label, frame, layers, num_experts=num_experts)
 
 
 def _layer_types(facts: Facts) -> tuple[str, ...]:
@@ -88,8 +86,10 @@ def _layer(
 ) -> LayerKind:
     rest = (norms(facts.integer("hidden_size")), *feed_forward)
     if kind == _FULL:
-        layer = attention_layer(facts)
-        return LayerKind((layer,), (*_attention(facts, layer), *rest))
+        plain = even_shape(facts)
+        shape = replace(plain, qk_norm_sizes=(plain.head_size,) * 2)
+        modules = attention(shape, output="out_proj")
+        return LayerKind((kv_of(shape),), (*modules, *rest))
     state = ShortConvolutionState(
         intermediate_size=conv_dim, conv_kernel=facts.integer("conv_L_cache")
     )
@@ -118,16 +118,6 @@ def short_convolution(
             f"{name}.in_proj", Part.MIXERS, size, (size, size, size), bias=bias
         ),
         RowParallelLinear(f"{name}.out_proj", Part.MIXERS, size, size, bias=bias),
-    )
-
-
-def _attention(facts: Facts, layer: AttentionLayer) -> tuple[Module, ...]:
-    hidden_size = facts.integer("hidden_size")
-    return (
-        *attention_modules(hidden_size, layer, output_name="out_proj"),
-        Replicated(
-            "self_attn.qk_norm", Part.NORMS, ((layer.head_size,), (layer.head_size,))
-        ),
     )
 
 

@@ -8,18 +8,19 @@ from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
-from planner.models.families.assembly import Label, Placement, Reader
+from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
 from planner.models.families.decoder import (
     attention,
     attention_scales,
     attention_shape,
+    even_shape,
     gated_mlp,
     kv_of,
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import SLIDING, Frame, decoder, typed_ropes
-from planner.models.families.rope import rope_cache
+from planner.models.families.rope import rope_cache, typed_ropes
+from planner.models.families.windows import SLIDING
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -99,13 +100,12 @@ def read_dory(facts: Facts, label: Label) -> ModelArchitecture:
         size,
         (*rope, alone),
         is_tied=False,
-        has_final_norm=False,
-        extra_final=(logit_scale,),
+        final_norm=(logit_scale,),
     )
     layers = (
         dense if kind == "mlp" else attending(index) for index, kind in enumerate(types)
     )
-    return decoder(facts, label, frame, layers, supports_pp=False)
+    return assemble(facts, label, frame, layers, supports_pp=False)
 
 
 # IQuest's looped coder: each layer runs several times, with a cache for each.
@@ -114,8 +114,7 @@ def read_iquest_loop(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/iquest_loopcoder.py`.
     """
-    plain = attention_shape(facts)
-    shape = replace(plain, head_size=plain.hidden_size // plain.num_heads)
+    shape = even_shape(facts)
     size, loops = shape.hidden_size, facts.integer("loop_num", default=2)
     full = kv_of(shape)
     later = replace(full, sliding_window=facts.integer("loop_window_size", default=64))
@@ -139,7 +138,7 @@ def read_iquest_loop(facts: Facts, label: Label) -> ModelArchitecture:
     rope = rope_cache(facts, shape.head_size)
     frame = Frame(size, rope, placement=Placement.EVERYWHERE)
     layers = [layer] * facts.integer("num_hidden_layers")
-    return decoder(facts, label, frame, layers, supports_pp=False)
+    return assemble(facts, label, frame, layers, supports_pp=False)
 
 
 # HRM-Text: a fast stack and a slow one, which take turns.
@@ -172,8 +171,8 @@ def read_hrm_text(facts: Facts, label: Label) -> ModelArchitecture:
     ]
     state = Replicated("model.z_L_init", Part.BUFFERS, ((size,),))
     rope = rope_cache(facts, head_size)
-    frame = Frame(size, (*rope, state), has_final_norm=False)
-    return decoder(facts, label, frame, stacks, supports_pp=False)
+    frame = Frame(size, (*rope, state), final_norm=())
+    return assemble(facts, label, frame, stacks, supports_pp=False)
 
 
 READERS: dict[str, Reader] = {

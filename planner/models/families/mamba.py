@@ -5,20 +5,14 @@ from __future__ import annotations
 from math import ceil
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import (
-    Body,
-    Label,
-    Placement,
-    Reader,
-    Skeleton,
-    assemble,
-)
+from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
 from planner.models.families.decoder import (
     ExpertsShape,
-    attention_layer,
-    attention_modules,
+    attention,
+    even_shape,
     experts,
     gated_mlp,
+    kv_of,
     norms,
 )
 from planner.models.families.facts import Facts
@@ -89,21 +83,15 @@ def _build(
     facts: Facts, label: Label, kind: LayerKind, *, supports_pp: bool = True
 ) -> ModelArchitecture:
     hidden_size = facts.integer("hidden_size")
-    norm: tuple[Module, ...] = (norms(hidden_size, count=1),)
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
-        final_norm=norm,
-        placement=Placement.EVERYWHERE,
-        is_head_quantizable=False,
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
+    frame = Frame(
+        hidden_size, placement=Placement.EVERYWHERE, is_head_quantizable=False
     )
-    layer = LayerKind(kind.caches, (*norm, *kind.modules))
-    body = Body.alike(layer, facts.integer("num_hidden_layers"))
+    layer = LayerKind(kind.caches, (norms(hidden_size, count=1), *kind.modules))
     return assemble(
         facts,
         label,
-        skeleton,
-        body,
+        frame,
+        [layer] * facts.integer("num_hidden_layers"),
         layer_prefix="backbone.layers",
         supports_pp=supports_pp,
     )
@@ -116,15 +104,15 @@ def read_jamba(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/jamba.py` JambaForCausalLM; Transformers' JambaConfig.
     """
     num_layers = facts.integer("num_hidden_layers")
-    body = Body.of(_layer(facts, index) for index in range(num_layers))
-    hidden_size = facts.integer("hidden_size")
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
+    layers = [_layer(facts, index) for index in range(num_layers)]
+    frame = Frame(
+        facts.integer("hidden_size"),
         placement=Placement.EVERYWHERE,
+        is_tied=False,
         is_head_quantizable=False,
     )
     num_experts = facts.integer("num_experts", "num_local_experts")
-    return assemble(facts, label, skeleton, body, num_experts=num_experts)
+    return assemble(facts, label, frame, layers, num_experts=num_experts)
 
 
 def _layer(facts: Facts, index: int) -> LayerKind:
@@ -132,9 +120,8 @@ def _layer(facts: Facts, index: int) -> LayerKind:
     is_attention = index % period == facts.integer("attn_layer_offset")
     rest = (norms(facts.integer("hidden_size")), *_feed_forward(facts, index))
     if is_attention:
-        layer = attention_layer(facts)
-        projections = attention_modules(facts.integer("hidden_size"), layer, prefix="")
-        return LayerKind((layer,), (*projections, *rest))
+        shape = even_shape(facts)
+        return LayerKind((kv_of(shape),), (*attention(shape, name=""), *rest))
     state = _state(facts)
     return LayerKind((state,), (*_mamba(facts, state), *rest))
 

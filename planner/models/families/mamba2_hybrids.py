@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
-from planner.models.families.assembly import (
-    Body,
-    Label,
-    Placement,
-    Reader,
-    Skeleton,
-    assemble,
-)
+from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
 from planner.models.families.decoder import (
     attention,
-    attention_layer,
-    attention_modules,
     attention_scales,
     attention_shape,
     experts,
@@ -55,20 +44,10 @@ def read_granite_hybrid(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/granitemoehybrid.py` GraniteMoeHybridForCausalLM.
     """
     hidden_size = facts.integer("hidden_size")
-    body = Body.of(_granite_layer(facts, kind) for kind in _granite_layer_types(facts))
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
-        placement=Placement.EVERYWHERE,
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        every_stage=_granite_rope(facts),
-    )
-    return assemble(
-        facts,
-        label,
-        skeleton,
-        body,
-        num_experts=facts.optional_integer("num_local_experts") or 0,
-    )
+    layers = [_granite_layer(facts, kind) for kind in _granite_layer_types(facts)]
+    frame = Frame(hidden_size, _granite_rope(facts), placement=Placement.EVERYWHERE)
+    count = facts.optional_integer("num_local_experts") or 0
+    return assemble(facts, label, frame, layers, num_experts=count)
 
 
 def _granite_layer_types(facts: Facts) -> tuple[str, ...]:
@@ -143,11 +122,11 @@ def read_h1(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/falcon_h1.py` FalconH1ForCausalLM.
     """
     hidden_size = facts.integer("hidden_size")
-    attention, state = _attention(facts), _falcon_state(facts)
+    shape, state = attention_shape(facts), _falcon_state(facts)
     kind = LayerKind(
-        (attention, state),
+        (kv_of(shape), state),
         (
-            *attention_modules(hidden_size, attention, prefix=""),
+            *attention(shape, name=""),
             *_mamba(facts, state),
             *gated_mlp(
                 hidden_size, facts.integer("intermediate_size"), name="feed_forward"
@@ -155,18 +134,10 @@ def read_h1(facts: Facts, label: Label) -> ModelArchitecture:
             norms(hidden_size),
         ),
     )
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
-        is_head_quantizable=False,
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        every_stage=rope_cache(
-            facts,
-            attention.head_size,
-            dim=facts.optional_integer("attn_rotary_emb") or attention.head_size,
-        ),
-    )
-    body = Body.alike(kind, facts.integer("num_hidden_layers"))
-    return assemble(facts, label, skeleton, body)
+    dim = facts.optional_integer("attn_rotary_emb") or shape.head_size
+    rope = rope_cache(facts, shape.head_size, dim=dim)
+    frame = Frame(hidden_size, rope, is_head_quantizable=False)
+    return assemble(facts, label, frame, [kind] * facts.integer("num_hidden_layers"))
 
 
 def _falcon_state(facts: Facts) -> Mamba2State:
@@ -196,12 +167,6 @@ def _mamba(facts: Facts, state: Mamba2State) -> tuple[Module, ...]:
     return (*mixer, multipliers)
 
 
-def _attention(facts: Facts) -> AttentionLayer:
-    layer = attention_layer(facts)
-    given = facts.optional_integer("head_dim")
-    return replace(layer, head_size=given) if given else layer
-
-
 # Zamba 2: Mamba 2 throughout, and a few transformer blocks that layers share.
 _MAMBA, _HYBRID = ("mamba", "linear_attention"), "hybrid"
 _LONG_CONTEXT = 16384
@@ -216,16 +181,15 @@ def read_zamba2(facts: Facts, label: Label) -> ModelArchitecture:
     if facts.flag("use_long_context"):
         config = {**facts.config, "max_position_embeddings": _LONG_CONTEXT}
         facts = Facts(config, facts.model_type)
-    hidden_size = facts.integer("hidden_size")
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
+    frame = Frame(
+        facts.integer("hidden_size"),
+        (*_zamba_rope(facts), *_shared_blocks(facts)),
         placement=Placement.EVERYWHERE,
+        is_tied=True,
         is_head_quantizable=False,
-        tie_word_embeddings=True,
-        every_stage=(*_zamba_rope(facts), *_shared_blocks(facts)),
     )
-    body = Body.of(_zamba_layer(facts, kind) for kind in _zamba_layer_types(facts))
-    return assemble(facts, label, skeleton, body, supports_pp=False)
+    layers = [_zamba_layer(facts, kind) for kind in _zamba_layer_types(facts)]
+    return assemble(facts, label, frame, layers, supports_pp=False)
 
 
 def _zamba_layer_types(facts: Facts) -> tuple[str, ...]:

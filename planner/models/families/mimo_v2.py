@@ -12,7 +12,7 @@ from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Reader, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, Reader, assemble
 from planner.models.families.composite import Composite
 from planner.models.families.decoder import attention_scales, gated_mlp, norms
 from planner.models.families.facts import Facts
@@ -117,27 +117,18 @@ def read_mimo_v2(facts: Facts, label: Label) -> ModelArchitecture:
     if facts.mapping("vision_config"):
         raise facts.unsupported("vision_config", "text is, and MiMoV2OmniForCausalLM.")
     per_layer = sparse if isinstance(sparse, list) else [0] * num_layers
-    kinds = [
-        (slides[layer] == 1, bool(per_layer[layer])) for layer in range(num_layers)
+    layers = [
+        _layer(facts, slides[layer] == 1, bool(per_layer[layer]))
+        for layer in range(num_layers)
     ]
-    distinct = tuple(dict.fromkeys(kinds))
-    body = Body(
-        tuple(_layer(facts, *kind) for kind in distinct),
-        tuple(map(distinct.index, kinds)),
-    )
-    hidden_size = facts.integer("hidden_size")
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        every_stage=_rotary(facts),
-    )
+    frame = Frame(facts.integer("hidden_size"), _rotary(facts))
     num_experts = facts.integer("n_routed_experts", default=0)
     # vLLM strips attention_chunk_size, which no layer of the model respects.
     return assemble(
         facts,
         label,
-        skeleton,
-        body,
+        frame,
+        layers,
         num_experts=num_experts,
         attention_chunk_size=None,
     )

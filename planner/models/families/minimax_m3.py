@@ -10,7 +10,7 @@ from planner.engine.layout import ParallelLayout, divide
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import BlockSparseAttentionLayer, CacheLayer, IndexKeysLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Label, Reader
+from planner.models.families.assembly import Frame, Label, Reader, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -21,7 +21,6 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import Tie, composed, sub_config, text_facts
 from planner.models.families.towers import blocks, items
 from planner.models.layers import (
@@ -167,7 +166,7 @@ def read_minimax_m3_text(facts: Facts, label: Label) -> ModelArchitecture:
         ((facts.integer("max_position_embeddings"), rotated),),
     )
     frame = Frame(shape.hidden_size, (rope, *_chosen_blocks(facts)), is_tied=False)
-    return decoder(
+    return assemble(
         facts,
         label,
         frame,

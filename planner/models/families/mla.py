@@ -245,6 +245,15 @@ def mla_layer(
     )
 
 
+def declared_heads(facts: Facts, shape: LatentShape) -> dict[str, int]:
+    """Return the heads as vLLM's checks see them, by their fields of a model."""
+    return {
+        "num_attention_heads": shape.num_heads,
+        "num_kv_heads": facts.integer("num_key_value_heads", default=shape.num_heads),
+        "head_size": shape.kept_size,
+    }
+
+
 def is_plain_rope(facts: Facts) -> bool:
     """Whether positions are rotated as they are, without scaling."""
     return str(rope_dict(facts)["rope_type"]) == "default"

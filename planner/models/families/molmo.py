@@ -6,14 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
-from planner.models.families.assembly import (
-    Body,
-    Label,
-    Placement,
-    Reader,
-    Skeleton,
-    assemble,
-)
+from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -58,17 +51,14 @@ def read_molmo(facts: Facts, label: Label) -> ModelArchitecture:
     half = facts.integer("intermediate_size") // 2
     vocab_size = facts.optional_integer("embedding_size") or facts.integer("vocab_size")
     head = lm_head(vocab_size, shape.hidden_size)
-    skeleton = Skeleton(
-        hidden_size=shape.hidden_size,
+    frame = Frame(
+        shape.hidden_size,
+        rope_cache(facts, shape.head_size, default_positions=8192),
         vocab_size=vocab_size + _EXTRA_WORDS,
         embeddings_on=Placement.EVERYWHERE,
         norm_on=Placement.EVERYWHERE,
         classifier=(head,),  # the head has no words of its own for images
-        every_stage=rope_cache(
-            facts,
-            shape.head_size,
-            default_positions=8192,
-        ),
+        is_tied=False,
     )
     layer = LayerKind(
         caches=(kv_of(shape),),
@@ -90,8 +80,8 @@ def read_molmo(facts: Facts, label: Label) -> ModelArchitecture:
     return assemble(
         facts,
         label,
-        skeleton,
-        Body.alike(layer, facts.integer("num_hidden_layers")),
+        frame,
+        [layer] * facts.integer("num_hidden_layers"),
         vocab_size=facts.integer("vocab_size"),
         towers=(tower,),
         prefix_renames=RENAMES,
@@ -158,16 +148,17 @@ def read_molmo2(facts: Facts, label: Label) -> ModelArchitecture:
     layer = LayerKind(
         (kv_of(shape),), (*(_unpacked(module) for module in packed), norms(size))
     )
-    skeleton = Skeleton(
-        hidden_size=size,
+    frame = Frame(
+        size,
+        _ropes(text, shape),
         vocab_size=words + extra,
         embeddings_on=Placement.EVERYWHERE,
         norm_on=Placement.EVERYWHERE,
         classifier=(lm_head(words, size),),  # without the additional words
-        every_stage=_ropes(text, shape),
+        is_tied=False,
     )
-    body = Body.alike(layer, text.integer("num_hidden_layers"))
-    model = assemble(text, label, skeleton, body, vocab_size=words)
+    layers = [layer] * text.integer("num_hidden_layers")
+    model = assemble(text, label, frame, layers, vocab_size=words)
     vision, adapter = nested(facts, "vit_config"), nested(facts, "adapter_config")
     tower = Tower(
         IMAGE_AND_VIDEO, tuple(_molmo2_tower(vision, adapter)), items=_items(vision)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
-from planner.models.families.assembly import Label, Placement
+from planner.models.families.assembly import Frame, Label, Placement, assemble
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -15,7 +15,6 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import (
     Tie,
     composed,
@@ -67,7 +66,7 @@ def read_muse_glimmer_text(facts: Facts, label: Label) -> ModelArchitecture:
         LayerKind((replace(kv_of(shape), sliding_window=window),), modules)
         for window in windows
     )
-    return decoder(facts, label, frame, layers, num_experts=0)
+    return assemble(facts, label, frame, layers, num_experts=0)
 
 
 def read_muse_glimmer(facts: Facts, label: Label) -> ModelArchitecture:

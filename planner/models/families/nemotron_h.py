@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
-from planner.models.families.decoder import attention_layer, attention_modules, norms
+from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.decoder import attention, attention_shape, kv_of, norms
 from planner.models.families.facts import Facts
 from planner.models.families.mamba_mixers import mamba2
 from planner.models.layers import (
@@ -40,19 +39,15 @@ def read_nemotron_h(facts: Facts, label: Label) -> ModelArchitecture:
     NemotronHConfig (layer patterns).
     """
     pattern = _pattern(facts)
-    body = Body.of(
+    layers = (
         _layer(_of_layer(facts, index), pattern, index) for index in range(len(pattern))
     )
-    hidden_size = facts.integer("hidden_size")
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
-        placement=Placement.EVERYWHERE,
-    )
+    size = facts.integer("hidden_size")
     return assemble(
         facts,
         label,
-        skeleton,
-        body,
+        Frame(size, placement=Placement.EVERYWHERE, is_tied=False),
+        layers,
         num_experts=_most_experts(facts),
         prefix_renames=(("backbone", "model"),),
     )
@@ -104,10 +99,9 @@ def _layer(facts: Facts, pattern: str, index: int) -> LayerKind:
         state = _state(facts)
         return LayerKind((state,), (norm, *_mamba(facts, state)))
     if letter == "*":
-        layer = _attention_layer(facts)
-        size = facts.integer("hidden_size")
-        projections = attention_modules(size, layer, prefix="mixer.")
-        return LayerKind((layer,), (norm, *projections))
+        shape, window = attention_shape(facts), facts.optional_integer("sliding_window")
+        kept = replace(kv_of(shape), sliding_window=window)
+        return LayerKind((kept,), (norm, *attention(shape, name="mixer.")))
     if letter == "E":
         return LayerKind((), (norm, *_experts(facts)))
     size = _intermediate_size(facts, pattern[: index + 1].count("-") - 1)
@@ -138,15 +132,6 @@ def _mamba(facts: Facts, state: Mamba2State) -> tuple[Module, ...]:
         name="mixer",
         has_conv_bias=facts.flag("mamba_conv_bias", "use_conv_bias"),
         has_bias=facts.flag("use_bias"),
-    )
-
-
-def _attention_layer(facts: Facts) -> AttentionLayer:
-    layer = attention_layer(facts)
-    return replace(
-        layer,
-        head_size=facts.optional_integer("head_dim") or layer.head_size,
-        sliding_window=facts.optional_integer("sliding_window"),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -36,23 +36,13 @@ def read_deci(facts: Facts, label: Label) -> ModelArchitecture:
     blocks = facts.value("block_configs")
     if not isinstance(blocks, list):
         raise facts.unsupported("block_configs", "a list of layers is needed.")
-    layers_as_built = [_layer_kind(facts, block) for block in blocks]
-    kinds = tuple(dict.fromkeys(layers_as_built))
+    layers = [_layer_kind(facts, block) for block in blocks]
     size = facts.integer("hidden_size")
     head_size = facts.optional_integer("head_dim") or size // facts.integer(
         "num_attention_heads"
     )
-    skeleton = Skeleton(
-        hidden_size=size,
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        every_stage=rope_cache(
-            facts,
-            head_size,
-            default_positions=8192,
-        ),
-    )
-    body = Body(kinds, tuple(map(kinds.index, layers_as_built)))
-    return assemble(facts, label, skeleton, body)
+    rope = rope_cache(facts, head_size, default_positions=8192)
+    return assemble(facts, label, Frame(size, rope), layers)
 
 
 def _layer_kind(facts: Facts, block: Mapping[str, Any]) -> LayerKind:

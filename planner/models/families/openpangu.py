@@ -13,12 +13,11 @@ from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
 from planner.models.families import llama
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import attention_scales, experts, gated_mlp, norms
 from planner.models.families.decoders import LLAMA, llama_qkv_bias
 from planner.models.families.deepseek_v2 import LATENT, read_latent
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.rope import RotaryCache
 from planner.models.families.styles import Experts, experts_shape
 from planner.models.layers import (
@@ -88,7 +87,7 @@ def read_pangu_sinks(facts: Facts, label: Label) -> ModelArchitecture:
         rows_of_images=facts.integer("max_position_embeddings", default=8192),
         columns=facts.integer("qk_rope_dim"),
     )
-    return decoder(facts, label, Frame(size, (rope,)), layers)
+    return assemble(facts, label, Frame(size, (rope,)), layers)
 
 
 def _pangu_mlps(facts: Facts) -> Iterator[tuple[Module, ...]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import CrossAttentionLayer
-from planner.models.families.assembly import Label, Placement, Reader
+from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
 from planner.models.families.composite import Composite, Text
 from planner.models.families.decoder import (
     AttentionShape,
@@ -17,7 +17,6 @@ from planner.models.families.decoder import (
     plain_mlp,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.multimodal import model_dtype, sub_config
 from planner.models.families.towers import blocks
 from planner.models.families.towers.audio import parakeet
@@ -150,15 +149,14 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
     tied = facts.flag("tie_word_embeddings") or text.flag("tie_word_embeddings")
     size = text.integer("d_model")
     layer = _layer(text, attends=label.architecture == _ATTENDING)
-    return decoder(
+    return assemble(
         Facts({**text.config, "dtype": model_dtype(facts, text.config)}, "mbart"),
         label,
         Frame(
             size,
             placement=Placement.EVERYWHERE,
             is_tied=tied,
-            norm_bias=True,
-            extra_final=(norms(size, count=1, bias=True),),
+            final_norm=(norms(size, count=1, bias=True),) * 2,
         ),
         (layer,) * text.integer("decoder_layers"),
         is_encoder_decoder=facts.flag("is_encoder_decoder")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label, Placement, Reader
+from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
 from planner.models.families.bert import linear32
 from planner.models.families.composite import Composite, siglip_of
 from planner.models.families.decoder import (
@@ -18,10 +18,10 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder, typed_ropes
 from planner.models.families.modernbert import read_modernbert
 from planner.models.families.multimodal import quant_method, sub_config, text_facts
 from planner.models.families.qwen_vl import read_qwen3_5, read_qwen3_vl
+from planner.models.families.rope import typed_ropes
 from planner.models.families.siglip import read_paligemma
 from planner.models.families.towers import blocks
 from planner.models.families.towers.clip import siglip_vision
@@ -70,7 +70,7 @@ def _ultravbert_text(outer: Facts, label: Label) -> ModelArchitecture:
     )
     # Its embeddings have no head beside them.
     frame = Frame(size, rope, placement=Placement.EVERYWHERE, is_tied=True)
-    return decoder(
+    return assemble(
         facts,
         label.of("UltraBertModel"),
         frame,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
-from planner.models.families.assembly import Label, Reader
+from planner.models.families.assembly import Frame, Label, Reader, assemble
 from planner.models.families.composite import Composite, Text
 from planner.models.families.decoder import (
     attention,
@@ -16,7 +16,6 @@ from planner.models.families.decoder import (
     plain_mlp,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.llava import PROJECTOR, RENAMES, TOWER
 from planner.models.families.multimodal import (
     named,
@@ -168,7 +167,7 @@ def _cosmos_text(outer: Facts, label: Label) -> ModelArchitecture:
     rope = rope_cache(facts, shape.head_size)
     frame = Frame(size, rope)
     inner = label.of("Cosmos3EdgeForCausalLM")
-    return decoder(facts, inner, frame, pair * facts.integer("num_hidden_layers"))
+    return assemble(facts, inner, frame, pair * facts.integer("num_hidden_layers"))
 
 
 READERS: dict[str, Reader] = {

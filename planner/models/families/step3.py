@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer
-from planner.models.families.assembly import Label, Reader
+from planner.models.families.assembly import Frame, Label, Reader, assemble
 from planner.models.families.composite import Composite, Text
 from planner.models.families.decoder import (
     ExpertsShape,
@@ -22,11 +22,11 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import FULL, SLIDING, Frame, decoder, typed_ropes
 from planner.models.families.multimodal import sub_config
-from planner.models.families.rope import rope_cache, with_rope
+from planner.models.families.rope import rope_cache, typed_ropes, with_rope
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE
+from planner.models.families.windows import FULL, SLIDING
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -97,7 +97,7 @@ def read_step3_text(facts: Facts, label: Label) -> ModelArchitecture:
     )
     # vLLM's class passes no quantisation to its head, and never ties it.
     frame = Frame(size, rope, is_head_quantizable=False, is_tied=False)
-    return decoder(facts, label, frame, layers)
+    return assemble(facts, label, frame, layers)
 
 
 def listed_layers(given: Any, default: range) -> set[int]:  # noqa: ANN401 - the untyped border
@@ -132,7 +132,7 @@ def read_step3p5(facts: Facts, label: Label) -> ModelArchitecture:
     frame = Frame(
         facts.integer("hidden_size"), _ropes(facts, types, head_size), is_tied=False
     )
-    return decoder(facts, label, frame, layers)
+    return assemble(facts, label, frame, layers)
 
 
 def _layer(facts: Facts, kind: str, mlp: tuple[Module, ...]) -> LayerKind:

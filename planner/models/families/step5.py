@@ -14,7 +14,7 @@ from planner.models.caches import (
     RegionTailLayer,
     SummarisedAttentionLayer,
 )
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     ExpertsShape,
@@ -25,8 +25,8 @@ from planner.models.families.decoder import (
     kv_of,
 )
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.layered import FULL, SLIDING, Frame, decoder
 from planner.models.families.rope import RotaryCache, rope_cache
+from planner.models.families.windows import FULL, SLIDING
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -139,10 +139,9 @@ def read_step5(facts: Facts, label: Label) -> ModelArchitecture:
     frame = Frame(
         size,
         tuple(_ropes(facts, types, indexer)),
-        has_final_norm=False,
-        extra_final=(_norms(facts, "model.norm", size),),
+        final_norm=(_norms(facts, "model.norm", size),),
     )
-    return decoder(facts, label, frame, layers, num_experts=_num_experts(facts))
+    return assemble(facts, label, frame, layers, num_experts=_num_experts(facts))
 
 
 def _num_experts(facts: Facts) -> int:

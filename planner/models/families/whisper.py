@@ -8,7 +8,7 @@ from planner.engine.layout import ParallelLayout
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer, CrossAttentionLayer
-from planner.models.families.assembly import Body, Label, Reader, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, Reader, assemble
 from planner.models.families.composite import Composite, Text
 from planner.models.families.decoder import attention_scales, learned_positions
 from planner.models.families.facts import Facts
@@ -50,17 +50,12 @@ def read_whisper(facts: Facts, label: Label) -> ModelArchitecture:
     positions = learned_positions(
         facts.integer("max_target_positions"), size, "model.decoder.embed_positions"
     )
-    skeleton = Skeleton(
-        hidden_size=size,
-        final_norm=(_norm("model.decoder.layer_norm", size, 1),),
-        tie_word_embeddings=True,
-    )
-    body = Body.alike(_decoder_layer(facts), facts.integer("decoder_layers"))
+    norm = (_norm("model.decoder.layer_norm", size, 1),)
     return assemble(
         facts,
         label,
-        skeleton,
-        body,
+        Frame(size, final_norm=norm, is_tied=True),
+        [_decoder_layer(facts)] * facts.integer("decoder_layers"),
         layer_prefix="model.decoder.layers",
         first_stage=(words, positions),
         tied_embeddings=(),
