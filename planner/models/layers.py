@@ -11,6 +11,7 @@ layers that vLLM packs into one; checkpoints name exceptions by them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY
 from enum import StrEnum
 from math import prod
@@ -77,6 +78,25 @@ class Replicated:
     def tensors(self, layout: ParallelLayout) -> Tensors:  # noqa: ARG002
         """Return each tensor on a rank."""
         return tuple(Tensor(prod(shape), self.dtype) for shape in self.shapes)
+
+
+@frozen
+class Condition:
+    """What a class requires of the layout; it holds nothing."""
+
+    name: str
+    part: Part
+    check: Callable[[ParallelLayout], object]
+    """Raises the refusal."""
+
+    def tensors(self, layout: ParallelLayout) -> Tensors:
+        """Return nothing.
+
+        Raises:
+            Refused: or UnknownArchitecture, for a layout that does not meet it.
+        """
+        self.check(layout)
+        return ()
 
 
 @frozen(kw_only=False)

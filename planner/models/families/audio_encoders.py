@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families.assembly import Label, Reader
-from planner.models.families.composite import Composite, Text
-from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
+from planner.models.families.blip2 import qformer
+from planner.models.families.composite import (
+    Composite,
+    Text,
     composed,
     named,
     nested,
@@ -17,6 +18,7 @@ from planner.models.families.multimodal import (
     sub_config,
     text_of,
 )
+from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks
 from planner.models.families.towers.audio import (
     as_whisper,
@@ -24,8 +26,7 @@ from planner.models.families.towers.audio import (
     whisper_of_transformers,
 )
 from planner.models.families.towers.blocks import AUDIO
-from planner.models.families.towers.facts import sides
-from planner.models.families.towers.qformer import qformer
+from planner.models.families.towers.grids import sides
 from planner.models.layers import Module
 
 
@@ -180,7 +181,7 @@ def _moss_audio_encoder(facts: Facts, output: int) -> Iterator[Module]:
     yield from blocks.repeated(
         f"{name}.layers",
         facts.integer("encoder_layers", default=32),
-        blocks.DividedHeads(name="self_attn", num_heads=heads),
+        blocks.divided_heads("self_attn", heads),
         blocks.column("self_attn.q_proj", size, size, bias=True),
         blocks.column("self_attn.k_proj", size, size, bias=False),
         blocks.column("self_attn.v_proj", size, size, bias=True),

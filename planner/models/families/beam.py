@@ -86,7 +86,7 @@ def _rotated(facts: Facts) -> Facts:
     if not given or not set(given) <= {SLIDING, "full_attention"}:
         return facts
     (own,) = (value for value in given.values() if value is not None)
-    return Facts({**facts.config, "rope_parameters": own}, facts.model_type)
+    return facts.having(rope_parameters=own)
 
 
 def _float32_table(facts: Facts, shape: AttentionShape) -> tuple[RotaryCache, ...]:

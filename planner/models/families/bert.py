@@ -261,7 +261,7 @@ def read_nomic(facts: Facts, label: Label) -> ModelArchitecture:
         "num_hidden_layers": facts.integer("n_layer", "num_hidden_layers"),
         "num_attention_heads": facts.integer("n_head", "num_attention_heads"),
     }
-    facts = Facts({**facts.config, **named}, facts.model_type)
+    facts = facts.having(**named)
     has_bias = facts.flag("qkv_proj_bias")
     shape = encoder_shape(facts, qkv_bias=has_bias, output_bias=has_bias)
     size, width = shape.hidden_size, named["intermediate_size"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.composite import composed, sub_config, text_facts
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -14,7 +15,6 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import composed, sub_config, text_facts
 from planner.models.families.rope import typed_ropes
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.qwen_vl import qwen3_vl_tower
@@ -65,7 +65,7 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
         placement=Placement.EVERYWHERE,
         is_tied=True,
     )
-    plain = Facts({**facts.config, "rope_parameters": None}, facts.model_type)
+    plain = facts.having(rope_parameters=None)
     layers = [sliding if kind == SLIDING else full for kind in types[:num_layers]]
     return assemble(plain, label, frame, layers)
 

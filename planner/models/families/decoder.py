@@ -271,6 +271,18 @@ def experts(shape: ExpertsShape) -> tuple[Module, ...]:
     return tuple(modules)
 
 
+def hyper_connections(streams: int, hidden_size: int) -> Replicated:
+    """Return what mixes a layer's residual streams, before each of its halves.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/model.py` DeepseekV4DecoderLayer;
+    `models/glm5next/common/model.py` Glm5NextDecoderLayer.
+    """
+    mixes = (2 + streams) * streams
+    half = ((mixes, streams * hidden_size), (mixes,), (3,))
+    part = Part.HYPER_CONNECTIONS
+    return Replicated("hyper_connections", part, half * 2, dtype="float32")
+
+
 def correction_bias(num_experts: int, name: str = "mlp") -> Replicated:
     """Return the bias by which a router balances experts, of a block of this name."""
     return Replicated(

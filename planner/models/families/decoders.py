@@ -79,7 +79,7 @@ def _plamo3_ropes(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
         (FULL if window is None else SLIDING for window in windows),
         head_size=shape.head_size,
         max_position=facts.integer("max_position_embeddings"),
-        local=Facts({**facts.config, "rope_parameters": theta}, facts.model_type),
+        local=facts.having(rope_parameters=theta),
     )
     return tuple(replace(table, ends_with_length=True) for table in tables)
 

@@ -9,16 +9,15 @@ from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Frame, Label, Reader, assemble
-from planner.models.families.composite import Composite
+from planner.models.families.composite import Composite, read_as
 from planner.models.families.compressed_attention import (
     INDEXED,
     CompressedShape,
     compressed_attention,
     compressed_caches,
 )
-from planner.models.families.decoder import norms
+from planner.models.families.decoder import hyper_connections, norms
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.multimodal import read_as
 from planner.models.families.rope import yarn_rows
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE
@@ -110,7 +109,7 @@ def read_deepseek_v4(facts: Facts, label: Label) -> ModelArchitecture:
                 *compressed_attention(shape, ratio),
                 *_experts(facts, is_hashed=layer in hash_layers),
                 norms(shape.hidden_size),
-                *_hyper_connections(facts),
+                hyper_connections(facts.integer("hc_mult"), shape.hidden_size),
             ),
             shared=(_rope_cache(facts, shape, is_compressed=ratio > 1),),
         )
@@ -235,17 +234,6 @@ def _shared_experts(hidden_size: int, intermediate_size: int) -> tuple[Module, .
     )
 
 
-def _hyper_connections(facts: Facts) -> tuple[Module, ...]:
-    """Return what mixes a layer's several residual streams, before each of its halves.
-
-    Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/model.py` DeepseekV4DecoderLayer.
-    """
-    streams = facts.integer("hc_mult")
-    mixes = (2 + streams) * streams
-    half = ((mixes, streams * facts.integer("hidden_size")), (mixes,), (3,))
-    return (_float32("hyper_connections", half * 2),)
-
-
 def _float32(name: str, shapes: tuple[tuple[int, ...], ...]) -> Replicated:
     return Replicated(name, Part.HYPER_CONNECTIONS, shapes, dtype="float32")
 
@@ -296,7 +284,7 @@ def _frame(facts: Facts, shape: CompressedShape) -> Frame:
 
 # DeepSeek-V4 with its encoder of images.
 def _text(facts: Facts, label: Label) -> ModelArchitecture:
-    blind = Facts({**facts.config, "vision_n_layers": 0}, facts.model_type)
+    blind = facts.having(vision_n_layers=0)
     return read_as(blind, label, "DeepseekV4ForCausalLM")
 
 

@@ -9,13 +9,12 @@ from planner.engine.layout import ParallelLayout
 from planner.models.architecture import MediaItem, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer, CacheLayer
 from planner.models.families.assembly import Label, Reader
-from planner.models.families.composite import Composite
+from planner.models.families.composite import Composite, read_as, text_facts
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import read_as, text_facts
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.clip import Depth, clip_layers
-from planner.models.families.towers.facts import RGB, deepseek_vl2_items
+from planner.models.families.towers.grids import RGB, deepseek_vl2_items
 from planner.models.families.towers.sizing import AnySize
 from planner.models.layers import ColumnParallelLinear, Module, Part, RowParallelLinear
 from planner.models.tensors import LinearMethod, Tensors
@@ -70,7 +69,7 @@ def read_language_model(facts: Facts, label: Label) -> ModelArchitecture:
         return read_as(text, label, "DeepseekV2ForCausalLM")
     # The class divides the width by the heads, whatever head_dim the config class has.
     head_size = text.integer("hidden_size") // text.integer("num_attention_heads")
-    text = Facts({**text.config, "head_dim": head_size}, text.model_type)
+    text = text.having(head_dim=head_size)
     inner = label.of("DeepseekV2ForCausalLM")
     return label.readers["DeepseekForCausalLM"](text, inner)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.composite import known_as, text_facts
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -16,7 +17,6 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.heads import pooled
-from planner.models.families.multimodal import known_as, text_facts
 from planner.models.families.rope import typed_ropes
 from planner.models.layers import (
     ColumnParallelLinear,

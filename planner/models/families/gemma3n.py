@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
+from planner.models.families.composite import composed, sub_config, text_facts
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -24,7 +25,6 @@ from planner.models.families.decoder import (
     query_attention,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import composed, sub_config, text_facts
 from planner.models.families.rope import typed_ropes
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import AUDIO

@@ -111,7 +111,7 @@ def _by_kind(facts: Facts) -> Facts:
         "num_global_key_value_heads": kv_heads,
         "attention_k_eq_v": kv_heads is not None,
     }
-    return Facts({**facts.config, **changes}, facts.model_type)
+    return facts.having(**changes)
 
 
 def _kv_sources(types: tuple[str, ...], shared_from: int) -> tuple[int, ...]:
@@ -298,11 +298,7 @@ def _rope_cache(facts: Facts, kind: str) -> Module:
         SLIDING: {"rope_type": "default"},
     }
     given = facts.mapping("rope_parameters") or defaults
-    rope = rope_dict(
-        for_layer_type(
-            Facts({**facts.config, "rope_parameters": given}, facts.model_type), kind
-        )
-    )
+    rope = rope_dict(for_layer_type(facts.having(rope_parameters=given), kind))
     if rope["rope_type"] == "proportional":
         width = head_size
     elif rope["rope_type"] == "default":

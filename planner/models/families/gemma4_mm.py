@@ -14,16 +14,16 @@ from functools import partial
 
 from planner.models.architecture import Frames, ModelArchitecture, Tower
 from planner.models.families.assembly import Label, Reader
-from planner.models.families.composite import Composite
-from planner.models.families.facts import Facts
-from planner.models.families.gemma4 import read_gemma4_text
-from planner.models.families.multimodal import (
+from planner.models.families.composite import (
+    Composite,
     composed,
     quant_method,
     sub_config,
     text_facts,
     with_mm_prefix,
 )
+from planner.models.families.facts import Facts
+from planner.models.families.gemma4 import read_gemma4_text
 from planner.models.families.towers import blocks, items, sounds
 from planner.models.families.towers.blocks import AUDIO, IMAGE_AND_VIDEO
 from planner.models.layers import (

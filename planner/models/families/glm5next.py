@@ -11,9 +11,22 @@ from typing import Any
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import CacheLayer, IndexerTailLayer, PooledIndexerLayer
 from planner.models.families.assembly import Frame, Label, assemble
-from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
+from planner.models.families.composite import (
+    Tie,
+    composed,
+    sub_config,
+    text_facts,
+)
+from planner.models.families.decoder import (
+    ExpertsShape,
+    experts,
+    gated_mlp,
+    hyper_connections,
+    norms,
+)
 from planner.models.families.delta_attention import PartlyDividedLinear
 from planner.models.families.facts import Facts, own_defaults
+from planner.models.families.glm4_1v import downsampling, ocr_blocks, tower_merger
 from planner.models.families.mla import (
     IndexerShape,
     LatentShape,
@@ -24,14 +37,9 @@ from planner.models.families.mla import (
     latent_shape,
     mla_layer,
 )
-from planner.models.families.multimodal import (
-    Tie,
-    known_as,
-    sub_config,
-    text_facts,
-    with_towers,
-)
+from planner.models.families.qwen_vl import QWEN3_RENAMES
 from planner.models.families.towers import blocks
+from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -91,18 +99,8 @@ def read_glm5_next(facts: Facts, label: Label) -> ModelArchitecture:
         "max_position_embeddings"
     )
     vision = sub_config(facts, "vision_config", "glm5_next_vision")
-    whole = with_towers(
-        model,
-        (_glm5_next_tower(vision, max_position=length),),
-        layer_prefix="language_model.model.layers",
-        prefix_renames=(
-            ("model.visual.", "visual."),
-            ("lm_head.", "language_model.lm_head."),
-            ("model.language_model.", "language_model.model."),
-        ),
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
+    tower = _glm5_next_tower(vision, max_position=length)
+    return composed(facts, label, model, tower, renames=QWEN3_RENAMES)
 
 
 def _choice_width(facts: Facts) -> int:
@@ -135,8 +133,10 @@ def _layer(
         if is_sparse
         else gated_mlp(shape.hidden_size, facts.integer("intermediate_size"))
     )
-    mixing = _hyper_connections(facts) if facts.flag("mhc") else ()
-    return LayerKind(caches, (*attention, norms(shape.hidden_size), *mixing, *mlp))
+    size, modules = shape.hidden_size, (*attention, norms(shape.hidden_size))
+    if facts.flag("mhc"):
+        modules = (*modules, hyper_connections(facts.integer("hc_mult"), size))
+    return LayerKind(caches, (*modules, *mlp))
 
 
 def _sparse_attention(
@@ -246,21 +246,6 @@ def _experts_shape(facts: Facts) -> ExpertsShape:
     )
 
 
-def _hyper_connections(facts: Facts) -> tuple[Module, ...]:
-    """Return what mixes a layer's residual streams, before each of its halves.
-
-    Source: vLLM 0.33.0 `models/glm5next/common/model.py` Glm5NextDecoderLayer.
-    """
-    streams = facts.integer("hc_mult")
-    mixes = (2 + streams) * streams
-    half = ((mixes, streams * facts.integer("hidden_size")), (mixes,), (3,))
-    return (
-        Replicated(
-            "hyper_connections", Part.HYPER_CONNECTIONS, half * 2, dtype="float32"
-        ),
-    )
-
-
 def _glm5_next_tower(facts: Facts, *, max_position: int, name: str = "visual") -> Tower:
     """Return the tower, of which nothing is quantised.
 
@@ -269,51 +254,22 @@ def _glm5_next_tower(facts: Facts, *, max_position: int, name: str = "visual") -
     Source: vLLM 0.33.0 `models/glm5next/common/multimodal.py`
     Glm5NextVisionTransformer.
     """
-    size, heads = facts.integer("hidden_size"), facts.integer("num_heads")
-    patch, merge = facts.integer("patch_size"), facts.integer("spatial_merge_size")
-    head_size, output_size = size // heads, facts.integer("out_hidden_size")
-    modules: list[Module] = [
-        blocks.convolution(
-            f"{name}.patch_embed.proj",
-            size,
-            facts.integer("in_channels", default=3),
-            facts.integer("temporal_patch_size"),
-            patch,
-            patch,
-            bias=True,
+    size, patch = facts.integers("hidden_size", "patch_size")
+    channels, times = facts.integer("in_channels", default=3), "temporal_patch_size"
+    kernel = (channels, facts.integer(times), patch, patch)
+    table = (max_position, size // facts.integer("num_heads") // 2)
+    output, wide = facts.integers("out_hidden_size", "projection_intermediate_size")
+    modules = (
+        blocks.convolution(f"{name}.patch_embed.proj", size, *kernel, bias=True),
+        blocks.replicated(f"{name}.rotary_pos_emb.cos_sin_cache", table),
+        *ocr_blocks(
+            facts, name, qkv="attn.qkv", qkv_shards=(), gate_and_up=blocks.GATE_AND_UP
         ),
-        blocks.replicated(
-            f"{name}.rotary_pos_emb.cos_sin_cache", (max_position, head_size // 2)
-        ),
-    ]
-    for index in range(facts.integer("depth")):
-        block = f"{name}.blocks.{index}"
-        modules += [
-            blocks.norms(f"{block}.norm", size, count=2, bias=False),
-            blocks.norms(f"{block}.attn.qk_norm", head_size, count=2, bias=False),
-            blocks.qkv(f"{block}.attn.qkv", size, heads, bias=True),
-            blocks.row(f"{block}.attn.proj", size, size, bias=True),
-            *blocks.gated_mlp(
-                f"{block}.mlp", size, facts.integer("intermediate_size"), bias=True
-            ),
-        ]
-    merger = f"{name}.merger"
-    modules += [
-        blocks.column(f"{merger}.proj", output_size, output_size, bias=False),
-        blocks.norms(f"{merger}.post_projection_norm", output_size, bias=True),
-        *blocks.gated_mlp(
-            merger,
-            output_size,
-            facts.integer("projection_intermediate_size"),
-            bias=False,
-        ),
-        blocks.convolution(
-            f"{name}.downsample", output_size, size, merge, merge, bias=True
-        ),
-        blocks.norms(f"{name}.post_layernorm", size, bias=False),
-    ]
+        *tower_merger(f"{name}.merger", output, wide, blocks.GATE_AND_UP),
+        *downsampling(facts, name),
+    )
     return Tower(
-        ("image", "video"), blocks.unquantised(*modules), supports_data_parallel=True
+        IMAGE_AND_VIDEO, blocks.unquantised(*modules), supports_data_parallel=True
     )
 
 

@@ -12,9 +12,9 @@ from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer, ConvolutionStreamsLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
+from planner.models.families.composite import composed, text_facts
 from planner.models.families.decoder import norms
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.multimodal import composed, text_facts
 from planner.models.families.towers import blocks
 from planner.models.layers import (
     ColumnParallelLinear,
@@ -243,7 +243,7 @@ def read_inkling_text(facts: Facts, label: Label) -> ModelArchitecture:
         words = vocab_size
         vocab_size = min(facts.optional_integer("unpadded_vocab_size") or words, words)
     frame = Frame(size, placement=Placement.EVERYWHERE, is_tied=False)
-    padded_facts = Facts({**facts.config, "vocab_size": words}, facts.model_type)
+    padded_facts = facts.having(vocab_size=words)
     model = assemble(
         padded_facts,
         label,

@@ -10,6 +10,12 @@ from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Frame, Label, Reader, assemble
+from planner.models.families.composite import (
+    Tie,
+    composed,
+    sub_config,
+    text_facts,
+)
 from planner.models.families.decoder import gated_mlp, norms
 from planner.models.families.delta_attention import (
     FusedDecodeCopies,
@@ -23,13 +29,7 @@ from planner.models.families.mla import (
     latent_shape,
     mla_layer,
 )
-from planner.models.families.multimodal import (
-    Tie,
-    known_as,
-    sub_config,
-    text_facts,
-    with_towers,
-)
+from planner.models.families.moonvit import RENAMES
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.layers import (
@@ -181,18 +181,8 @@ def read_kimi_k3(facts: Facts, label: Label) -> ModelArchitecture:
     """
     model = read_kimi_linear(text_facts(facts, "kimi_linear", tie=Tie.INNER), label)
     vision = sub_config(facts, "vision_config", "kimi_k3_vision")
-    whole = with_towers(
-        model,
-        (kimi_k3_tower(vision, model.hidden_size),),
-        layer_prefix="language_model.model.layers",
-        prefix_renames=(
-            ("language_model.layers.", "language_model.model.layers."),
-            ("mm_projector.proj.0", "mm_projector.linear_1"),
-            ("mm_projector.proj.2", "mm_projector.linear_2"),
-        ),
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
+    tower = kimi_k3_tower(vision, model.hidden_size)
+    return composed(facts, label, model, tower, renames=RENAMES)
 
 
 def _layer(facts: Facts, shape: LatentShape, layer: int) -> LayerKind:

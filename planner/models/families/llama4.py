@@ -7,6 +7,11 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.families.assembly import Frame, Label, assemble
+from planner.models.families.composite import (
+    composed,
+    sub_config,
+    text_facts,
+)
 from planner.models.families.decoder import (
     AttentionShape,
     ExpertsShape,
@@ -18,11 +23,6 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
-    composed,
-    sub_config,
-    text_facts,
-)
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, tiles
 from planner.models.layers import (

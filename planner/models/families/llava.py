@@ -8,17 +8,18 @@ from functools import partial
 
 from planner.models.architecture import MediaItem, ModelArchitecture, Tower
 from planner.models.families.assembly import Label, Reader
-from planner.models.families.composite import Composite, siglip_of
-from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
+from planner.models.families.composite import (
     CAUSAL_LM_OF,
+    Composite,
     inner_type,
     named,
     quant_method,
     read_language_model,
+    siglip_of,
     sub_config,
     text_facts,
 )
+from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, tiles
 from planner.models.families.towers.blocks import IMAGE, IMAGE_AND_VIDEO
 from planner.models.families.towers.clip import (

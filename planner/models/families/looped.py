@@ -23,33 +23,18 @@ from planner.models.families.rope import rope_cache, typed_ropes
 from planner.models.families.windows import SLIDING
 from planner.models.layers import (
     ColumnParallelLinear,
+    Condition,
     Module,
     Part,
     Replicated,
     RowParallelLinear,
 )
-from planner.models.tensors import Tensors
-from planner.values import frozen
 
 
 # Dory: layers of attention or an MLP, some of which run several times.
-@frozen
-class OneRankOnly:
-    """What refuses to be divided."""
-
-    name: str
-    refusal: str
-    part: Part = Part.BUFFERS
-
-    def tensors(self, layout: ParallelLayout) -> Tensors:
-        """Return nothing.
-
-        Raises:
-            Refused: on more than one rank.
-        """
-        if layout.tensor_parallel_size > 1:
-            raise Refused(self.refusal)
-        return ()
+def _check_alone(layout: ParallelLayout) -> None:
+    if layout.tensor_parallel_size > 1:
+        raise Refused("Dory currently supports tensor_parallel_size=1 only")
 
 
 def read_dory(facts: Facts, label: Label) -> ModelArchitecture:
@@ -90,9 +75,7 @@ def read_dory(facts: Facts, label: Label) -> ModelArchitecture:
         head_size=shape.head_size,
         max_position=facts.integer("max_position_embeddings"),
     )
-    alone = OneRankOnly(
-        name="backbone", refusal="Dory currently supports tensor_parallel_size=1 only"
-    )
+    alone = Condition(name="backbone", part=Part.BUFFERS, check=_check_alone)
     logit_scale = Replicated(
         "lm_head.logit_scale", Part.LM_HEAD, ((facts.integer("vocab_size"),),)
     )

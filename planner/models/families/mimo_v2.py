@@ -13,10 +13,9 @@ from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Frame, Label, Reader, assemble
-from planner.models.families.composite import Composite
+from planner.models.families.composite import Composite, read_as, sub_config
 from planner.models.families.decoder import attention_scales, gated_mlp, norms
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import read_as, sub_config
 from planner.models.families.qwen_vl import QWEN2_RENAMES
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks
@@ -249,7 +248,7 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
         raise facts.unsupported(
             "audio_config", "the tokeniser of sounds has a folder of its own."
         )
-    blind = Facts({**facts.config, "vision_config": None}, facts.model_type)
+    blind = facts.having(vision_config=None)
     return read_as(blind, label, "MiMoV2FlashForCausalLM")
 
 

@@ -11,6 +11,7 @@ from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import BlockSparseAttentionLayer, CacheLayer, IndexKeysLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Frame, Label, Reader, assemble
+from planner.models.families.composite import Tie, composed, sub_config, text_facts
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -21,7 +22,6 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.multimodal import Tie, composed, sub_config, text_facts
 from planner.models.families.towers import blocks, items
 from planner.models.layers import (
     Linear,

@@ -64,7 +64,7 @@ def _modernbert_ropes(facts: Facts, head_size: int) -> tuple[Module, ...]:
             "full_attention": {"rope_theta": facts.value("global_rope_theta")},
             "sliding_attention": {"rope_theta": facts.value("local_rope_theta")},
         }
-    facts = Facts({**facts.config, "rope_parameters": given}, facts.model_type)
+    facts = facts.having(rope_parameters=given)
     return typed_ropes(
         facts,
         given,

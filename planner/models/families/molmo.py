@@ -7,6 +7,12 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
 from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
+from planner.models.families.composite import (
+    composed,
+    nested,
+    text_facts,
+    with_mm_prefix,
+)
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -17,16 +23,10 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
-    composed,
-    nested,
-    text_facts,
-    with_mm_prefix,
-)
 from planner.models.families.rope import rope_cache, rope_dict
 from planner.models.families.towers import blocks, tiles
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
-from planner.models.families.towers.facts import RGB, Items, if_known
+from planner.models.families.towers.grids import RGB, Items, if_known
 from planner.models.layers import ColumnParallelLinear, Module, QKVParallelLinear
 
 _EXTRA_WORDS = 128

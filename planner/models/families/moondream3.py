@@ -8,12 +8,12 @@ from dataclasses import replace
 from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer
 from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.composite import composed, with_mm_prefix
 from planner.models.families.decoder import attention_scales, norms
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.multimodal import composed, with_mm_prefix
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks
-from planner.models.families.towers.facts import RGB, Items, if_known
+from planner.models.families.towers.grids import RGB, Items, if_known
 from planner.models.layers import (
     Module,
     Part,

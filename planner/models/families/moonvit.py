@@ -6,9 +6,14 @@ from collections.abc import Iterator
 
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families.assembly import Label, Reader
-from planner.models.families.composite import Composite, Text
+from planner.models.families.composite import (
+    Composite,
+    Text,
+    quant_method,
+    sub_config,
+    text_facts,
+)
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.multimodal import quant_method, sub_config, text_facts
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.layers import Module
@@ -127,7 +132,7 @@ def _kimi_vl_tower(facts: Facts, text_size: int) -> Tower:
 
 
 # Kimi-K2.5: MoonViT for images and short pieces of video, and DeepSeek-V3.
-_KIMI_K25_RENAMES = (
+RENAMES = (
     ("language_model.layers.", "language_model.model.layers."),
     ("mm_projector.proj.0", "mm_projector.linear_1"),
     ("mm_projector.proj.2", "mm_projector.linear_2"),
@@ -156,6 +161,6 @@ READERS: dict[str, Reader] = {
         renames=_KIMI_VL_RENAMES,
     ),
     "KimiK25ForConditionalGeneration": Composite(
-        _kimi_k25_tower, text=_text, renames=_KIMI_K25_RENAMES
+        _kimi_k25_tower, text=_text, renames=RENAMES
     ),
 }

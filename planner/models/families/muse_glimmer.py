@@ -7,6 +7,12 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.composite import (
+    Tie,
+    composed,
+    sub_config,
+    text_facts,
+)
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -15,12 +21,6 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
-    Tie,
-    composed,
-    sub_config,
-    text_facts,
-)
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO

@@ -67,7 +67,7 @@ def _of_layer(facts: Facts, index: int) -> Facts:
         return facts
     if index >= len(given):
         raise facts.unsupported("block_configs", "an entry for each layer is.")
-    return Facts({**facts.config, **given[index]}, facts.model_type)
+    return facts.having(**given[index])
 
 
 def _most_experts(facts: Facts) -> int:

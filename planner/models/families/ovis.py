@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from planner.models.architecture import Tower
 from planner.models.families.assembly import Reader
-from planner.models.families.composite import Composite, Text
+from planner.models.families.composite import Composite, Text, quant_method, sub_config
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import quant_method, sub_config
 from planner.models.families.siglip2 import siglip2_vision
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE, IMAGE_AND_VIDEO
@@ -113,7 +112,7 @@ def _navit(facts: Facts) -> Iterator[Module]:
     patches = facts.value("num_patches")
     if not isinstance(patches, int) or patches <= 0:
         patches = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
-    sized = Facts({**facts.config, "num_patches": patches}, facts.model_type)
+    sized = facts.having(num_patches=patches)
     for module in siglip2_vision(sized, "visual_tokenizer.vit"):
         is_table = "position_embedding" in module.name
         if facts.flag("preserve_original_pe") or not is_table:

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from planner.models.architecture import Tower
 from planner.models.families.assembly import Reader
-from planner.models.families.composite import Composite, Text
+from planner.models.families.composite import MODEL_RENAMES, Composite, Text
 from planner.models.families.decoder import embeddings
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import MODEL_RENAMES
 from planner.models.families.towers import blocks, crops
 from planner.models.families.towers.blocks import AUDIO, IMAGE, IMAGE_AND_VIDEO
 from planner.models.families.towers.clip import Depth, clip_vision, idefics_vision

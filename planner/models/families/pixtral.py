@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.models.architecture import Tower
-from planner.models.families.composite import Composite, Text
+from planner.models.families.composite import Composite, Text, Tie, nested
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import Tie, nested
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.tiles import mistral3_items

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.composite import Tie, composed, sub_config, text_facts
 from planner.models.families.decoder import attention, kv_of
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import Tie, composed, sub_config, text_facts
 from planner.models.families.qwen3_next import (
     gated_delta_net,
     gated_delta_net_state,

@@ -8,10 +8,15 @@ from functools import partial
 
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families.assembly import Label, Reader
-from planner.models.families.composite import Composite, Text
+from planner.models.families.composite import (
+    MODEL_RENAMES,
+    Composite,
+    Text,
+    nested,
+    sub_config,
+)
 from planner.models.families.conversion import without_head
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import MODEL_RENAMES, nested, sub_config
 from planner.models.families.qwen_vl import read_qwen3_5
 from planner.models.families.towers.audio import (
     qwen2_5_omni_audio_tower,

@@ -9,13 +9,10 @@ from functools import partial
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families import llama
 from planner.models.families.assembly import Label, Reader
-from planner.models.families.composite import Composite, Text
-from planner.models.families.conversion import converted
-from planner.models.families.decoders import ROWS as DECODERS
-from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.mixtures import ROWS as MIXTURES
-from planner.models.families.multimodal import (
+from planner.models.families.composite import (
     MODEL_RENAMES,
+    Composite,
+    Text,
     Tie,
     composed,
     named,
@@ -23,6 +20,10 @@ from planner.models.families.multimodal import (
     sub_config,
     text_facts,
 )
+from planner.models.families.conversion import converted
+from planner.models.families.decoders import ROWS as DECODERS
+from planner.models.families.facts import Facts, own_defaults
+from planner.models.families.mixtures import ROWS as MIXTURES
 from planner.models.families.qwen3_next import read_qwen3_5_text
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import IMAGE, IMAGE_AND_VIDEO
@@ -340,7 +341,7 @@ def _d3_read(facts: Facts, label: Label) -> ModelArchitecture:
     if decision.get("attention_mode", "causal") != "causal":
         raise facts.unsupported("decision_config", "causal attention is.")
     labels = {str(index): code for index, code in enumerate(decision["codes"])}
-    own = Facts({**facts.config, "id2label": labels}, facts.model_type)
+    own = facts.having(id2label=labels)
     usual = label.of("Qwen3_5ForConditionalGeneration")
     return converted(read_qwen3_5(own, usual), own, label.architecture)
 

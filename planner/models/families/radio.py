@@ -8,7 +8,7 @@ from dataclasses import replace
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import CrossAttentionLayer
 from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
-from planner.models.families.composite import Composite, Text
+from planner.models.families.composite import Composite, Text, model_dtype, sub_config
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -17,11 +17,10 @@ from planner.models.families.decoder import (
     plain_mlp,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import model_dtype, sub_config
+from planner.models.families.internvl import InternShape, intern_layer
 from planner.models.families.towers import blocks
 from planner.models.families.towers.audio import parakeet
 from planner.models.families.towers.blocks import AUDIO, IMAGE_AND_VIDEO
-from planner.models.families.towers.intern_vit import InternShape, intern_layer
 from planner.models.layers import Module
 from planner.models.states import Mamba2State
 

@@ -23,6 +23,7 @@ from planner.engine.releases import Release
 from planner.engine.releases.change import recorded
 from planner.errors import Refused, UnknownArchitecture, close_words
 from planner.models.architecture import ModelArchitecture
+from planner.models.families.conversion import SUFFIXES
 from planner.models.layers import Module
 
 REMOVED_IN = {
@@ -102,25 +103,6 @@ _PUBLISHED_WITH_CODE = frozenset(
 config.json often lack the field that says so."""
 _OF_PARAMS = "transformer"
 """What vLLM calls the config that it makes of params.json (Mistral's own format)."""
-_SUFFIXES = (
-    "ForCausalLM",
-    "ForConditionalGeneration",
-    "ChatModel",
-    "LMHeadModel",
-    "ForTextEncoding",
-    "EmbeddingModel",
-    "ForSequenceClassification",
-    "ForTokenClassification",
-    "ForAudioClassification",
-    "ForImageClassification",
-    "ForVideoClassification",
-    "ClassificationModel",
-    "ForRewardModeling",
-    "RewardModel",
-    "Model",
-)
-"""In vLLM's order (`config/model.py` _SUFFIX_TO_DEFAULTS)."""
-
 _MOST_ELEMENTS = 1 << 50
 """More than any tensor has."""
 _FIELDS = {
@@ -294,10 +276,10 @@ def _is_known(architecture: str, names: tuple[str, ...]) -> bool:
     """Whether vLLM has the name, or the same with another suffix."""
     if architecture in names:
         return True
-    suffix = next((s for s in _SUFFIXES if architecture.endswith(s)), None)
+    suffix = next((s for s in SUFFIXES if architecture.endswith(s)), None)
     if suffix is None:
         return False
-    return any(architecture.replace(suffix, other) in names for other in _SUFFIXES)
+    return any(architecture.replace(suffix, other) in names for other in SUFFIXES)
 
 
 @lru_cache(maxsize=64)

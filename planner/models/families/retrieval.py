@@ -9,7 +9,13 @@ from functools import partial
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
 from planner.models.families.bert import linear32
-from planner.models.families.composite import Composite, siglip_of
+from planner.models.families.composite import (
+    Composite,
+    quant_method,
+    siglip_of,
+    sub_config,
+    text_facts,
+)
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -19,7 +25,6 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.modernbert import read_modernbert
-from planner.models.families.multimodal import quant_method, sub_config, text_facts
 from planner.models.families.qwen_vl import read_qwen3_5, read_qwen3_vl
 from planner.models.families.rope import typed_ropes
 from planner.models.families.siglip import read_paligemma

@@ -15,18 +15,21 @@ from planner.models.families.assembly import (
     num_labels,
 )
 from planner.models.families.bert import encoder, encoder_shape, plain_layer
-from planner.models.families.composite import Composite, Text, siglip_of
+from planner.models.families.blip2 import qformer
+from planner.models.families.composite import (
+    MODEL_RENAMES,
+    Composite,
+    Text,
+    Tie,
+    quant_method,
+    siglip_of,
+    sub_config,
+    text_facts,
+)
 from planner.models.families.decoder import encoder_only, kv_of, norms
 from planner.models.families.facts import Facts
 from planner.models.families.heads import pooled
 from planner.models.families.llava import PROJECTOR, RENAMES, TOWER, read_text
-from planner.models.families.multimodal import (
-    MODEL_RENAMES,
-    Tie,
-    quant_method,
-    sub_config,
-    text_facts,
-)
 from planner.models.families.qwen_vl import FLAT_KEYS, QWEN2_RENAMES
 from planner.models.families.towers import blocks, items, tiles
 from planner.models.families.towers.blocks import IMAGE, IMAGE_AND_VIDEO
@@ -36,7 +39,6 @@ from planner.models.families.towers.clip import (
     encoder_pass,
     siglip_vision,
 )
-from planner.models.families.towers.qformer import qformer
 from planner.models.families.towers.tiles import granite4_vision_items
 from planner.models.layers import (
     Linear,

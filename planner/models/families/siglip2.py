@@ -7,7 +7,14 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
 from planner.models.families.assembly import Frame, Label, Reader, assemble
-from planner.models.families.composite import Composite, Text
+from planner.models.families.composite import (
+    Composite,
+    Text,
+    named,
+    read_language_model,
+    sub_config,
+    text_facts,
+)
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -17,17 +24,11 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.llava import PROJECTOR, RENAMES, TOWER
-from planner.models.families.multimodal import (
-    named,
-    read_language_model,
-    sub_config,
-    text_facts,
-)
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE, IMAGE_AND_VIDEO
 from planner.models.families.towers.clip import ALL_LAYERS, Depth
-from planner.models.families.towers.facts import RGB
+from planner.models.families.towers.grids import RGB
 from planner.models.layers import Module
 from planner.models.passes import Attention, TowerPass, block_pass
 

@@ -9,7 +9,7 @@ from typing import Any
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer
 from planner.models.families.assembly import Frame, Label, Reader, assemble
-from planner.models.families.composite import Composite, Text
+from planner.models.families.composite import Composite, Text, sub_config
 from planner.models.families.decoder import (
     ExpertsShape,
     attention,
@@ -22,7 +22,6 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import sub_config
 from planner.models.families.rope import rope_cache, typed_ropes, with_rope
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE

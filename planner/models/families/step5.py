@@ -282,7 +282,7 @@ def _ropes(
             sets.append({**scaling, "rope_theta": theta})
         for parameters, dim in zip(sets, dims, strict=True):
             given = {"rope_scaling": None, "rope_parameters": parameters}
-            rotated = Facts({**facts.config, **given}, facts.model_type)
+            rotated = facts.having(**given)
             key = f"{sorted(parameters.items(), key=str)} {dim}"
             (tables[key],) = rope_cache(rotated, head_size, max_position=rows, dim=dim)
     buffers = Replicated(

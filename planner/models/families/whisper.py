@@ -9,22 +9,24 @@ from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer, CrossAttentionLayer
 from planner.models.families.assembly import Frame, Label, Reader, assemble
-from planner.models.families.composite import Composite, Text
-from planner.models.families.decoder import attention_scales, learned_positions
-from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
+from planner.models.families.composite import (
+    Composite,
+    Text,
     named,
     nested,
     read_language_model,
     sub_config,
 )
+from planner.models.families.decoder import attention_scales, learned_positions
+from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, sounds
 from planner.models.families.towers.audio import convolutions, whisper_sizes
 from planner.models.families.towers.blocks import AUDIO
-from planner.models.families.towers.facts import Items, if_known
+from planner.models.families.towers.grids import Items, if_known
 from planner.models.families.towers.sounds import kimi_audio_items
 from planner.models.layers import (
     ColumnParallelLinear,
+    Condition,
     Module,
     Part,
     QKVParallelLinear,
@@ -32,8 +34,6 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 from planner.models.passes import block_pass
-from planner.models.tensors import Tensors
-from planner.values import frozen
 
 
 def read_whisper(facts: Facts, label: Label) -> ModelArchitecture:
@@ -158,32 +158,24 @@ def _norm(name: str, size: int, count: int) -> Replicated:
     return Replicated(name, Part.NORMS, ((size,), (size,)) * count)
 
 
-@frozen
-class OneStage:
-    """What cannot be planned in several pipeline stages.
+def one_stage(name: str) -> Condition:
+    """Return what cannot be planned in several pipeline stages.
 
     vLLM cuts the encoder's layers over the stages as it does the decoder's, though it
     builds them on the first only.
 
     Source: vLLM 0.33.0 `models/whisper.py` WhisperEncoder (make_layers).
     """
+    return Condition(name=name, part=Part.TOWERS, check=_check_stages)
 
-    name: str
-    part: Part = Part.TOWERS
 
-    def tensors(self, layout: ParallelLayout) -> Tensors:
-        """Return nothing.
-
-        Raises:
-            UnknownArchitecture: for several stages.
-        """
-        if layout.pipeline_parallel_size > 1:
-            raise UnknownArchitecture(
-                f"pipeline_parallel_size={layout.pipeline_parallel_size}: which layers "
-                "of Whisper's encoder vLLM keeps then is not modelled. Use "
-                "tensor_parallel_size, or limit_mm_per_prompt={'audio': 0}."
-            )
-        return ()
+def _check_stages(layout: ParallelLayout) -> None:
+    if layout.pipeline_parallel_size > 1:
+        raise UnknownArchitecture(
+            f"pipeline_parallel_size={layout.pipeline_parallel_size}: which layers "
+            "of Whisper's encoder vLLM keeps then is not modelled. Use "
+            "tensor_parallel_size, or limit_mm_per_prompt={'audio': 0}."
+        )
 
 
 # Ultravox: Whisper's encoder, and frames stacked for a language model.
@@ -244,7 +236,7 @@ def _voxtral_tower(facts: Facts, text_size: int) -> Tower:
         AUDIO,
         (
             *encoder_modules(audio, encoder, positions_dtype="float32"),
-            OneStage(name=name),
+            one_stage(name),
             blocks.replicated(f"{name}.mel_filters", mel, dtype="float32"),
             blocks.replicated("audio_language_adapter", *adapter),
         ),
@@ -285,7 +277,7 @@ def _kimi_audio_tower(facts: Facts, text_size: int) -> Tower:
         AUDIO,
         (
             *encoder_modules(audio, "audio_tower"),
-            OneStage(name="audio_tower"),
+            one_stage("audio_tower"),
             blocks.two_layers(name, wide, text_size),
             blocks.norms(f"{name}.vq_adaptor_layers_4", text_size, bias=True),
         ),

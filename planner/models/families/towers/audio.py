@@ -126,7 +126,7 @@ def as_whisper(facts: Facts) -> Facts:
         ),
         "encoder_ffn_dim": facts.integer("encoder_ffn_dim", "intermediate_size"),
     }
-    return Facts({**facts.config, **named}, facts.model_type)
+    return facts.having(**named)
 
 
 def whisper_of_transformers(facts: Facts, name: str) -> tuple[Module, ...]:

@@ -8,6 +8,7 @@ from planner.engine.layout import ParallelLayout, divide
 from planner.models.families.facts import Facts
 from planner.models.layers import (
     ColumnParallelLinear,
+    Condition,
     Module,
     Part,
     QKVParallelLinear,
@@ -22,22 +23,13 @@ IMAGE, AUDIO = ("image",), ("audio",)
 IMAGE_AND_VIDEO = ("image", "video")
 
 
-@frozen
-class DividedHeads:
-    """Attention heads that the ranks must divide, where no layer is cut by them."""
+def divided_heads(name: str, num_heads: int) -> Condition:
+    """Return attention heads that ranks must divide, where no layer is cut by them."""
 
-    name: str
-    num_heads: int
-    part: Part = Part.TOWERS
+    def check(layout: ParallelLayout) -> None:
+        divide(num_heads, layout.tensor_parallel_size)
 
-    def tensors(self, layout: ParallelLayout) -> Tensors:
-        """Return nothing.
-
-        Raises:
-            Refused: when the ranks do not divide the heads.
-        """
-        divide(self.num_heads, layout.tensor_parallel_size)
-        return ()
+    return Condition(name=name, part=Part.TOWERS, check=check)
 
 
 @frozen

@@ -12,7 +12,7 @@ from math import ceil, sqrt
 
 from planner.models.architecture import DummySizes, MediaItem
 from planner.models.families.facts import Facts
-from planner.models.families.towers.facts import RGB, Items, if_known
+from planner.models.families.towers.grids import RGB, Items, if_known
 from planner.models.families.towers.sizing import BySides
 from planner.values import frozen
 
