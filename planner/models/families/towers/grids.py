@@ -16,7 +16,7 @@ from typing import ParamSpec
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import DummySizes, MediaItem
 from planner.models.families.facts import Facts
-from planner.models.families.towers.sizing import BySides, scaled
+from planner.models.families.towers.sizing import ByImage, BySides, scaled
 from planner.values import frozen
 
 Size = tuple[int, int]
@@ -62,7 +62,7 @@ class PinPoints(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image of at most these sides."""
-        image = _within(self.largest, sizes)
+        image = sizes.within(self.largest)
         now = self._tiles(self.largest)
         tiled = scaled(item, self._tiles(image), now)
         return replace(tiled, tokens=self.tokens(image))
@@ -100,7 +100,7 @@ class Splits(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image with the tiles of its shape."""
-        width, height = _within((self.side, self.side), sizes)
+        width, height = sizes.within((self.side, self.side))
         ratio = width / height
         length = self.along * self.side
         short = int(length / ratio) if ratio >= 1 else int(length * ratio)
@@ -138,7 +138,7 @@ class Slices(BySides):
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image with the slices of its shape."""
         whole = (self.side, self.side * self.most)
-        image = _within(whole, sizes)
+        image = sizes.within(whole)
         return scaled(item, self.count(image), self.count(whole))
 
     def count(self, image: Size) -> int:
@@ -189,7 +189,7 @@ class Overlaps(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image with the crops of its shape."""
-        columns, rows = self._tiling(_within(self.largest, sizes))
+        columns, rows = self._tiling(sizes.within(self.largest))
         grid = self.side // self.patch
         tokens = (self._pooled(rows) * self._pooled(columns)) + (grid // 2) ** 2
         sized = scaled(item, rows * columns + 1, self.most + 1)
@@ -217,12 +217,6 @@ class Overlaps(BySides):
 
 def _ratio(new: int, old: int) -> float:
     return new / old if old else infinity
-
-
-def _within(largest: Size, sizes: DummySizes) -> Size:
-    """Return the sides requested, as far as the largest image has them."""
-    width, height = largest
-    return min(sizes.width or width, width), min(sizes.height or height, height)
 
 
 # What a config says of its images, where a model is read even if that is missing.
@@ -254,7 +248,7 @@ def sides(facts: Facts, name: str) -> tuple[int, int]:
 
 
 @frozen
-class Candidates(BySides):
+class Candidates(ByImage):
     """Tiles of the size that fits best, and the whole image as one more.
 
     Source: vLLM 0.33.0 `models/deepseek_vl2.py` DeepseekVL2ProcessingInfo;
@@ -271,14 +265,6 @@ class Candidates(BySides):
         """Width and height of the image with the most tokens, the first of equals."""
         sizes = [(width, height) for height, width in self.sizes]
         return max(sizes, key=lambda size: self.image(*size).tokens)
-
-    def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
-        """Return the image of at most these sides."""
-        del item
-        width, height = self.largest
-        return self.image(
-            min(sizes.width or width, width), min(sizes.height or height, height)
-        )
 
     def image(self, width: int, height: int) -> MediaItem:
         """Return an image on the tiles of its size."""
