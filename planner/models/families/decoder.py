@@ -30,6 +30,8 @@ class AttentionShape:
     num_heads: int
     num_kv_heads: int
     head_size: int
+    head_size_v: int | None = None
+    """Of the values, where it differs from that of the keys."""
     qkv_bias: bool = False
     output_bias: bool = False
     qk_norm_sizes: tuple[int, ...] = ()
@@ -85,12 +87,13 @@ def attention(
             num_heads=shape.num_heads * (2 if shape.has_gate else 1),
             num_kv_heads=shape.num_kv_heads,
             head_size=shape.head_size,
+            head_size_v=shape.head_size_v,
             bias=shape.qkv_bias,
         ),
         RowParallelLinear(
             f"{name}{output}",
             Part.ATTENTION,
-            shape.num_heads * shape.head_size,
+            shape.num_heads * (shape.head_size_v or shape.head_size),
             shape.hidden_size,
             bias=shape.output_bias,
         ),
@@ -141,6 +144,7 @@ def kv_of(shape: AttentionShape) -> AttentionLayer:
         num_heads=shape.num_heads,
         num_kv_heads=shape.num_kv_heads,
         head_size=shape.head_size,
+        head_size_v=shape.head_size_v,
         heeds_kv_cache_dtype=shape.heeds_kv_cache_dtype,
     )
 
@@ -217,6 +221,7 @@ class ExpertsShape:
     router_name: str = "gate"
     is_router_quantizable: bool = False
     """Whether vLLM's class passes the quantisation on to the router."""
+    correction_bias_name: str = "gate.e_score_correction_bias"
     bias: bool = False
     """Of the router and of the routed experts."""
     activation: str = "silu"
@@ -249,7 +254,8 @@ def experts(shape: ExpertsShape) -> tuple[Module, ...]:
         ),
     ]
     if shape.has_correction_bias:
-        modules.append(correction_bias(shape.num_experts, shape.name))
+        name = f"{shape.name}.{shape.correction_bias_name}"
+        modules.append(correction_bias(shape.num_experts, name))
     if shape.shared_intermediate_size:
         modules += gated_mlp(
             shape.hidden_size,
@@ -283,14 +289,11 @@ def hyper_connections(streams: int, hidden_size: int) -> Replicated:
     return Replicated("hyper_connections", part, half * 2, dtype="float32")
 
 
-def correction_bias(num_experts: int, name: str = "mlp") -> Replicated:
-    """Return the bias by which a router balances experts, of a block of this name."""
-    return Replicated(
-        f"{name}.gate.e_score_correction_bias",
-        Part.ROUTER,
-        ((num_experts,),),
-        dtype="float32",
-    )
+def correction_bias(
+    num_experts: int, name: str = "mlp.gate.e_score_correction_bias"
+) -> Replicated:
+    """Return the bias by which a router balances experts."""
+    return Replicated(name, Part.ROUTER, ((num_experts,),), dtype="float32")
 
 
 def norms(hidden_size: int, *, count: int = 2, bias: bool = False) -> Replicated:

@@ -263,8 +263,8 @@ def _layer(
             *gated_mlp(size, width),
             *laurel,
             *_altup(facts),
-            _whole("per_layer_input_gate", size, narrow),
-            _whole("per_layer_projection", narrow, size),
+            ReplicatedLinear("per_layer_input_gate", Part.MLP, size, (narrow,)),
+            ReplicatedLinear("per_layer_projection", Part.MLP, narrow, (size,)),
             norms(size, count=6),
         ),
     )
@@ -280,10 +280,6 @@ def _queries(shape: AttentionShape) -> tuple[Module, ...]:
     return (queries, output, norm, scales)
 
 
-def _whole(name: str, input_size: int, output_size: int) -> ReplicatedLinear:
-    return ReplicatedLinear(name, Part.MLP, input_size, (output_size,))
-
-
 def _altup(facts: Facts) -> tuple[Module, ...]:
     """Return what mixes the hidden states, of which one layer changes one.
 
@@ -291,9 +287,9 @@ def _altup(facts: Facts) -> tuple[Module, ...]:
     """
     size, count = facts.integers("hidden_size", "altup_num_inputs")
     return (
-        _whole("altup.correction_coefs", count, count),
-        _whole("altup.prediction_coefs", count, count * count),
-        _whole("altup.modality_router", size, count),
+        ReplicatedLinear("altup.correction_coefs", Part.MLP, count, (count,)),
+        ReplicatedLinear("altup.prediction_coefs", Part.MLP, count, (count * count,)),
+        ReplicatedLinear("altup.modality_router", Part.MLP, size, (count,)),
         Replicated("altup.router_norm", Part.NORMS, ((size,), ())),
         Replicated("altup.correct_output_scale", Part.MLP, ((size,),), dtype="float32"),
     )

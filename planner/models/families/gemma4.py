@@ -254,14 +254,10 @@ def _layer_input(facts: Facts) -> tuple[Module, ...]:
         return ()
     size = facts.integer("hidden_size")
     return (
-        _replicated_linear("per_layer_input_gate", size, inner),
-        _replicated_linear("per_layer_projection", inner, size),
+        ReplicatedLinear("per_layer_input_gate", Part.MLP, size, (inner,)),
+        ReplicatedLinear("per_layer_projection", Part.MLP, inner, (size,)),
         Replicated("post_per_layer_input_norm", Part.NORMS, ((size,),)),
     )
-
-
-def _replicated_linear(name: str, input_size: int, output_size: int) -> Module:
-    return ReplicatedLinear(name, Part.MLP, input_size, (output_size,))
 
 
 def _layer_embeddings(facts: Facts, num_layers: int) -> tuple[Module, ...]:

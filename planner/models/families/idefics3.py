@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from planner.models.architecture import LayerKind, ModelArchitecture, Tower
-from planner.models.families.assembly import Frame, Label, Reader, assemble
+from planner.models.architecture import ModelArchitecture, Tower
+from planner.models.families import llama
+from planner.models.families.assembly import Label, Reader
 from planner.models.families.composite import (
     Composite,
     Text,
@@ -20,23 +21,16 @@ from planner.models.families.composite import (
     text_facts,
     with_towers,
 )
-from planner.models.families.decoder import (
-    ExpertsShape,
-    attention,
-    attention_shape,
-    experts,
-    kv_of,
-    norms,
-)
 from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.llava import PROJECTOR, RENAMES, TOWER
 from planner.models.families.qwen3_next import read_qwen3_5_text
-from planner.models.families.rope import rope_cache
+from planner.models.families.styles import Experts, Style
 from planner.models.families.towers import blocks, tiles
 from planner.models.families.towers.audio import whisper_of_transformers
 from planner.models.families.towers.blocks import AUDIO, IMAGE, IMAGE_AND_VIDEO
 from planner.models.families.towers.clip import Depth, encoder_pass, idefics_vision
 from planner.models.families.towers.tiles import minicpm_v_items
+from planner.models.families.windows import no_windows
 from planner.models.layers import Module, Part, ReplicatedLinear
 
 
@@ -85,26 +79,23 @@ def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
     yield blocks.row(f"{mlp}.linear_out", text_size, text_size, bias=False)
 
 
-def _text(outer: Facts, label: Label) -> ModelArchitecture:
-    facts = text_facts(outer, "aria_text")
-    has_bias = facts.flag("attention_bias")
-    shape = attention_shape(facts, qkv_bias=has_bias, output_bias=has_bias)
-    size, width = shape.hidden_size, facts.integer("intermediate_size")
-    sparse = experts(
-        ExpertsShape(
-            hidden_size=size,
-            num_experts=facts.integer("moe_num_experts"),
-            top_k=facts.integer("moe_topk"),
-            intermediate_size=width,
-            shared_intermediate_size=width * facts.integer("moe_num_shared_experts"),
-            shared_bias=facts.flag("mlp_bias"),
-        )
-    )
-    layer = LayerKind((kv_of(shape),), (*attention(shape), norms(size), *sparse))
-    rope = rope_cache(facts, shape.head_size)
-    frame = Frame(size, rope, is_tied=False)
-    inner = label.of("AriaTextModel")
-    return assemble(facts, inner, frame, [layer] * facts.integer("num_hidden_layers"))
+_TEXT = Style(
+    fields={
+        "num_experts": "moe_num_experts",
+        "num_experts_per_tok": "moe_topk",
+        "moe_intermediate_size": "intermediate_size",
+        "tie_word_embeddings": False,
+    },
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    windows=no_windows,
+    experts=Experts(shared="moe_num_shared_experts", shared_bias="mlp_bias"),
+)
+
+
+def _text(facts: Facts, label: Label) -> ModelArchitecture:
+    text, inner = text_facts(facts, "aria_text"), label.of("AriaTextModel")
+    return llama.read(text, inner, style=_TEXT)
 
 
 # MiniCPM-V: a tower of any image, a resampler, a language model; MiniCPM-o.

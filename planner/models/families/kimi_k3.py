@@ -16,7 +16,7 @@ from planner.models.families.composite import (
     sub_config,
     text_facts,
 )
-from planner.models.families.decoder import gated_mlp, norms
+from planner.models.families.decoder import correction_bias, gated_mlp, norms
 from planner.models.families.delta_attention import (
     FusedDecodeCopies,
     PartlyDividedLinear,
@@ -250,7 +250,7 @@ def delta_attention(
     if not is_k3:
         gate = (
             ReplicatedLinear(f"{name}.g_a_proj", Part.MIXERS, hidden, (size,)),
-            _column(f"{name}.g_b_proj", size, width),
+            ColumnParallelLinear(f"{name}.g_b_proj", Part.MIXERS, size, (width,)),
         )
     return (
         PartlyDividedLinear(
@@ -261,7 +261,7 @@ def delta_attention(
             (size,),
             row_multiple=16 if is_k3 else 1,
         ),
-        _column(f"{name}.f_b_proj", size, width),
+        ColumnParallelLinear(f"{name}.f_b_proj", Part.MIXERS, size, (width,)),
         *gate,
         Sharded(
             f"{name}.dt_bias",
@@ -272,10 +272,6 @@ def delta_attention(
         Replicated(f"{name}.o_norm", Part.NORMS, ((size,),)),
         RowParallelLinear(f"{name}.o_proj", Part.MIXERS, width, hidden),
     )
-
-
-def _column(name: str, input_size: int, output_size: int) -> ColumnParallelLinear:
-    return ColumnParallelLinear(name, Part.MIXERS, input_size, (output_size,))
 
 
 def _latent_attention(shape: LatentShape, *, has_gate: bool) -> tuple[Module, ...]:
@@ -325,12 +321,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
         ReplicatedLinear(
             f"{name}.gate", Part.ROUTER, hidden, (count,), is_quantizable=False
         ),
-        Replicated(
-            f"{name}.gate.e_score_correction_bias",
-            Part.ROUTER,
-            ((count,),),
-            dtype="float32",
-        ),
+        correction_bias(count, f"{name}.gate.e_score_correction_bias"),
         WidenedExperts(
             name=f"{name}.experts",
             num_experts=count,
@@ -346,8 +337,12 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     ]
     if latent is not None:
         modules += (
-            _latent_projection(f"{name}.routed_expert_down_proj", hidden, latent),
-            _latent_projection(f"{name}.routed_expert_up_proj", latent, hidden),
+            ReplicatedLinear(
+                f"{name}.routed_expert_down_proj", Part.EXPERTS, hidden, (latent,)
+            ),
+            ReplicatedLinear(
+                f"{name}.routed_expert_up_proj", Part.EXPERTS, latent, (hidden,)
+            ),
         )
         if facts.flag("latent_moe_use_norm"):
             modules.append(
@@ -359,10 +354,6 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
             hidden, shared, part=Part.SHARED_EXPERTS, name=f"{name}.shared_experts"
         )
     return tuple(modules)
-
-
-def _latent_projection(name: str, input_size: int, output_size: int) -> Module:
-    return ReplicatedLinear(name, Part.EXPERTS, input_size, (output_size,))
 
 
 READERS: dict[str, Reader] = {

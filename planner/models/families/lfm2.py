@@ -9,7 +9,13 @@ from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer, EncoderOnlyAttentionLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Frame, Label, Placement, assemble
-from planner.models.families.decoder import attention, even_shape, kv_of, norms
+from planner.models.families.decoder import (
+    attention,
+    correction_bias,
+    even_shape,
+    kv_of,
+    norms,
+)
 from planner.models.families.facts import Facts
 from planner.models.families.heads import pooled
 from planner.models.families.rope import rope_cache
@@ -17,7 +23,6 @@ from planner.models.layers import (
     ColumnParallelLinear,
     Module,
     Part,
-    Replicated,
     ReplicatedLinear,
     RowParallelLinear,
 )
@@ -150,12 +155,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/lfm2_moe.py` Lfm2MoeSparseMoeBlock."""
     hidden_size = facts.integer("hidden_size")
     num_experts = facts.integer("num_experts")
-    bias = Replicated(
-        "feed_forward.gate.e_score_correction_bias",
-        Part.ROUTER,
-        ((num_experts,),),
-        dtype="float32",
-    )
+    bias = correction_bias(num_experts, "feed_forward.gate.e_score_correction_bias")
     return (
         ReplicatedLinear("feed_forward.gate", Part.ROUTER, hidden_size, (num_experts,)),
         *((bias,) if facts.flag("use_expert_bias", default=True) else ()),

@@ -10,11 +10,17 @@ from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Frame, Label, Reader, assemble
 from planner.models.families.composite import Composite, read_as, sub_config
-from planner.models.families.decoder import attention_scales, gated_mlp, norms
+from planner.models.families.decoder import (
+    AttentionShape,
+    attention,
+    correction_bias,
+    gated_mlp,
+    kv_of,
+    norms,
+)
 from planner.models.families.facts import Facts
 from planner.models.families.qwen_vl import QWEN2_RENAMES
 from planner.models.families.rope import rope_cache
@@ -26,23 +32,10 @@ from planner.models.layers import (
     Part,
     QKVParallelLinear,
     Replicated,
-    RowParallelLinear,
     Sharded,
 )
 from planner.models.tensors import LinearMethod, Tensors
 from planner.values import frozen
-
-
-@frozen
-class _Attention:
-    """One of the two kinds of attention."""
-
-    num_heads: int
-    num_kv_heads: int
-    head_size: int
-    head_size_v: int
-    sliding_window: int | None
-    has_sinks: bool
 
 
 @frozen
@@ -146,70 +139,47 @@ def _rotary(facts: Facts) -> tuple[Module, ...]:
     )
 
 
-def _attention_of(facts: Facts, *, slides: bool) -> _Attention:
+def _shape(facts: Facts, *, slides: bool) -> AttentionShape:
+    """Return one of the two kinds of attention."""
     before = "swa_" if slides else ""
     head_size = facts.integer(f"{before}head_dim")
-    return _Attention(
+    return AttentionShape(
+        hidden_size=facts.integer("hidden_size"),
         num_heads=facts.integer(f"{before}num_attention_heads"),
         num_kv_heads=facts.integer(f"{before}num_key_value_heads"),
         head_size=head_size,
         head_size_v=facts.optional_integer(f"{before}v_head_dim") or head_size,
-        sliding_window=facts.integer("sliding_window_size") if slides else None,
-        has_sinks=slides and facts.flag("add_swa_attention_sink_bias"),
+        qkv_bias=facts.flag("attention_bias"),
     )
 
 
 def _layer(facts: Facts, slides: bool, is_sparse: bool) -> LayerKind:
-    kept = _attention_of(facts, slides=slides)
-    hidden_size = facts.integer("hidden_size")
-    cache = AttentionLayer(
-        num_heads=kept.num_heads,
-        num_kv_heads=kept.num_kv_heads,
-        head_size=kept.head_size,
-        head_size_v=kept.head_size_v,
-        sliding_window=kept.sliding_window,
-        has_sinks=kept.has_sinks,
-    )
+    shape, has_sinks = _shape(facts, slides=slides), False
+    size, window = shape.hidden_size, None
+    if slides:
+        window = facts.integer("sliding_window_size")
+        has_sinks = facts.flag("add_swa_attention_sink_bias")
     mlp = (
-        _experts(facts, hidden_size)
+        _experts(facts, size)
         if is_sparse
-        else gated_mlp(hidden_size, facts.integer("intermediate_size"))
+        else gated_mlp(size, facts.integer("intermediate_size"))
     )
-    modules = (*_projections(facts, kept, hidden_size), *mlp, norms(hidden_size))
-    return LayerKind((cache,), modules)
+    kept = replace(kv_of(shape), sliding_window=window, has_sinks=has_sinks)
+    modules = _attention(facts, shape)
+    if has_sinks:
+        name = "self_attn.attention_sink_bias"
+        modules = (*modules, Sharded(name, Part.ATTENTION, ((shape.num_heads,),)))
+    return LayerKind((kept,), (*modules, *mlp, norms(size)))
 
 
-def _projections(
-    facts: Facts, kept: _Attention, hidden_size: int
-) -> tuple[Module, ...]:
-    split = QKVParallelLinear(
-        name="self_attn.qkv_proj",
-        input_size=hidden_size,
-        num_heads=kept.num_heads,
-        num_kv_heads=kept.num_kv_heads,
-        head_size=kept.head_size,
-        head_size_v=kept.head_size_v,
-        bias=facts.flag("attention_bias"),
-    )
+def _attention(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
+    split, *others = attention(shape)
     is_fused = facts.value("attention_projection_layout") == "fused_qkv"
-    blocks = facts.mapping("quantization_config").get("weight_block_size")
-    chunks = facts.integer("num_key_value_heads") if is_fused and blocks else 0
-    modules: tuple[Module, ...] = (
-        _ChunkedQKV(name=split.name, split=split, chunks=chunks) if chunks else split,
-        RowParallelLinear(
-            "self_attn.o_proj",
-            Part.ATTENTION,
-            kept.num_heads * kept.head_size_v,
-            hidden_size,
-        ),
-        attention_scales(),
-    )
-    if not kept.has_sinks:
-        return modules
-    sinks = Sharded(
-        "self_attn.attention_sink_bias", Part.ATTENTION, ((kept.num_heads,),)
-    )
-    return (*modules, sinks)
+    in_blocks = facts.mapping("quantization_config").get("weight_block_size")
+    chunks = facts.integer("num_key_value_heads") if is_fused and in_blocks else 0
+    if chunks and isinstance(split, QKVParallelLinear):
+        split = _ChunkedQKV(name=split.name, split=split, chunks=chunks)
+    return (split, *others)
 
 
 def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
@@ -225,12 +195,7 @@ def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
             ((num_experts, hidden_size),),
             dtype=str(facts.value("moe_router_dtype") or "float32"),
         ),
-        Replicated(
-            "mlp.gate.e_score_correction_bias",
-            Part.ROUTER,
-            ((num_experts,),),
-            dtype="float32",
-        ),
+        correction_bias(num_experts),
         FusedMoE(
             name="mlp.experts",
             num_experts=num_experts,

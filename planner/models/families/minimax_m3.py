@@ -9,14 +9,14 @@ from typing import Any
 from planner.engine.layout import ParallelLayout, divide
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import BlockSparseAttentionLayer, CacheLayer, IndexKeysLayer
-from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Frame, Label, Reader, assemble
 from planner.models.families.composite import Tie, composed, sub_config, text_facts
 from planner.models.families.decoder import (
     AttentionShape,
+    ExpertsShape,
     attention,
-    attention_scales,
     attention_shape,
+    experts,
     gated_mlp,
     kv_of,
     norms,
@@ -28,8 +28,6 @@ from planner.models.layers import (
     Module,
     Part,
     Replicated,
-    ReplicatedLinear,
-    RowParallelLinear,
     kv_heads_per_rank,
 )
 from planner.models.passes import Moment, TowerPass
@@ -219,8 +217,8 @@ def _layer(facts: Facts, shape: AttentionShape, layer: int) -> LayerKind:
     modules = attention(shape)
     if is_sparse:
         caches, modules = _sparse_attention(facts, shape)
-    experts = facts.value("moe_layer_freq")
-    is_moe = experts is None or experts[layer] != 0
+    mixed = facts.value("moe_layer_freq")
+    is_moe = mixed is None or mixed[layer] != 0
     mlp = (
         _experts(facts)
         if is_moe
@@ -252,13 +250,7 @@ def _sparse_attention(
         QKVParallelLinearWithIndexer(
             name="self_attn.qkv_proj", attention=shape, index_head_size=size
         ),
-        RowParallelLinear(
-            "self_attn.o_proj",
-            Part.ATTENTION,
-            shape.num_heads * shape.head_size,
-            shape.hidden_size,
-        ),
-        attention_scales(),
+        *attention(shape)[1:],
         Replicated("self_attn.index_norm", Part.NORMS, ((size,), (size,))),
     )
     return (IndexKeysLayer(head_size=size), kept), modules
@@ -267,43 +259,21 @@ def _sparse_attention(
 def _experts(facts: Facts) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/minimax_m3/nvidia/model.py` MiniMaxM3MoE."""
     hidden, size = facts.integers("hidden_size", "intermediate_size")
-    count = facts.integer("num_local_experts")
-    modules: list[Module] = [
-        ReplicatedLinear(
-            "block_sparse_moe.gate",
-            Part.ROUTER,
-            hidden,
-            (count,),
-            dtype="float32",
-            is_quantizable=False,
-        ),
-        FusedMoE(
-            name="block_sparse_moe.experts",
-            num_experts=count,
-            top_k=facts.integer("num_experts_per_tok"),
+    return experts(
+        ExpertsShape(
             hidden_size=hidden,
+            num_experts=facts.integer("num_local_experts"),
+            top_k=facts.integer("num_experts_per_tok"),
             intermediate_size=size,
+            shared_intermediate_size=size
+            * (facts.optional_integer("n_shared_experts") or 0),
+            router_dtype="float32",
+            has_correction_bias=facts.flag("use_routing_bias"),
+            correction_bias_name="e_score_correction_bias",
             activation="swigluoai_uninterleave",
-        ),
-    ]
-    if facts.flag("use_routing_bias"):
-        modules.append(
-            Replicated(
-                "block_sparse_moe.e_score_correction_bias",
-                Part.ROUTER,
-                ((count,),),
-                dtype="float32",
-            )
+            name="block_sparse_moe",
         )
-    shared = size * (facts.optional_integer("n_shared_experts") or 0)
-    if shared:
-        modules += gated_mlp(
-            hidden,
-            shared,
-            part=Part.SHARED_EXPERTS,
-            name="block_sparse_moe.shared_experts",
-        )
-    return tuple(modules)
+    )
 
 
 READERS: dict[str, Reader] = {

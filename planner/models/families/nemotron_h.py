@@ -8,7 +8,13 @@ from dataclasses import replace
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Frame, Label, Placement, assemble
-from planner.models.families.decoder import attention, attention_shape, kv_of, norms
+from planner.models.families.decoder import (
+    attention,
+    attention_shape,
+    correction_bias,
+    kv_of,
+    norms,
+)
 from planner.models.families.facts import Facts
 from planner.models.families.mamba_mixers import mamba2
 from planner.models.layers import (
@@ -16,7 +22,6 @@ from planner.models.layers import (
     Float32Gate,
     Module,
     Part,
-    Replicated,
     ReplicatedLinear,
     RowParallelLinear,
 )
@@ -174,12 +179,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
         Float32Gate(
             name="mixer.gate", num_experts=num_experts, hidden_size=hidden_size
         ),
-        Replicated(
-            "mixer.gate.e_score_correction_bias",
-            Part.ROUTER,
-            ((num_experts,),),
-            dtype="float32",
-        ),
+        correction_bias(num_experts, "mixer.gate.e_score_correction_bias"),
         *(
             _relu_mlp(
                 facts, width, name="mixer.shared_experts", part=Part.SHARED_EXPERTS

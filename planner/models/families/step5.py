@@ -19,20 +19,19 @@ from planner.models.families.decoder import (
     AttentionShape,
     ExpertsShape,
     attention,
-    attention_scales,
     experts,
     gated_mlp,
     kv_of,
 )
 from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.rope import RotaryCache, rope_cache
+from planner.models.families.step3 import listed_layers
 from planner.models.families.windows import FULL, SLIDING
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
     Part,
     Replicated,
-    RowParallelLinear,
     kv_heads_per_rank,
 )
 from planner.models.tensors import LinearMethod, Tensor, Tensors
@@ -125,7 +124,9 @@ def read_step5(facts: Facts, label: Label) -> ModelArchitecture:
     indexer, size = Indexer.of(facts), facts.integer("hidden_size")
     num_layers = facts.integer("num_hidden_layers")
     types = facts.value("layer_types_with_mtp") or facts.value("layer_types")
-    listed = _listed(facts, num_layers)
+    listed = listed_layers(
+        facts.value("moe_layers_enum", "moe_layer_list"), range(1, num_layers)
+    )
     sparse = _experts(facts, size)
     dense = gated_mlp(size, facts.integer("intermediate_size"))
     layers = []
@@ -141,19 +142,7 @@ def read_step5(facts: Facts, label: Label) -> ModelArchitecture:
         tuple(_ropes(facts, types, indexer)),
         final_norm=(_norms(facts, "model.norm", size),),
     )
-    return assemble(facts, label, frame, layers, num_experts=_num_experts(facts))
-
-
-def _num_experts(facts: Facts) -> int:
-    return facts.integer("moe_num_experts")
-
-
-def _listed(facts: Facts, num_layers: int) -> set[int]:
-    given = facts.value("moe_layers_enum", "moe_layer_list")
-    if given is None:
-        return set(range(1, num_layers))
-    names = given.strip().split(",") if isinstance(given, str) else given
-    return {int(name) for name in names}
+    return assemble(facts, label, frame, layers)
 
 
 def _norms(facts: Facts, name: str, *sizes: int) -> Replicated:
@@ -209,13 +198,7 @@ def _attention(
     )
     modules = (
         IndexedProjection(shape=shape, indexer=indexer),
-        RowParallelLinear(
-            "self_attn.o_proj",
-            Part.ATTENTION,
-            shape.num_heads * shape.head_size,
-            shape.hidden_size,
-        ),
-        attention_scales(),
+        *attention(shape)[1:],
         qk_norm,
         Replicated("self_attn.sparse_indexer_norm", Part.NORMS, ((_PROXY,),) * 3),
         Replicated(
@@ -245,7 +228,7 @@ def _experts(facts: Facts, size: int) -> tuple[Module, ...]:
         *experts(
             ExpertsShape(
                 hidden_size=size,
-                num_experts=_num_experts(facts),
+                num_experts=facts.integer("moe_num_experts"),
                 top_k=top_k,
                 intermediate_size=width,
                 is_renormalized=facts.flag("norm_expert_weight"),

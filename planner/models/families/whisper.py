@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from planner.engine.layout import ParallelLayout
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
-from planner.models.caches import AttentionLayer, CrossAttentionLayer
+from planner.models.caches import CrossAttentionLayer
 from planner.models.families.assembly import Frame, Label, Reader, assemble
 from planner.models.families.composite import (
     Composite,
@@ -17,7 +17,12 @@ from planner.models.families.composite import (
     read_language_model,
     sub_config,
 )
-from planner.models.families.decoder import attention_scales, learned_positions
+from planner.models.families.decoder import (
+    AttentionShape,
+    attention,
+    kv_of,
+    learned_positions,
+)
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, sounds
 from planner.models.families.towers.audio import convolutions, whisper_sizes
@@ -29,7 +34,6 @@ from planner.models.layers import (
     Condition,
     Module,
     Part,
-    QKVParallelLinear,
     Replicated,
     RowParallelLinear,
 )
@@ -68,20 +72,20 @@ def read_whisper(facts: Facts, label: Label) -> ModelArchitecture:
 
 def _decoder_layer(facts: Facts) -> LayerKind:
     """Return a decoder layer; vLLM names its parts as if they lay one list deeper."""
-    size = facts.integer("d_model")
-    heads = facts.integer("decoder_attention_heads")
-    cross = "layers.encoder_attn"
+    heads, mlp_size = facts.integers("decoder_attention_heads", "decoder_ffn_dim")
+    size, cross = facts.integer("d_model"), "layers.encoder_attn"
+    shape = AttentionShape(
+        hidden_size=size,
+        num_heads=heads,
+        num_kv_heads=heads,
+        head_size=size // heads,
+        qkv_bias=True,
+        output_bias=True,
+    )
+    own = attention(shape, name="layers.self_attn.", output="out_proj")
+    crossing = attention(shape, name=f"{cross}.", output="out_proj")
     modules: tuple[Module, ...] = (
-        QKVParallelLinear(
-            name="layers.self_attn.qkv_proj",
-            input_size=size,
-            num_heads=heads,
-            num_kv_heads=heads,
-            head_size=size // heads,
-            bias=True,
-        ),
-        _row("layers.self_attn.out_proj", Part.ATTENTION, size, size),
-        attention_scales(),
+        *own,
         _column(f"{cross}.q_proj", Part.ATTENTION, size, size),
         _column(
             f"{cross}.kv_proj",
@@ -91,17 +95,15 @@ def _decoder_layer(facts: Facts) -> LayerKind:
             size,
             shards=("k_proj", "v_proj"),
         ),
-        _row(f"{cross}.out_proj", Part.ATTENTION, size, size),
-        attention_scales(),
-        _column("layers.mlp.fc1", Part.MLP, size, facts.integer("decoder_ffn_dim")),
-        _row("layers.mlp.fc2", Part.MLP, facts.integer("decoder_ffn_dim"), size),
+        *crossing[1:],
+        _column("layers.mlp.fc1", Part.MLP, size, mlp_size),
+        RowParallelLinear("layers.mlp.fc2", Part.MLP, mlp_size, size, bias=True),
         _norm("layer_norm", size, 3),
     )
-    caches = tuple(
-        kind(num_heads=heads, num_kv_heads=heads, head_size=size // heads)
-        for kind in (AttentionLayer, CrossAttentionLayer)
+    crossed = CrossAttentionLayer(
+        num_heads=heads, num_kv_heads=heads, head_size=size // heads
     )
-    return LayerKind(caches, modules)
+    return LayerKind((kv_of(shape), crossed), modules)
 
 
 def _encoder(facts: Facts) -> Tower:
@@ -148,10 +150,6 @@ def _column(
     return ColumnParallelLinear(
         name, part, input_size, output_sizes, bias=True, shards=shards
     )
-
-
-def _row(name: str, part: Part, input_size: int, output_size: int) -> RowParallelLinear:
-    return RowParallelLinear(name, part, input_size, output_size, bias=True)
 
 
 def _norm(name: str, size: int, count: int) -> Replicated:
