@@ -11,11 +11,11 @@ layers that vLLM packs into one; checkpoints name exceptions by them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import KW_ONLY
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, replace
 from enum import StrEnum
 from math import prod
-from typing import Protocol
+from typing import Any, Protocol
 
 from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.layout import ParallelLayout, divide, pad_vocabulary
@@ -329,6 +329,11 @@ class Float32Gate:
         return ReplicatedLinear(
             self.name, self.part, self.hidden_size, (self.num_experts,)
         )
+
+
+def prefixed(modules: Iterable[Any], prefix: str) -> tuple[Module, ...]:
+    """Return modules with a prefix put before their names."""
+    return tuple(replace(one, name=f"{prefix}{one.name}") for one in modules)
 
 
 def kv_heads_per_rank(num_kv_heads: int, layout: ParallelLayout) -> int:

@@ -7,7 +7,6 @@ Source: vLLM 0.33.0 `models/qwen3_dflash.py`, `qwen3_dflash2.py`, `qwen3_dspark.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from planner.engine.layout import ParallelLayout, pad_vocabulary
 from planner.errors import Refused
@@ -32,6 +31,7 @@ from planner.models.layers import (
     ReplicatedLinear,
     Sharded,
     kv_heads_per_rank,
+    prefixed,
 )
 from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
@@ -78,7 +78,7 @@ def assembled(head: BlockHead) -> ModelArchitecture:
     first = head.target.model.num_hidden_layers
     modules: list[Module] = []
     for layer in range(first, first + head.num_layers):
-        modules += _renamed(_layer(head), f"model.layers.{layer}")
+        modules += prefixed(_layer(head), f"model.layers.{layer}.")
     modules += _outside_layers(head)
     return replace(
         base,
@@ -241,11 +241,3 @@ def _refiner(head: BlockHead) -> list[Module]:
 
 def _linear(name: str, inputs: int, outputs: int) -> ReplicatedLinear:
     return ReplicatedLinear(name, Part.MLP, inputs, (outputs,))
-
-
-def _renamed(modules: tuple[Module, ...], prefix: str) -> list[Module]:
-    found: list[Module] = []
-    for module in modules:
-        named: Any = module
-        found.append(replace(named, name=f"{prefix}.{module.name}"))
-    return found

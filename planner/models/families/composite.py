@@ -17,7 +17,7 @@ from planner.models.families.assembly import Label, Reader, float16_refusal
 from planner.models.families.facts import Facts
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.clip import ALL_LAYERS, Depth, siglip_vision
-from planner.models.layers import Module
+from planner.models.layers import Module, prefixed
 from planner.values import frozen
 
 # Models with encoders of images, videos or sounds beside their language model.
@@ -197,19 +197,15 @@ def with_towers(
         prefix_renames: beginnings of names in the checkpoint and in vLLM.
         head_prefix: put before the names of embeddings, final norm and head.
     """
-
-    def renamed(modules: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(replace(m, name=head_prefix + m.name) for m in modules)
-
     return replace(
         model,
         towers=towers,
         layer_prefix=layer_prefix,
         prefix_renames=prefix_renames,
-        first_stage=renamed(model.first_stage),
-        last_stage=renamed(model.last_stage),
-        every_stage=renamed(model.every_stage),
-        tied_embeddings=renamed(model.tied_embeddings),
+        first_stage=prefixed(model.first_stage, head_prefix),
+        last_stage=prefixed(model.last_stage, head_prefix),
+        every_stage=prefixed(model.every_stage, head_prefix),
+        tied_embeddings=prefixed(model.tied_embeddings, head_prefix),
     )
 
 
