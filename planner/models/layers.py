@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, replace
 from enum import StrEnum
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.layout import ParallelLayout, divide, pad_vocabulary
@@ -251,6 +251,26 @@ class RowParallelLinear(Linear):
         inputs = self.input_size, divide(self.input_size, layout.tensor_parallel_size)
         size = self.output_size
         return self.on_rank(layout, size, inputs=inputs, outputs=size)
+
+
+AnyLinear: TypeAlias = (
+    ColumnParallelLinear | QKVParallelLinear | ReplicatedLinear | RowParallelLinear
+)
+
+
+@frozen
+class LinearByLayout(Linear):
+    """A linear layer whose class or sizes depend on the layout."""
+
+    part: Part
+
+    def as_linear(self, layout: ParallelLayout) -> AnyLinear:
+        """Return vLLM's layer."""
+        raise NotImplementedError
+
+    def tensors(self, layout: ParallelLayout) -> Tensors:
+        """Return weight and bias on a rank."""
+        return self.as_linear(layout).tensors(layout)
 
 
 @frozen

@@ -21,6 +21,7 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.deepseek_v4 import WholeBlocks
+from planner.models.families.delta_attention import delta_parameters
 from planner.models.families.facts import Facts
 from planner.models.families.mixtures import after_first
 from planner.models.families.mla import (
@@ -42,7 +43,6 @@ from planner.models.layers import (
     QKVParallelLinear,
     Replicated,
     RowParallelLinear,
-    Sharded,
 )
 from planner.models.quantization.fp8 import Fp8BlockLinear
 from planner.models.states import KimiDeltaAttentionState, LinearAttentionState
@@ -322,13 +322,7 @@ def _delta_attention(state: KimiDeltaAttentionState, hidden: int) -> tuple[Modul
         _column("self_attn.qkvb_proj", hidden, wide, wide, wide, heads),
         _column("self_attn.f_proj", hidden, wide),
         _column("self_attn.g_proj", hidden, wide),
-        Sharded(
-            "self_attn.dt_bias",
-            Part.MIXERS,
-            ((wide,), (heads,), *((wide, kernel),) * 3),
-            dtype="float32",
-        ),
-        Replicated("self_attn.o_norm", Part.NORMS, ((size,),)),
+        *delta_parameters("self_attn", heads, *((wide, kernel),) * 3, head_size=size),
         RowParallelLinear("self_attn.o_proj", Part.MIXERS, wide, hidden),
     )
 
@@ -354,7 +348,9 @@ def _filled(module: Module) -> Module:
     if not isinstance(module, ColumnParallelLinear | RowParallelLinear):
         return module
     is_shared = module.part is Part.SHARED_EXPERTS
-    return FilledBlocks(name=module.name, layer=module) if is_shared else module
+    if not is_shared:
+        return module
+    return FilledBlocks(name=module.name, layer=module, shards=module.shards)
 
 
 def _experts(facts: Facts) -> tuple[Module, ...]:

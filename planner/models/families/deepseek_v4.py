@@ -23,6 +23,7 @@ from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.layers import (
     ColumnParallelLinear,
+    LinearByLayout,
     Module,
     Part,
     Replicated,
@@ -30,7 +31,6 @@ from planner.models.layers import (
     RowParallelLinear,
     TokenBuffer,
 )
-from planner.models.tensors import LinearMethod, Tensors
 from planner.values import frozen
 
 _RATIO_OF = {
@@ -44,26 +44,14 @@ _BLOCK = 128
 
 
 @frozen
-class WholeBlocks:
+class WholeBlocks(LinearByLayout):
     """A layer of the shared experts, filled up so that ranks hold whole blocks of FP8.
 
     Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/model.py` DeepseekV4MLP.
     """
 
-    name: str
     layer: ColumnParallelLinear | RowParallelLinear
     part: Part = Part.SHARED_EXPERTS
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
-
-    @property
-    def shards(self) -> tuple[str, ...]:
-        """Names of the checkpoint's layers packed in it."""
-        return self.layer.shards
-
-    def tensors(self, layout: ParallelLayout) -> Tensors:
-        """Return weight and scales on a rank."""
-        return self.as_linear(layout).tensors(layout)
 
     def as_linear(
         self, layout: ParallelLayout
@@ -211,26 +199,20 @@ def _router_table(name: str, shape: tuple[int, ...], dtype: str) -> Replicated:
 
 
 def _shared_experts(hidden_size: int, intermediate_size: int) -> tuple[Module, ...]:
-    return (
-        WholeBlocks(
-            layer=ColumnParallelLinear(
-                "ffn.shared_experts.gate_up_proj",
-                Part.SHARED_EXPERTS,
-                hidden_size,
-                (intermediate_size, intermediate_size),
-                shards=("w1", "w3"),
-            ),
-            name="ffn.shared_experts.gate_up_proj",
+    name, part = "ffn.shared_experts", Part.SHARED_EXPERTS
+    layers = (
+        ColumnParallelLinear(
+            f"{name}.gate_up_proj",
+            part,
+            hidden_size,
+            (intermediate_size, intermediate_size),
+            shards=("w1", "w3"),
         ),
-        WholeBlocks(
-            layer=RowParallelLinear(
-                "ffn.shared_experts.down_proj",
-                Part.SHARED_EXPERTS,
-                intermediate_size,
-                hidden_size,
-            ),
-            name="ffn.shared_experts.down_proj",
-        ),
+        RowParallelLinear(f"{name}.down_proj", part, intermediate_size, hidden_size),
+    )
+    return tuple(
+        WholeBlocks(name=layer.name, layer=layer, shards=layer.shards)
+        for layer in layers
     )
 
 

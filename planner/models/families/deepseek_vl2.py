@@ -16,8 +16,14 @@ from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.clip import Depth, clip_layers
 from planner.models.families.towers.grids import RGB, deepseek_vl2_items
 from planner.models.families.towers.sizing import AnySize
-from planner.models.layers import ColumnParallelLinear, Module, Part, RowParallelLinear
-from planner.models.tensors import LinearMethod, Tensors
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Linear,
+    Module,
+    Part,
+    RowParallelLinear,
+)
+from planner.models.tensors import Tensors
 from planner.values import frozen
 
 _VL2_RENAMES = (("language.", "language_model."),)
@@ -89,22 +95,14 @@ def _projector(facts: Facts) -> Module:
 
 
 @frozen
-class _DividedWhenSeveral:
+class _DividedWhenSeveral(Linear):
     """A linear layer that is torch's own on one rank, and vLLM's on several.
 
     Source: vLLM 0.33.0 `models/deepseek_vl2.py` patch_vit_for_tp.
     """
 
-    name: str
     layer: ColumnParallelLinear | RowParallelLinear
     part: Part = Part.TOWERS
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
-
-    @property
-    def shards(self) -> tuple[str, ...]:
-        """Names of the checkpoint's layers packed in it: none."""
-        return self.layer.shards
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""

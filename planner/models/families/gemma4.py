@@ -22,6 +22,7 @@ from planner.models.families.rope import for_layer_type, rope_dict
 from planner.models.families.windows import FULL, SLIDING
 from planner.models.layers import (
     ColumnParallelLinear,
+    LinearByLayout,
     Module,
     Part,
     QKVParallelLinear,
@@ -29,7 +30,7 @@ from planner.models.layers import (
     ReplicatedLinear,
     VocabParallelEmbedding,
 )
-from planner.models.tensors import LinearMethod, Tensor, Tensors
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 _GLOBAL_HEAD_DIM = 512
@@ -173,7 +174,7 @@ def _layer(facts: Facts, kind: str, *, is_shared: bool) -> LayerKind:
 
 
 @frozen
-class QueryProjection:
+class QueryProjection(LinearByLayout):
     """The projection of a layer that attends to an earlier one's keys and values.
 
     Older releases project keys and values all the same, and norm them.
@@ -184,7 +185,6 @@ class QueryProjection:
     shape: AttentionShape
     name: str = "self_attn.q_proj"
     part: Part = Part.ATTENTION
-    method: LinearMethod | None = None
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank, of older releases also the norms."""

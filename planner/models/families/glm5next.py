@@ -6,7 +6,6 @@ Its vision tower is GLM-OCR's with a longer rotary table.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import CacheLayer, IndexerTailLayer, PooledIndexerLayer
@@ -24,7 +23,10 @@ from planner.models.families.decoder import (
     hyper_connections,
     norms,
 )
-from planner.models.families.delta_attention import PartlyDividedLinear
+from planner.models.families.delta_attention import (
+    PartlyDividedLinear,
+    delta_parameters,
+)
 from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.glm4_1v import downsampling, ocr_blocks, tower_merger
 from planner.models.families.mla import (
@@ -46,7 +48,6 @@ from planner.models.layers import (
     Part,
     Replicated,
     RowParallelLinear,
-    Sharded,
     TokenBuffer,
 )
 from planner.models.states import KimiDeltaAttentionState
@@ -174,14 +175,7 @@ def _sparse_attention(
             choice_width=_choice_width(facts),
         ),
     )
-    return caches, tuple(_unquantised(module) for module in modules)
-
-
-def _unquantised(module: Any) -> Module:  # noqa: ANN401 - any module
-    if not hasattr(module, "is_quantizable"):
-        return module  # type: ignore[no-any-return]
-    changed: Module = replace(module, is_quantizable=False)
-    return changed
+    return caches, blocks.unquantised(*modules)
 
 
 def _delta_attention(
@@ -203,15 +197,13 @@ def _delta_attention(
             (size, size),
             is_quantizable=False,
         ),
-        _column("self_attn.f_b_proj", size, width),
-        _column("self_attn.g_b_proj", size, width),
-        Sharded(
-            "self_attn.dt_bias",
-            Part.MIXERS,
-            ((width,), (heads,), *((width, kernel),) * 3),
-            dtype="float32",
+        *(
+            ColumnParallelLinear(
+                name, Part.MIXERS, size, (width,), is_quantizable=False
+            )
+            for name in ("self_attn.f_b_proj", "self_attn.g_b_proj")
         ),
-        Replicated("self_attn.o_norm", Part.NORMS, ((size,),)),
+        *delta_parameters("self_attn", heads, *((width, kernel),) * 3, head_size=size),
         RowParallelLinear(
             "self_attn.o_proj", Part.MIXERS, width, hidden, is_quantizable=False
         ),
@@ -223,12 +215,6 @@ def _delta_attention(
         may_use_flash_kda=facts.value("linear_lower_bound") is not None,
     )
     return (state,), modules
-
-
-def _column(name: str, input_size: int, output_size: int) -> ColumnParallelLinear:
-    return ColumnParallelLinear(
-        name, Part.MIXERS, input_size, (output_size,), is_quantizable=False
-    )
 
 
 def _experts_shape(facts: Facts) -> ExpertsShape:

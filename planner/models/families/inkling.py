@@ -18,15 +18,15 @@ from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.towers import blocks
 from planner.models.layers import (
     ColumnParallelLinear,
+    LinearByLayout,
     Module,
     Part,
-    QKVParallelLinear,
     Replicated,
     RowParallelLinear,
     Sharded,
     kv_heads_per_rank,
 )
-from planner.models.tensors import LinearMethod, Tensor, Tensors
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 # Inkling's encoders: layers that fold patches, and a table of quantised sounds.
@@ -144,7 +144,7 @@ class _Heads:
 
 
 @frozen
-class WithRelative:
+class WithRelative(LinearByLayout):
     """Queries, keys, values, and of each head a vector for relative positions.
 
     Source: vLLM 0.33.0 `models/inkling/nvidia/attention.py` InklingAttention.
@@ -153,19 +153,11 @@ class WithRelative:
     heads: _Heads
     hidden_size: int
     d_rel: int
-    bias: bool = False
     name: str = "attn.qkvr"
     part: Part = Part.ATTENTION
     shards: tuple[str, ...] = ("wq_du", "wk_dv", "wv_dv", "wr_du")
-    method: LinearMethod | None = None
 
-    def tensors(self, layout: ParallelLayout) -> Tensors:
-        """Return weight and bias on a rank."""
-        return self.as_linear(layout).tensors(layout)
-
-    def as_linear(
-        self, layout: ParallelLayout
-    ) -> ColumnParallelLinear | QKVParallelLinear:
+    def as_linear(self, layout: ParallelLayout) -> ColumnParallelLinear:
         """Return vLLM's layer; too few keys and values are repeated."""
         own = self.heads
         ranks = layout.tensor_parallel_size

@@ -20,6 +20,7 @@ from planner.models.families.decoder import correction_bias, gated_mlp, norms
 from planner.models.families.delta_attention import (
     FusedDecodeCopies,
     PartlyDividedLinear,
+    delta_parameters,
 )
 from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.mla import (
@@ -39,7 +40,6 @@ from planner.models.layers import (
     Replicated,
     ReplicatedLinear,
     RowParallelLinear,
-    Sharded,
 )
 from planner.models.states import KimiDeltaAttentionState
 from planner.models.tensors import ServedExperts, Tensors
@@ -263,13 +263,7 @@ def delta_attention(
         ),
         ColumnParallelLinear(f"{name}.f_b_proj", Part.MIXERS, size, (width,)),
         *gate,
-        Sharded(
-            f"{name}.dt_bias",
-            Part.MIXERS,
-            ((width,), (heads,), (3 * width, kernel)),
-            dtype="float32",
-        ),
-        Replicated(f"{name}.o_norm", Part.NORMS, ((size,),)),
+        *delta_parameters(name, heads, (3 * width, kernel), head_size=size),
         RowParallelLinear(f"{name}.o_proj", Part.MIXERS, width, hidden),
     )
 

@@ -11,8 +11,11 @@ from planner.models.families.assembly import Label, Reader
 from planner.models.families.composite import (
     CAUSAL_LM_OF,
     Composite,
+    Text,
+    Tie,
     inner_type,
     named,
+    nested,
     quant_method,
     read_language_model,
     siglip_of,
@@ -28,6 +31,7 @@ from planner.models.families.towers.clip import (
     encoder_pass,
     selected_layers,
 )
+from planner.models.families.towers.tiles import mistral3_items
 from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass, block_pass
 
@@ -198,7 +202,7 @@ def _vision_pass(vision: Facts) -> TowerPass:
 
 
 # LLaVA-NeXT for videos.
-def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
+def _llava_modules(facts: Facts, text_size: int) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/llava_next_video.py`."""
     vision, encoder = vision_tower(facts)
     size, bias = vision.integer("hidden_size"), facts.flag("multimodal_projector_bias")
@@ -223,7 +227,7 @@ def _projector(facts: Facts, text_size: int, *, widening: int) -> Iterator[Modul
 
 
 # Mistral Small 3.1 and later, and LightOnOCR: Pixtral's tower, patches merged.
-_RENAMES = (*RENAMES, ("model.", "language_model.model."))
+_LLAVA_RENAMES = (*RENAMES, ("model.", "language_model.model."))
 
 
 def _mistral3_tower(
@@ -249,6 +253,66 @@ def _mistral3_tower(
     )
 
 
+# Pixtral in Mistral's own format: a tower beside any of its language models.
+_PIXTRAL_RENAMES = (
+    ("model.language_model.", "language_model.model."),
+    ("model.vision_tower.", "vision_encoder."),
+    ("model.multi_modal_projector.", "vision_language_adapter."),
+)
+_MERGES = "patch_merge"
+
+
+def _tower(facts: Facts, text_size: int) -> Tower:
+    """Return Pixtral's tower as params.json describes it.
+
+    Source: vLLM 0.33.0 `models/pixtral.py` PixtralForConditionalGeneration.
+    """
+    vision = nested(facts, "vision_config")
+    longest = vision.integer("max_image_size", "image_size")
+    sides = {"image_size": longest, "patch_size": vision.integer("patch_size")}
+    merged = vision.integer("spatial_merge_size", default=1)
+    merging = Facts({"spatial_merge_size": merged}, "")
+    return Tower(
+        IMAGE,
+        tuple(_pixtral_modules(vision, text_size, merged)),
+        items=mistral3_items(merging, Facts(sides, "")),
+        rotates_in_fp32=True,
+        has_mistral_format=True,
+    )
+
+
+def _pixtral_modules(vision: Facts, text_size: int, merged: int) -> Iterator[Module]:
+    size = vision.integer("hidden_size")
+    yield from _encoder(vision, "vision_encoder")
+    if vision.flag("add_pre_mm_projector_layer_norm"):
+        yield blocks.norms("pre_mm_projector_norm", size, bias=False)
+    if vision.value("mm_projector_id") == _MERGES:
+        shape = (size, size * merged**2)
+        yield blocks.replicated("patch_merger.merging_layer", shape)
+    biases = ((text_size,),) * 2 if vision.flag("adapter_bias", default=True) else ()
+    layers = ((text_size, size), (text_size, text_size))
+    yield blocks.replicated("vision_language_adapter", *layers, *biases)
+
+
+def _encoder(facts: Facts, name: str) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/pixtral.py` VisionTransformer."""
+    sizes, patch = blocks.Sizes.of(facts), facts.integer("patch_size")
+    size, channels = sizes.width, facts.integer("num_channels")
+    convolution = f"{name}.patch_conv"
+    yield blocks.convolution(convolution, size, channels, patch, patch, bias=False)
+    yield blocks.norms(f"{name}.ln_pre", size, bias=False)
+    yield from blocks.repeated(
+        f"{name}.transformer.layers",
+        sizes.depth,
+        blocks.norms("norm", size, count=2, bias=False),
+        *blocks.unquantised(
+            blocks.qkv("attention.wqkv", size, sizes.heads, bias=False),
+            blocks.row("attention.wo", size, size, bias=False),
+            *blocks.gated_mlp("feed_forward", size, sizes.mlp, bias=False),
+        ),
+    )
+
+
 READERS: dict[str, Reader] = {
     **{
         name: Composite(tower, text=read_text, renames=RENAMES)
@@ -259,7 +323,7 @@ READERS: dict[str, Reader] = {
         )
     },
     "LlavaNextVideoForConditionalGeneration": Composite(
-        _modules, modalities=("video",), renames=RENAMES
+        _llava_modules, modalities=("video",), renames=RENAMES
     ),
     **{
         name: Composite(
@@ -274,7 +338,7 @@ READERS: dict[str, Reader] = {
         )
     },
     "Mistral3ForConditionalGeneration": Composite(
-        _mistral3_tower, text=read_text, renames=_RENAMES
+        _mistral3_tower, text=read_text, renames=_LLAVA_RENAMES
     ),
     # Mistral 3's tower before Qwen3. Source: vLLM 0.33.0 `models/lightonocr.py`.
     "LightOnOCRForConditionalGeneration": Composite(
@@ -283,7 +347,10 @@ READERS: dict[str, Reader] = {
         renames=(
             ("model.vision_encoder.", "vision_tower."),
             ("model.vision_projection.", "multi_modal_projector."),
-            *_RENAMES,
+            *_LLAVA_RENAMES,
         ),
+    ),
+    "PixtralForConditionalGeneration": Composite(
+        _tower, text=Text("", tie=Tie.INNER), renames=_PIXTRAL_RENAMES
     ),
 }

@@ -28,18 +28,19 @@ from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.layers import (
     ColumnParallelLinear,
+    Linear,
     Module,
     Part,
     QKVParallelLinear,
     Replicated,
     Sharded,
 )
-from planner.models.tensors import LinearMethod, Tensors
+from planner.models.tensors import Tensors
 from planner.values import frozen
 
 
 @frozen
-class _ChunkedQKV:
+class _ChunkedQKV(Linear):
     """Query, key and value as a block-quantised checkpoint packs them, in chunks.
 
     A rank with several chunks pads the keys and values of each to whole blocks of
@@ -48,17 +49,9 @@ class _ChunkedQKV:
     Source: vLLM 0.33.0 `models/mimo_v2.py` _fused_qkv_kv_chunk_rows, MiMoV2Attention.
     """
 
-    name: str
     split: QKVParallelLinear
     chunks: int
     part: Part = Part.ATTENTION
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
-
-    @property
-    def shards(self) -> tuple[str, ...]:
-        """Names of the checkpoint's layers packed in it: none, it packs as vLLM."""
-        return ()
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""

@@ -20,6 +20,7 @@ from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_cache
 from planner.models.layers import (
     ColumnParallelLinear,
+    LinearByLayout,
     Module,
     Part,
     Replicated,
@@ -28,7 +29,6 @@ from planner.models.layers import (
     Sharded,
 )
 from planner.models.states import GatedDeltaNetState
-from planner.models.tensors import LinearMethod, Tensors
 from planner.values import frozen
 
 _LINEAR, _FULL = "linear_attention", "full_attention"
@@ -231,7 +231,7 @@ def sparse_block(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
 
 
 @frozen
-class GateProjection:
+class GateProjection(LinearByLayout):
     """The projection to a delta net's two gates per value head.
 
     Where Marlin's kernel would find too few rows on a rank, each holds all of them.
@@ -239,21 +239,13 @@ class GateProjection:
     Source: vLLM 0.33.0 `layers/mamba/gdn/qwen_gdn_linear_attn.py` maybe_disable_tp.
     """
 
-    name: str
     input_size: int
     output_sizes: tuple[int, ...]
     part: Part = Part.MIXERS
-    shards: tuple[str, ...] = ()
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
     replicated_under: tuple[str, ...] = ()
     """Names of the quantisation methods under which every rank holds it in full,
     whether they quantise it or not."""
     is_replicated: bool = False
-
-    def tensors(self, layout: ParallelLayout) -> Tensors:
-        """Return the weight on a rank."""
-        return self.as_linear(layout).tensors(layout)
 
     def as_linear(
         self,

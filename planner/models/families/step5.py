@@ -29,12 +29,13 @@ from planner.models.families.step3 import listed_layers
 from planner.models.families.windows import FULL, SLIDING
 from planner.models.layers import (
     ColumnParallelLinear,
+    Linear,
     Module,
     Part,
     Replicated,
     kv_heads_per_rank,
 )
-from planner.models.tensors import LinearMethod, Tensor, Tensors
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 _DEFAULTS = own_defaults("Step5Config")
@@ -82,7 +83,7 @@ class Indexer:
 
 
 @frozen
-class IndexedProjection:
+class IndexedProjection(Linear):
     """Queries, keys, values, the gate and all of the indexer in one plain weight.
 
     Source: vLLM 0.33.0 `models/step5/nvidia/model.py` Step5FusedQKVIndexerLinear.
@@ -93,8 +94,6 @@ class IndexedProjection:
     name: str = "self_attn.qkv_indexer_proj"
     part: Part = Part.ATTENTION
     shards: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the weight on a rank, and the indexer's weights of heads.
