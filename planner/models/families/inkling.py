@@ -9,11 +9,16 @@ from math import log, prod
 
 from planner.engine.layout import ParallelLayout, divide
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
-from planner.models.caches import AttentionLayer, ConvolutionStreamsLayer
+from planner.models.caches import ConvolutionStreamsLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
 from planner.models.families.composite import composed, text_facts
-from planner.models.families.decoder import norms
+from planner.models.families.decoder import (
+    AttentionShape,
+    attention_shape,
+    kv_of,
+    norms,
+)
 from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.towers import blocks
 from planner.models.layers import (
@@ -134,24 +139,13 @@ RENAMES = (
 
 
 @frozen
-class _Heads:
-    """The attention of a kind of layer."""
-
-    num_heads: int
-    num_kv_heads: int
-    head_size: int
-    window: int | None
-
-
-@frozen
 class WithRelative(LinearByLayout):
     """Queries, keys, values, and of each head a vector for relative positions.
 
     Source: vLLM 0.33.0 `models/inkling/nvidia/attention.py` InklingAttention.
     """
 
-    heads: _Heads
-    hidden_size: int
+    shape: AttentionShape
     d_rel: int
     name: str = "attn.qkvr"
     part: Part = Part.ATTENTION
@@ -159,13 +153,13 @@ class WithRelative(LinearByLayout):
 
     def as_linear(self, layout: ParallelLayout) -> ColumnParallelLinear:
         """Return vLLM's layer; too few keys and values are repeated."""
-        own = self.heads
+        own = self.shape
         ranks = layout.tensor_parallel_size
         kv_heads = kv_heads_per_rank(own.num_kv_heads, layout) * ranks
         return ColumnParallelLinear(
             self.name,
             self.part,
-            self.hidden_size,
+            own.hidden_size,
             (
                 own.num_heads * own.head_size,
                 kv_heads * own.head_size,
@@ -224,9 +218,10 @@ def read_inkling_text(facts: Facts, label: Label) -> ModelArchitecture:
         raise facts.unsupported("n_shared_experts", "vLLM asserts that there are some.")
     size = facts.integer("hidden_size")
     local = set(facts.value("local_layer_ids") or ())
+    full = _shape(facts, is_local=False)
     num_dense = facts.integer("dense_mlp_idx")
     layers = (
-        _layer(facts, _heads(facts, index in local), is_dense=index < num_dense)
+        _layer(facts, is_local=index in local, is_dense=index < num_dense)
         for index in range(facts.integer("num_hidden_layers"))
     )
     padded = facts.optional_integer("padded_vocab_size")
@@ -244,22 +239,15 @@ def read_inkling_text(facts: Facts, label: Label) -> ModelArchitecture:
         vocab_size=vocab_size,
         num_experts=facts.integer("n_routed_experts"),
         prefix_renames=RENAMES,
-        **_declared(facts),
+        # vLLM's checks see the heads of full attention.
+        num_attention_heads=full.num_heads,
+        num_kv_heads=full.num_kv_heads,
+        head_size=full.head_size,
     )
     extra = (norms(size, count=1),) if facts.flag("use_embed_norm") else ()
     whole = Replicated("model.embed_tokens", Part.EMBEDDINGS, ((words, size),))
     others = (m for m in model.every_stage if m.part is not Part.EMBEDDINGS)
     return replace(model, every_stage=(whole, *extra, *others))
-
-
-def _declared(facts: Facts) -> dict[str, int]:
-    """Return heads as vLLM's checks see them: those of full attention."""
-    heads = _heads(facts, is_local=False)
-    return {
-        "num_attention_heads": heads.num_heads,
-        "num_kv_heads": heads.num_kv_heads,
-        "head_size": heads.head_size,
-    }
 
 
 def _renamed(facts: Facts) -> Facts:
@@ -278,40 +266,34 @@ def _renamed(facts: Facts) -> Facts:
     return Facts(given, facts.model_type)
 
 
-def _heads(facts: Facts, is_local: bool) -> _Heads:
-    num_heads = facts.integer("num_attention_heads")
-    kv_heads = facts.integer("num_key_value_heads")
-    size = facts.optional_integer("head_dim")
-    size = facts.integer("hidden_size") // num_heads if size is None else size
+def _shape(facts: Facts, *, is_local: bool) -> AttentionShape:
+    full = attention_shape(
+        facts, qkv_bias=facts.flag("q_bias"), output_bias=facts.flag("o_bias")
+    )
     if not is_local:
-        return _Heads(
-            num_heads=num_heads, num_kv_heads=kv_heads, head_size=size, window=None
-        )
-    return _Heads(
-        num_heads=facts.integer("swa_num_attention_heads", default=num_heads),
+        return full
+    heads, kv_heads = full.num_heads, full.num_kv_heads
+    return replace(
+        full,
+        num_heads=facts.integer("swa_num_attention_heads", default=heads),
         num_kv_heads=facts.integer("swa_num_key_value_heads", default=kv_heads),
-        head_size=facts.integer("swa_head_dim", default=size),
-        window=facts.integer("sliding_window_size"),
+        head_size=facts.integer("swa_head_dim", default=full.head_size),
     )
 
 
-def _layer(facts: Facts, heads: _Heads, *, is_dense: bool) -> LayerKind:
+def _layer(facts: Facts, *, is_local: bool, is_dense: bool) -> LayerKind:
     size, kernel = facts.integers("hidden_size", "sconv_kernel_size")
-    kept = AttentionLayer(
-        num_heads=heads.num_heads,
-        num_kv_heads=heads.num_kv_heads,
-        head_size=heads.head_size,
-        sliding_window=heads.window,
-        is_inkling=True,
-    )
+    shape = _shape(facts, is_local=is_local)
+    window = facts.integer("sliding_window_size") if is_local else None
+    kept = replace(kv_of(shape), sliding_window=window, is_inkling=True)
     streams = ConvolutionStreamsLayer(
-        num_kv_heads=heads.num_kv_heads,
-        head_size=heads.head_size,
+        num_kv_heads=shape.num_kv_heads,
+        head_size=shape.head_size,
         hidden_size=size,
         kernel_size=kernel,
     )
     modules = (
-        *_attention(facts, heads),
+        *_attention(facts, shape, window),
         norms(size),
         Sharded("sconv", Part.MLP, ((size, kernel),) * 2),
         *(_mlp(facts) if is_dense else _experts(facts)),
@@ -319,29 +301,25 @@ def _layer(facts: Facts, heads: _Heads, *, is_dense: bool) -> LayerKind:
     return LayerKind((streams, kept), modules)
 
 
-def _attention(facts: Facts, heads: _Heads) -> tuple[Module, ...]:
-    size = facts.integer("hidden_size")
+def _attention(
+    facts: Facts, shape: AttentionShape, window: int | None
+) -> tuple[Module, ...]:
     d_rel, extent = facts.integers("d_rel", "rel_extent")
+    reach = extent if window is None else window
     return (
-        WithRelative(
-            heads=heads, hidden_size=size, d_rel=d_rel, bias=facts.flag("q_bias")
-        ),
+        WithRelative(shape=shape, d_rel=d_rel, bias=shape.qkv_bias),
         RowParallelLinear(
             "attn.wo_ud",
             Part.ATTENTION,
-            heads.num_heads * heads.head_size,
-            size,
-            bias=facts.flag("o_bias"),
+            shape.num_heads * shape.head_size,
+            shape.hidden_size,
+            bias=shape.output_bias,
         ),
-        Replicated(
-            "attn.rel_logits_proj",
-            Part.ATTENTION,
-            ((d_rel, extent if heads.window is None else heads.window),),
-        ),
-        Replicated("attn.qk_norm", Part.NORMS, ((heads.head_size,),) * 2),
+        Replicated("attn.rel_logits_proj", Part.ATTENTION, ((d_rel, reach),)),
+        Replicated("attn.qk_norm", Part.NORMS, ((shape.head_size,),) * 2),
         ConvolvedHeads(
-            num_kv_heads=heads.num_kv_heads,
-            head_size=heads.head_size,
+            num_kv_heads=shape.num_kv_heads,
+            head_size=shape.head_size,
             kernel_size=facts.integer("sconv_kernel_size"),
         ),
         Replicated("attn.scales", Part.BUFFERS, ((), ()), dtype="float32"),
