@@ -72,11 +72,6 @@ class DummySizes:
     length: int | None = None
     """Samples of a sound."""
 
-    def within(self, largest: tuple[int, int]) -> tuple[int, int]:
-        """Return the width and height requested, as far as the largest image has it."""
-        width, height = largest
-        return min(self.width or width, width), min(self.height or height, height)
-
 
 class Sizing(Protocol):
     """What limit_mm_per_prompt and mm_processor_kwargs make of an item."""

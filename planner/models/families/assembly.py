@@ -9,7 +9,11 @@ from math import inf
 from typing import TypeAlias
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer
+from planner.models.caches import (
+    AttentionLayer,
+    CacheLayer,
+    EncoderOnlyAttentionLayer,
+)
 from planner.models.families.decoder import embeddings, lm_head, norms
 from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_parameters
@@ -187,6 +191,33 @@ def assemble(
         **overrides,
     }
     return ModelArchitecture(**values)  # type: ignore[arg-type]
+
+
+def with_caches(
+    model: ModelArchitecture, change: Callable[[CacheLayer], CacheLayer | None]
+) -> ModelArchitecture:
+    """Return a model whose layers keep other things; None: nothing in its place."""
+
+    def changed(kind: LayerKind) -> LayerKind:
+        caches = map(change, kind.caches)
+        return replace(kind, caches=tuple(one for one in caches if one is not None))
+
+    return replace(model, layer_kinds=tuple(map(changed, model.layer_kinds)))
+
+
+def in_both_directions(model: ModelArchitecture) -> ModelArchitecture:
+    """Return a model whose attention sees what comes after, and keeps nothing."""
+
+    def seen(cache: CacheLayer) -> CacheLayer | None:
+        if not isinstance(cache, AttentionLayer):
+            return None
+        return EncoderOnlyAttentionLayer(
+            num_heads=cache.num_heads,
+            num_kv_heads=cache.num_kv_heads,
+            head_size=cache.head_size,
+        )
+
+    return with_caches(model, seen)
 
 
 def declared_experts(facts: Facts) -> int:

@@ -13,14 +13,13 @@ from typing import Any, TypeAlias
 
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer, CacheLayer
-from planner.models.families.assembly import Label, Reader, float16_refusal
+from planner.models.families.assembly import Label, Reader, float16_refusal, with_caches
 from planner.models.families.facts import Facts
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.clip import ALL_LAYERS, Depth, siglip_vision
 from planner.models.layers import Module, prefixed
 from planner.values import frozen
 
-# Models with encoders of images, videos or sounds beside their language model.
 MODEL_RENAMES = (
     ("lm_head.", "language_model.lm_head."),
     ("model.", "language_model.model."),
@@ -217,13 +216,7 @@ def with_mm_prefix(model: ModelArchitecture) -> ModelArchitecture:
             return cache
         return replace(cache, is_mm_prefix=True)
 
-    return replace(
-        model,
-        layer_kinds=tuple(
-            replace(kind, caches=tuple(map(marked, kind.caches)))
-            for kind in model.layer_kinds
-        ),
-    )
+    return with_caches(model, marked)
 
 
 def composed(

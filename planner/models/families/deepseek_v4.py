@@ -264,7 +264,6 @@ def _frame(facts: Facts, shape: CompressedShape) -> Frame:
     )
 
 
-# DeepSeek-V4 with its encoder of images.
 def _text(facts: Facts, label: Label) -> ModelArchitecture:
     blind = facts.having(vision_n_layers=0)
     return read_as(blind, label, "DeepseekV4ForCausalLM")

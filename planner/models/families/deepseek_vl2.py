@@ -8,7 +8,7 @@ from dataclasses import replace
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import MediaItem, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer, CacheLayer
-from planner.models.families.assembly import Label, Reader
+from planner.models.families.assembly import Label, Reader, with_caches
 from planner.models.families.composite import Composite, read_as, text_facts
 from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks
@@ -208,18 +208,14 @@ def _read_unlimited(facts: Facts, label: Label) -> ModelArchitecture:
     """
     model = _read(facts, label)
     window = facts.integer("rswa_window", default=_KEPT_WORDS)
-    kinds = tuple(
-        replace(kind, caches=tuple(_referring(cache, window) for cache in kind.caches))
-        for kind in model.layer_kinds
-    )
+
+    def referring(cache: CacheLayer) -> CacheLayer:
+        if not isinstance(cache, AttentionLayer):
+            return cache
+        return replace(cache, reference_window=window)
+
     towers = tuple(replace(tower, items=()) for tower in model.towers)
-    return replace(model, layer_kinds=kinds, towers=towers)
-
-
-def _referring(cache: CacheLayer, window: int) -> CacheLayer:
-    if not isinstance(cache, AttentionLayer):
-        return cache
-    return replace(cache, reference_window=window)
+    return replace(with_caches(model, referring), towers=towers)
 
 
 def _second_modules(facts: Facts, _text_size: int) -> Iterator[Module]:

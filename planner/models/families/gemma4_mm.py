@@ -35,7 +35,6 @@ from planner.models.layers import (
 )
 from planner.models.passes import Moment, TowerPass, Turns
 
-# The vision and audio towers of Gemma 4, which vLLM takes from Transformers.
 # A frame becomes 70 tokens, between two that mark it, with 6 for its time.
 _LONGEST_VIDEO = Frames(count=32, tokens=70 + 2 + 6)
 _TAKES_ANY_SIZE = ("bitsandbytes", "torchao", "compressed-tensors")

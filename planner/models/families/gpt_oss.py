@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import EncoderOnlyAttentionLayer
 from planner.models.families.assembly import (
     Frame,
     Label,
     Placement,
     assemble,
+    in_both_directions,
     num_labels,
 )
 from planner.models.families.conversion import without_head
@@ -86,12 +86,7 @@ def read_privacy_filter(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/openai_privacy_filter.py`.
     """
-    model = read_gpt_oss(facts, label)
-    heads = EncoderOnlyAttentionLayer(
-        num_heads=model.num_attention_heads,
-        num_kv_heads=model.num_kv_heads,
-        head_size=model.head_size,
-    )
+    model = in_both_directions(read_gpt_oss(facts, label))
     labels = num_labels(facts)
     score = Replicated(
         "score",
@@ -101,7 +96,6 @@ def read_privacy_filter(facts: Facts, label: Label) -> ModelArchitecture:
     )
     return replace(
         model,
-        layer_kinds=tuple(replace(kind, caches=(heads,)) for kind in model.layer_kinds),
         every_stage=(*without_head(model.every_stage), score),
         is_pooling=True,
         is_encoder_only=True,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer, EncoderOnlyAttentionLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.assembly import (
+    Frame,
+    Label,
+    Placement,
+    assemble,
+    in_both_directions,
+)
 from planner.models.families.decoder import (
     attention,
     correction_bias,
@@ -176,23 +181,8 @@ def read_lfm2_bidirectional(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/lfm2.py` Lfm2BidirectionalModel.
     """
-    model = read_lfm2(facts, label)
-    kinds = tuple(
-        replace(kind, caches=tuple(_in_both_directions(kind)))
-        for kind in model.layer_kinds
-    )
-    both = replace(model, layer_kinds=kinds, supports_pp=False)
-    return pooled(both, label, (), is_whole=True)
-
-
-def _in_both_directions(kind: LayerKind) -> Iterator[EncoderOnlyAttentionLayer]:
-    for cache in kind.caches:
-        if isinstance(cache, AttentionLayer):
-            yield EncoderOnlyAttentionLayer(
-                num_heads=cache.num_heads,
-                num_kv_heads=cache.num_kv_heads,
-                head_size=cache.head_size,
-            )
+    model = in_both_directions(read_lfm2(facts, label))
+    return pooled(replace(model, supports_pp=False), label, (), is_whole=True)
 
 
 READERS = {

@@ -36,7 +36,6 @@ from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass, block_pass
 
 
-# Pixtral's tower in Transformers' format.
 def pixtral_vision(facts: Facts, name: str, num_layers: int) -> Iterator[Module]:
     """Yield Pixtral's vision model with this many of its layers.
 

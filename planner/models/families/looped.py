@@ -91,7 +91,6 @@ def read_dory(facts: Facts, label: Label) -> ModelArchitecture:
     return assemble(facts, label, frame, layers, supports_pp=False)
 
 
-# IQuest's looped coder: each layer runs several times, with a cache for each.
 def read_iquest_loop(facts: Facts, label: Label) -> ModelArchitecture:
     """Return IQuest's looped coder: each layer runs several times, later with a window.
 
@@ -124,7 +123,6 @@ def read_iquest_loop(facts: Facts, label: Label) -> ModelArchitecture:
     return assemble(facts, label, frame, layers, supports_pp=False)
 
 
-# HRM-Text: a fast stack and a slow one, which take turns.
 def read_hrm_text(facts: Facts, label: Label) -> ModelArchitecture:
     """Return HRM-Text: a fast stack and a slow one, which take turns.
 

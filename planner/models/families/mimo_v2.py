@@ -200,7 +200,6 @@ def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
     )
 
 
-# MiMo-V2 with images and videos.
 def _text(facts: Facts, label: Label) -> ModelArchitecture:
     if facts.mapping("audio_config"):
         raise facts.unsupported(

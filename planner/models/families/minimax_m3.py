@@ -34,7 +34,6 @@ from planner.models.passes import Moment, TowerPass
 from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
-# MiniMax-M3's vision tower.
 _AXES = 3
 
 

@@ -19,7 +19,6 @@ from planner.models.families.towers.blocks import IMAGE
 from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass
 
-# MoonViT, the tower of Kimi's models, for images and for pieces of video.
 _ROTARY_SIDE = 512
 """Rows and columns for which rotary angles are computed ahead."""
 _STEPS = 11

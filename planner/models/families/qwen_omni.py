@@ -18,23 +18,113 @@ from planner.models.families.composite import (
 from planner.models.families.conversion import without_head
 from planner.models.families.facts import Facts
 from planner.models.families.qwen_vl import read_qwen3_5
+from planner.models.families.towers import blocks, sounds
 from planner.models.families.towers.audio import (
-    qwen2_5_omni_audio_tower,
-    qwen2_audio_tower,
-    qwen3_omni_audio_tower,
+    convolutions,
+    whisper_of_transformers,
+    whisper_sizes,
+    whole_layers,
 )
+from planner.models.families.towers.blocks import AUDIO
 from planner.models.families.towers.qwen_vl import (
     qwen2_5_vl_tower,
     qwen3_omni_vision_tower,
 )
 from planner.models.layers import Module, Part, Replicated
+from planner.models.passes import Moment, TowerPass
 
 
-# Qwen2-Audio.
-def _qwen2_audio_tower(facts: Facts, text_size: int) -> Tower:
-    """Source: vLLM 0.33.0 `models/qwen2_audio.py`."""
-    audio = sub_config(facts, "audio_config", "qwen2_audio_encoder")
-    return qwen2_audio_tower(audio, text_size)
+def _qwen2_audio_tower(outer: Facts, text_size: int) -> Tower:
+    """Return Qwen2-Audio's encoder and projector, Transformers' own modules.
+
+    Every rank holds them in full, and nothing in them is quantised.
+
+    Source: vLLM 0.33.0 `models/qwen2_audio.py`; Transformers' Qwen2AudioEncoder.
+    """
+    facts = sub_config(outer, "audio_config", "qwen2_audio_encoder")
+    projector, size = "multi_modal_projector.linear", facts.integer("d_model")
+    return Tower(
+        AUDIO,
+        (
+            *whisper_of_transformers(facts, "audio_tower"),
+            blocks.linear(projector, size, text_size, bias=True),
+        ),
+        items=sounds.qwen2_audio_items(facts),
+        forward=_transformers_pass(facts, beside=4),
+    )
+
+
+def qwen2_5_omni_audio_tower(facts: Facts) -> Tower:
+    """Return Qwen2.5-Omni's encoder, Transformers' own modules as above.
+
+    Source: vLLM 0.33.0 `models/qwen2_5_omni_thinker.py`; Transformers'
+    Qwen2_5OmniAudioEncoder.
+    """
+    name, size = "audio_tower", facts.integer("d_model")
+    output_size = facts.integer("output_dim")
+    return Tower(
+        AUDIO,
+        (
+            *convolutions(facts, name),
+            blocks.replicated(f"{name}.audio_bos_eos_token", (2, output_size)),
+            _sinusoids(facts, name),
+            *whole_layers(facts, name),
+            blocks.norms(f"{name}.ln_post", size, bias=True),
+            blocks.linear(f"{name}.proj", size, output_size, bias=True),
+        ),
+        items=sounds.qwen2_audio_items(facts),
+        forward=_transformers_pass(facts, beside=3, input_copies=2),
+    )
+
+
+def _transformers_pass(
+    facts: Facts, *, beside: int, input_copies: int = 1
+) -> TowerPass:
+    """Return the widest point of Whisper's layers where every rank holds them whole.
+
+    Source: Transformers' Qwen2AudioEncoderLayer, Qwen2_5OmniAudioEncoderLayer (whose
+    encoder pads and copies the spectrogram: chunk_and_pad_features).
+    """
+    size, mlp_size = facts.integers("d_model", "encoder_ffn_dim")
+    whole = Moment("MLP", whole=beside * size + 2 * mlp_size)
+    return TowerPass(moments=(whole,), input_copies=input_copies)
+
+
+def qwen3_omni_audio_tower(facts: Facts) -> Tower:
+    """Return Qwen3-Omni's encoder, cut over the ranks where they divide its heads."""
+    return Tower(
+        AUDIO,
+        tuple(_qwen3_omni(facts, "audio_tower")),
+        items=sounds.qwen3_asr_items(facts),
+        whole_unless_heads_divide=facts.integer("encoder_attention_heads"),
+    )
+
+
+def _qwen3_omni(facts: Facts, name: str) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py` Qwen3OmniMoeAudioEncoder.
+
+    It passes no quantisation on.
+    """
+    size, channels = facts.integers("d_model", "downsample_hidden_size")
+    mel_bins = facts.integer("num_mel_bins")
+    for _halving in range(3):
+        mel_bins = (mel_bins + 1) // 2
+    yield _sinusoids(facts, name)
+    for number, given in enumerate((1, channels, channels), start=1):
+        conv = f"{name}.conv2d{number}"
+        yield blocks.convolution(conv, channels, given, 3, 3, bias=True)
+    yield blocks.replicated(f"{name}.conv_out", (size, channels * mel_bins))
+    parts = blocks.Parts(mlp=("fc1", "fc2"), norms_last=True)
+    layers = blocks.layers(f"{name}.layers", whisper_sizes(facts), parts)
+    yield from blocks.unquantised(*layers)
+    yield blocks.norms(f"{name}.ln_post", size, bias=True)
+    yield blocks.linear(f"{name}.proj1", size, size, bias=True)
+    yield blocks.linear(f"{name}.proj2", size, facts.integer("output_dim"), bias=True)
+
+
+def _sinusoids(facts: Facts, name: str) -> Module:
+    shape = (facts.integer("max_source_positions"), facts.integer("d_model"))
+    return blocks.replicated(f"{name}.positional_embedding", shape, dtype="float32")
 
 
 # The thinker of Qwen2.5-Omni; vLLM leaves out talker and vocoder.
@@ -65,7 +155,6 @@ def _qwen2_5_omni_towers(facts: Facts, _text_size: int) -> tuple[Tower, ...]:
     return qwen2_5_omni_audio_tower(audio), qwen2_5_vl_tower(vision, is_omni=True)
 
 
-# The thinker of Qwen3-Omni.
 def _qwen3_omni_towers(facts: Facts, text_size: int) -> tuple[Tower, ...]:
     """Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py`."""
     thinker = nested(facts, "thinker_config")

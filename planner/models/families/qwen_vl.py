@@ -36,7 +36,6 @@ from planner.models.families.towers.qwen_vl import (
 )
 from planner.models.layers import Module, Part, QKVParallelLinear
 
-# Qwen2-VL and Qwen2.5-VL.
 # Older checkpoints name their layers as if they were only a language model.
 QWEN2_RENAMES = (
     ("model.language_model.", "language_model.model."),
@@ -80,7 +79,6 @@ read_qwen2_vl = Composite(
 )
 
 
-# Qwen3-VL and Qwen3-VL-MoE.
 QWEN3_RENAMES = (
     ("model.visual.", "visual."),
     ("lm_head.", "language_model.lm_head."),

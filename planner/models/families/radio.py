@@ -6,8 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
-from planner.models.caches import CrossAttentionLayer
-from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
+from planner.models.caches import CacheLayer, CrossAttentionLayer
+from planner.models.families.assembly import (
+    Frame,
+    Label,
+    Placement,
+    Reader,
+    assemble,
+    with_caches,
+)
 from planner.models.families.composite import Composite, Text, model_dtype, sub_config
 from planner.models.families.decoder import (
     AttentionShape,
@@ -19,12 +26,10 @@ from planner.models.families.decoder import (
 from planner.models.families.facts import Facts
 from planner.models.families.internvl import InternShape, intern_layer
 from planner.models.families.towers import blocks
-from planner.models.families.towers.audio import parakeet
 from planner.models.families.towers.blocks import AUDIO, IMAGE_AND_VIDEO
 from planner.models.layers import Module
 from planner.models.states import Mamba2State
 
-# The RADIO tower of Nemotron's models.
 _SIZES = {
     "vit_small_patch16_224": blocks.Sizes(384, 6, 1536, 12),
     "vit_base_patch16_224": blocks.Sizes(768, 12, 3072, 12),
@@ -69,6 +74,50 @@ def _class_tokens(args: Facts) -> int:
     return count + (multiple - count % multiple if multiple else 0)
 
 
+def _parakeet(facts: Facts, name: str) -> Iterator[Module]:
+    """Yield Parakeet's encoder, Transformers' own modules, in full on every rank.
+
+    Source: vLLM 0.33.0 `models/parakeet.py` ProjectedParakeet, which switches biases of
+    attention off; Transformers' ParakeetEncoder.
+    """
+    size, channels = facts.integers("hidden_size", "subsampling_conv_channels")
+    stride, kernel = facts.integers(
+        "subsampling_conv_stride", "subsampling_conv_kernel_size"
+    )
+    halvings = facts.integer("subsampling_factor").bit_length() - 1
+    bins = facts.integer("num_mel_bins") // stride**halvings
+    square, before = (kernel, kernel), f"{name}.subsampling"
+    yield blocks.replicated(f"{name}.encode_positions", (size // 2,))
+    yield blocks.convolution(f"{before}.layers.0", channels, 1, *square, bias=True)
+    yield blocks.linear(f"{before}.linear", channels * bins, size, bias=True)
+    for index in range(halvings - 1):
+        layer = f"{before}.layers.{index + 1}"
+        yield blocks.convolution(f"{layer}.depth", channels, 1, *square, bias=True)
+        yield blocks.convolution(f"{layer}.point", channels, channels, 1, 1, bias=True)
+    count = facts.integer("num_hidden_layers")
+    yield from blocks.repeated(f"{name}.layers", count, *_parakeet_layer(facts))
+
+
+def _parakeet_layer(facts: Facts) -> Iterator[Module]:
+    size, wide, heads = facts.integers(
+        "hidden_size", "intermediate_size", "num_attention_heads"
+    )
+    head_size = facts.integer("head_dim", default=size // heads)
+    keys = facts.integer("num_key_value_heads", default=heads) * head_size
+    queries, kernel = heads * head_size, facts.integer("conv_kernel_size")
+    has_bias = facts.flag("convolution_bias", default=True)
+    biases = ((2 * size,), (size,), (size,)) if has_bias else ()
+    attention = ((queries, size), (keys, size), (keys, size), (size, queries))
+    positions = ((queries, size), (queries,), (queries,))
+    convolutions = ((2 * size, size), (size, kernel), (size, size))
+    yield blocks.replicated("feed_forward", *((wide, size), (size, wide)) * 2)
+    yield blocks.replicated("self_attn", *attention, *positions)
+    yield blocks.replicated("conv", *convolutions, *biases)
+    yield blocks.replicated("conv.norm", *((size,),) * 4)
+    yield blocks.replicated("conv.norm.count", (), dtype="int64")
+    yield blocks.norms("norms", size, count=5, bias=True)
+
+
 # Nemotron-H with images, and sounds where configured.
 _TEXT = Text("nemotron_h", "NemotronHForCausalLM", other_name="llm_config")
 
@@ -80,20 +129,13 @@ def _without_state_dtype(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/config.py` MODELS_CONFIG_MAP.
     """
-    model = _TEXT(facts, label)
-    kinds = tuple(
-        replace(
-            kind,
-            caches=tuple(
-                replace(cache, recurrent_dtype=None, has_default_dtype=False)
-                if isinstance(cache, Mamba2State)
-                else cache
-                for cache in kind.caches
-            ),
-        )
-        for kind in model.layer_kinds
-    )
-    return replace(model, layer_kinds=kinds)
+
+    def changed(cache: CacheLayer) -> CacheLayer:
+        if not isinstance(cache, Mamba2State):
+            return cache
+        return replace(cache, recurrent_dtype=None, has_default_dtype=False)
+
+    return with_caches(_TEXT(facts, label), changed)
 
 
 def _tower(facts: Facts, text_size: int) -> Tower:
@@ -120,7 +162,7 @@ def _sounds(facts: Facts, text_size: int) -> Iterator[Module]:
     size, wide = sound.integers("hidden_size", "projection_hidden_size")
     layers = ((wide, size), (text_size, wide))
     biases = ((wide,), (text_size,)) if sound.flag("projection_bias") else ()
-    yield from parakeet(sound, f"{name}.encoder")
+    yield from _parakeet(sound, f"{name}.encoder")
     yield blocks.norms(f"{name}.projection.norm", size, bias=False)
     yield blocks.replicated(f"{name}.projection", *layers, *biases)
 

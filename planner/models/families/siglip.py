@@ -118,7 +118,6 @@ def _pooling_head(facts: Facts) -> Iterator[Module]:
     yield from blocks.plain_mlp(f"{mlp}.fc1", f"{mlp}.fc2", size, wide)
 
 
-# Gemma 3 with images: SigLIP beside it.
 def _gemma3_tower(facts: Facts, text_size: int) -> Tower:
     """Source: vLLM 0.33.0 `models/gemma3_mm.py` Gemma3ForConditionalGeneration."""
     vision, encoder = siglip_of(facts, TOWER)
@@ -136,7 +135,6 @@ def _gemma3_tower(facts: Facts, text_size: int) -> Tower:
     )
 
 
-# PaliGemma: SigLIP beside Gemma.
 def _paligemma_tower(facts: Facts, _text_size: int) -> Tower:
     """Source: vLLM 0.33.0 `models/paligemma.py` PaliGemmaForConditionalGeneration."""
     vision, encoder = siglip_of(facts, TOWER)
@@ -158,7 +156,6 @@ read_paligemma = Composite(
 )
 
 
-# Cohere 2 with images.
 def _cohere2_modules(facts: Facts, text_size: int) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/cohere2_vision.py`."""
     vision, encoder = siglip_of(facts, TOWER)

@@ -33,7 +33,6 @@ from planner.models.layers import Module
 from planner.models.passes import Attention, TowerPass, block_pass
 
 
-# SigLIP 2 for images of any shape, as Liquid's and Phi's models have it.
 def siglip2_vision(
     facts: Facts, name: str, depth: Depth = ALL_LAYERS
 ) -> Iterator[Module]:
@@ -55,7 +54,6 @@ def siglip2_vision(
         yield blocks.norms(f"{name}.post_layernorm", size, bias=True)
 
 
-# LFM2-VL: SigLIP 2 and LFM2.
 _TOKENS = 256
 """Most tokens of an image where a config does not say."""
 
@@ -98,7 +96,6 @@ def _pass(vision: Facts, patches: int) -> TowerPass:
     return replace(passed, attention=attention, input_copies=2)
 
 
-# Phi-4 with SigLIP 2.
 def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
     """Source: vLLM 0.33.0 `models/phi4siglip.py`."""
     vision = sub_config(facts, "vision_config", "siglip2_vision_model")

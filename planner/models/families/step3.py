@@ -36,7 +36,6 @@ from planner.models.layers import (
 )
 
 
-# Step 3: one KV head, queries through a narrow layer.
 def read_step3_text(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Step 3: one KV head, queries through a narrow layer.
 
@@ -107,7 +106,6 @@ def listed_layers(given: Any, default: range) -> set[int]:  # noqa: ANN401 - the
     return {int(name) for name in names}
 
 
-# Step 3.5: windows, and heads whose number differs with them.
 def read_step3p5(facts: Facts, label: Label) -> ModelArchitecture:
     """Return Step 3.5: windows, and heads whose number differs with them.
 
@@ -204,7 +202,6 @@ def _ropes(facts: Facts, types: list[str], head_size: int) -> tuple[Module, ...]
     return tuple(tables.values())
 
 
-# Step 3 with images.
 def _step3_vl_tower(facts: Facts, _text_size: int) -> Tower:
     """Source: vLLM 0.33.0 `models/step3_vl.py`."""
     vision = sub_config(facts, "vision_config", "step3_vision_encoder")

@@ -16,7 +16,7 @@ from typing import ParamSpec
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import DummySizes, MediaItem
 from planner.models.families.facts import Facts
-from planner.models.families.towers.sizing import ByImage, BySides, scaled
+from planner.models.families.towers.sizing import ByImage, BySides, scaled, within
 from planner.values import frozen
 
 Size = tuple[int, int]
@@ -62,7 +62,7 @@ class PinPoints(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image of at most these sides."""
-        image = sizes.within(self.largest)
+        image = within(sizes, self.largest)
         now = self._tiles(self.largest)
         tiled = scaled(item, self._tiles(image), now)
         return replace(tiled, tokens=self.tokens(image))
@@ -100,7 +100,7 @@ class Splits(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image with the tiles of its shape."""
-        width, height = sizes.within((self.side, self.side))
+        width, height = within(sizes, (self.side, self.side))
         ratio = width / height
         length = self.along * self.side
         short = int(length / ratio) if ratio >= 1 else int(length * ratio)
@@ -138,7 +138,7 @@ class Slices(BySides):
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image with the slices of its shape."""
         whole = (self.side, self.side * self.most)
-        image = sizes.within(whole)
+        image = within(sizes, whole)
         return scaled(item, self.count(image), self.count(whole))
 
     def count(self, image: Size) -> int:
@@ -189,7 +189,7 @@ class Overlaps(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image with the crops of its shape."""
-        columns, rows = self._tiling(sizes.within(self.largest))
+        columns, rows = self._tiling(within(sizes, self.largest))
         grid = self.side // self.patch
         tokens = (self._pooled(rows) * self._pooled(columns)) + (grid // 2) ** 2
         sized = scaled(item, rows * columns + 1, self.most + 1)

@@ -22,6 +22,12 @@ SOFT_TOKENS = (70, 140, 280, 560, 1120)
 SIDES = ("width", "height")
 
 
+def within(sizes: DummySizes, largest: tuple[int, int]) -> tuple[int, int]:
+    """Return the width and height requested, as far as the largest image has them."""
+    width, height = largest
+    return min(sizes.width or width, width), min(sizes.height or height, height)
+
+
 @frozen
 class BySides:
     """What most sizings have in common: sides count, and the processor has no say."""
@@ -67,7 +73,7 @@ class ByImage(BySides):
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image of at most these sides."""
         del item
-        return self.image(*sizes.within(self.largest))
+        return self.image(*within(sizes, self.largest))
 
 
 @frozen
@@ -128,7 +134,7 @@ class AnyPixels(BySides):
         """Return an item of at most these sides and frames."""
         rows = next(n for n in range(isqrt(item.tokens), 0, -1) if not item.tokens % n)
         high, wide = rows * self.unit, item.tokens // rows * self.unit
-        width, height = sizes.within((wide, high))
+        width, height = within(sizes, (wide, high))
         tokens = item.tokens
         if (height, width) != (high, wide):
             tokens = self._tokens(height, width)
@@ -220,7 +226,7 @@ class PatchGrid(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return an image of at most these sides."""
-        width, height = sizes.within((self.side, self.side))
+        width, height = within(sizes, (self.side, self.side))
         rows, columns = -(-height // self.unit), -(-width // self.unit)
         return replace(scaled(item, rows * columns, item.tokens), marks=rows)
 
@@ -253,7 +259,7 @@ class Tiles(BySides):
         """Return the image with the tiles that its sides make."""
         whole = self._shapes(self._count(self.most))
         wide, high = next((c, r) for c, r in whole if c * r == self.most)
-        sides = sizes.within((wide * self.side, high * self.side))
+        sides = within(sizes, (wide * self.side, high * self.side))
         columns, rows = self._nearest(*sides)
         now = self._count(self.most)
         return scaled(item, self._count(columns * rows), now)
@@ -302,7 +308,7 @@ class Canvas(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image with the tiles of its canvas."""
-        width, height = sizes.within((self.side, self.most * self.side))
+        width, height = within(sizes, (self.side, self.most * self.side))
         tiles = _with_whole(self._fitting(height, width))
         return scaled(item, tiles, _with_whole(self.most))
 
