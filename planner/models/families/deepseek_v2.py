@@ -162,12 +162,12 @@ def _without_rswa(facts: Facts, shape: AttentionShape) -> AttentionShape:
     return shape
 
 
-_EXPERTS = Experts(
+EXPERTS = Experts(
     shared="n_shared_experts",
     has_correction_bias=_has_noaux_bias,
     is_renormalized="norm_topk_prob",
 )
-LATENT = Style(fields={"num_experts": "n_routed_experts"}, experts=_EXPERTS)
+LATENT = Style(fields={"num_experts": "n_routed_experts"}, experts=EXPERTS)
 read_deepseek_text = partial(read_latent, style=LATENT)
 """Reads DeepSeek-V2, V3, R1, V3.2 and Kimi-K2, also as part of a larger model."""
 
@@ -186,14 +186,14 @@ _LATENT = {
     # GLM-4.7-Flash: GLM-4.5's experts with a float32 router.
     "Glm4MoeLiteForCausalLM": replace(
         LATENT,
-        experts=replace(_EXPERTS, router_dtype="float32", has_correction_bias=True),
+        experts=replace(EXPERTS, router_dtype="float32", has_correction_bias=True),
     ),
     # DeepSeek-V3's layers with one more norm.
     "AXK1ForCausalLM": replace(
         LATENT,
         norm_count=3,
         experts=replace(
-            _EXPERTS,
+            EXPERTS,
             has_correction_bias=lambda facts: (
                 facts.value("topk_method") in (None, "noaux_tc")
             ),

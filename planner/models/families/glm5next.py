@@ -17,12 +17,12 @@ from planner.models.families.composite import (
     text_facts,
 )
 from planner.models.families.decoder import (
-    ExpertsShape,
     experts,
     gated_mlp,
     hyper_connections,
     norms,
 )
+from planner.models.families.deepseek_v2 import EXPERTS, LATENT
 from planner.models.families.delta_attention import (
     PartlyDividedLinear,
     delta_parameters,
@@ -40,6 +40,7 @@ from planner.models.families.mla import (
     mla_layer,
 )
 from planner.models.families.qwen_vl import QWEN3_RENAMES
+from planner.models.families.styles import experts_shape
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.layers import (
@@ -60,7 +61,7 @@ _DEFAULTS = own_defaults("Glm5NextTextConfig")
 
 
 def read_glm5_next_text(facts: Facts, label: Label) -> ModelArchitecture:
-    """Read GLM-5.3-Flash's language model.
+    """Read GLM-5.3-Flash's language model, whose experts are DeepSeek's.
 
     Raises:
         UnknownArchitecture: for rotated positions, or full latent attention.
@@ -130,7 +131,7 @@ def _layer(
         layer >= _FIRST_DENSE if mlp_types is None else mlp_types[layer] == "sparse"
     )
     mlp = (
-        experts(_experts_shape(facts))
+        experts(experts_shape(LATENT.as_usual(facts), EXPERTS))
         if is_sparse
         else gated_mlp(shape.hidden_size, facts.integer("intermediate_size"))
     )
@@ -215,21 +216,6 @@ def _delta_attention(
         may_use_flash_kda=facts.value("linear_lower_bound") is not None,
     )
     return (state,), modules
-
-
-def _experts_shape(facts: Facts) -> ExpertsShape:
-    """Source: vLLM 0.33.0 `models/glm5next/common/model.py` Glm5NextMoE."""
-    size = facts.integer("moe_intermediate_size")
-    return ExpertsShape(
-        hidden_size=facts.integer("hidden_size"),
-        num_experts=facts.integer("n_routed_experts"),
-        top_k=facts.integer("num_experts_per_tok"),
-        intermediate_size=size,
-        shared_intermediate_size=size
-        * (facts.optional_integer("n_shared_experts") or 0),
-        has_correction_bias=facts.value("topk_method") == "noaux_tc",
-        is_renormalized=facts.flag("norm_topk_prob"),
-    )
 
 
 def _glm5_next_tower(facts: Facts, *, max_position: int, name: str = "visual") -> Tower:

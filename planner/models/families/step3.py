@@ -60,23 +60,11 @@ def read_step3_text(facts: Facts, label: Label) -> ModelArchitecture:
         attention_scales(),
         norms(size),
     )
-    sparse = (
-        *experts(
-            ExpertsShape(
-                hidden_size=size,
-                num_experts=facts.integer("moe_num_experts"),
-                top_k=facts.integer("moe_top_k"),
-                intermediate_size=facts.integer("moe_intermediate_size"),
-                is_renormalized=facts.flag("norm_expert_weight"),
-                name="moe",
-            )
-        ),
-        *gated_mlp(
-            size,
-            facts.integer("share_expert_dim"),
-            part=Part.SHARED_EXPERTS,
-            name="share_expert",
-        ),
+    sparse = step_experts(
+        facts,
+        facts.integer("share_expert_dim"),
+        routed=(facts.integer("moe_num_experts"), facts.integer("moe_top_k")),
+        is_balanced=False,
     )
     dense = gated_mlp(size, facts.integer("intermediate_size"))
     kept = AttentionLayer(num_heads=heads, num_kv_heads=1, head_size=head_size)
@@ -113,7 +101,12 @@ def read_step3p5(facts: Facts, label: Label) -> ModelArchitecture:
     """
     num_layers = facts.integer("num_hidden_layers")
     types = (facts.value("layer_types") or [FULL] * num_layers)[:num_layers]
-    sparse = _experts(facts)
+    width = facts.integer("share_expert_dim", "shared_expert_intermediate_size")
+    routed = (
+        facts.integer("moe_num_experts", "n_routed_experts"),
+        facts.integer("moe_top_k", "num_experts_per_tok"),
+    )
+    sparse = step_experts(facts, width, routed=routed)
     dense = gated_mlp(facts.integer("hidden_size"), facts.integer("intermediate_size"))
     mlps = facts.value("mlp_layer_types")
     listed = listed_layers(facts.value("moe_layers_enum"), range(1, num_layers))
@@ -155,28 +148,32 @@ def _layer(facts: Facts, kind: str, mlp: tuple[Module, ...]) -> LayerKind:
     return LayerKind((replace(kv_of(shape), sliding_window=window),), (*modules, *mlp))
 
 
-def _experts(facts: Facts) -> tuple[Module, ...]:
+def step_experts(
+    facts: Facts,
+    width: int,
+    *,
+    routed: tuple[int, int],
+    is_balanced: bool = True,
+    shared: str = "share_expert",
+) -> tuple[Module, ...]:
+    """Return routed experts, and a shared MLP of this width and name.
+
+    `routed`: how many there are, and how many of them a token takes; `is_balanced`: by
+    a bias, with a router in float32.
+    """
     size = facts.integer("hidden_size")
-    return (
-        *experts(
-            ExpertsShape(
-                hidden_size=size,
-                num_experts=facts.integer("moe_num_experts", "n_routed_experts"),
-                top_k=facts.integer("moe_top_k", "num_experts_per_tok"),
-                intermediate_size=facts.integer("moe_intermediate_size"),
-                is_renormalized=facts.flag("norm_expert_weight"),
-                router_dtype="float32",
-                has_correction_bias=True,
-                name="moe",
-            )
-        ),
-        *gated_mlp(
-            size,
-            facts.integer("share_expert_dim", "shared_expert_intermediate_size"),
-            part=Part.SHARED_EXPERTS,
-            name="share_expert",
-        ),
+    block = ExpertsShape(
+        hidden_size=size,
+        num_experts=routed[0],
+        top_k=routed[1],
+        intermediate_size=facts.integer("moe_intermediate_size"),
+        is_renormalized=facts.flag("norm_expert_weight"),
+        router_dtype="float32" if is_balanced else None,
+        has_correction_bias=is_balanced,
+        name="moe",
     )
+    beside = gated_mlp(size, width, part=Part.SHARED_EXPERTS, name=shared)
+    return (*experts(block), *beside)
 
 
 def _ropes(facts: Facts, types: list[str], head_size: int) -> tuple[Module, ...]:

@@ -17,15 +17,13 @@ from planner.models.caches import (
 from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import (
     AttentionShape,
-    ExpertsShape,
     attention,
-    experts,
     gated_mlp,
     kv_of,
 )
 from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.rope import RotaryCache, rope_cache
-from planner.models.families.step3 import listed_layers
+from planner.models.families.step3 import listed_layers, step_experts
 from planner.models.families.windows import FULL, SLIDING
 from planner.models.layers import (
     ColumnParallelLinear,
@@ -126,7 +124,7 @@ def read_step5(facts: Facts, label: Label) -> ModelArchitecture:
     listed = listed_layers(
         facts.value("moe_layers_enum", "moe_layer_list"), range(1, num_layers)
     )
-    sparse = _experts(facts, size)
+    sparse = _experts(facts)
     dense = gated_mlp(size, facts.integer("intermediate_size"))
     layers = []
     for index in range(num_layers):
@@ -219,25 +217,12 @@ def _plain_attention(
     return (replace(kv_of(shape), sliding_window=window),), modules
 
 
-def _experts(facts: Facts, size: int) -> tuple[Module, ...]:
+def _experts(facts: Facts) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/step5/nvidia/model.py` Step5MoE."""
     width, top_k = facts.integers("moe_intermediate_size", "moe_top_k")
     shared = facts.integer("share_expert_dim", default=width * top_k)
-    return (
-        *experts(
-            ExpertsShape(
-                hidden_size=size,
-                num_experts=facts.integer("moe_num_experts"),
-                top_k=top_k,
-                intermediate_size=width,
-                is_renormalized=facts.flag("norm_expert_weight"),
-                router_dtype="float32",
-                has_correction_bias=True,
-                name="moe",
-            )
-        ),
-        *gated_mlp(size, shared, part=Part.SHARED_EXPERTS, name="moe.share_expert"),
-    )
+    routed = (facts.integer("moe_num_experts"), top_k)
+    return step_experts(facts, shared, routed=routed, shared="moe.share_expert")
 
 
 def _ropes(
