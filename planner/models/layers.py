@@ -11,10 +11,11 @@ layers that vLLM packs into one; checkpoints name exceptions by them.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, replace
 from enum import StrEnum
 from math import prod
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.layout import ParallelLayout, divide, pad_vocabulary
@@ -77,6 +78,25 @@ class Replicated:
     def tensors(self, layout: ParallelLayout) -> Tensors:  # noqa: ARG002
         """Return each tensor on a rank."""
         return tuple(Tensor(prod(shape), self.dtype) for shape in self.shapes)
+
+
+@frozen
+class Condition:
+    """What a class requires of the layout; it holds nothing."""
+
+    name: str
+    part: Part
+    check: Callable[[ParallelLayout], object]
+    """Raises the refusal."""
+
+    def tensors(self, layout: ParallelLayout) -> Tensors:
+        """Return nothing.
+
+        Raises:
+            Refused: or UnknownArchitecture, for a layout that does not meet it.
+        """
+        self.check(layout)
+        return ()
 
 
 @frozen(kw_only=False)
@@ -233,6 +253,26 @@ class RowParallelLinear(Linear):
         return self.on_rank(layout, size, inputs=inputs, outputs=size)
 
 
+AnyLinear: TypeAlias = (
+    ColumnParallelLinear | QKVParallelLinear | ReplicatedLinear | RowParallelLinear
+)
+
+
+@frozen
+class LinearByLayout(Linear):
+    """A linear layer whose class or sizes depend on the layout."""
+
+    part: Part
+
+    def as_linear(self, layout: ParallelLayout) -> AnyLinear:
+        """Return vLLM's layer."""
+        raise NotImplementedError
+
+    def tensors(self, layout: ParallelLayout) -> Tensors:
+        """Return weight and bias on a rank."""
+        return self.as_linear(layout).tensors(layout)
+
+
 @frozen
 class QKNormPerRank:
     """Query and key norms over all heads, of which a rank holds its own.
@@ -309,6 +349,11 @@ class Float32Gate:
         return ReplicatedLinear(
             self.name, self.part, self.hidden_size, (self.num_experts,)
         )
+
+
+def prefixed(modules: Iterable[Any], prefix: str) -> tuple[Module, ...]:
+    """Return modules with a prefix put before their names."""
+    return tuple(replace(one, name=f"{prefix}{one.name}") for one in modules)
 
 
 def kv_heads_per_rank(num_kv_heads: int, layout: ParallelLayout) -> int:

@@ -7,7 +7,7 @@ import pytest
 import planner
 from planner.engine.layout import ParallelLayout
 from planner.errors import UnknownArchitecture
-from planner.models.families.deepseek_ocr import deep_encoder
+from planner.models.families.deepseek_vl2 import deep_encoder
 
 MODEL = "deepseek-ai/DeepSeek-OCR"
 

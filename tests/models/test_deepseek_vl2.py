@@ -5,9 +5,9 @@ import pytest
 from planner.engine.layout import ParallelLayout
 from planner.models.families.deepseek_vl2 import timm_siglip
 from planner.models.families.facts import Facts
+from planner.models.families.moonvit import moonvit_tower
 from planner.models.families.towers.crops import PaddedPatches
-from planner.models.families.towers.facts import Candidates, deepseek_vl2_items
-from planner.models.families.towers.moonvit import moonvit_tower
+from planner.models.families.towers.grids import Candidates, deepseek_vl2_items
 from planner.models.layers import Module
 
 SIZES = ((384, 384), (384, 768), (768, 384), (768, 768))

@@ -14,7 +14,7 @@ import pytest
 import planner
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
-from planner.models.families.bailing_moe_linear import GroupNorm
+from planner.models.families.bailing_hybrid import GroupNorm
 from planner.models.tensors import Tensor
 from tests.configs import architecture
 

@@ -14,7 +14,7 @@ import pytest
 import planner
 from planner.engine.layout import ParallelLayout
 from planner.errors import UnknownArchitecture
-from planner.models.families.bailing_moe_v3 import FilledBlocks
+from planner.models.families.bailing_hybrid import FilledBlocks
 from planner.models.families.inkling import ConvolvedHeads, SinkExperts
 from planner.models.layers import Part, RowParallelLinear
 from planner.models.quantization.fp8 import Fp8BlockLinear

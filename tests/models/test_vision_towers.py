@@ -11,14 +11,14 @@ from planner.errors import UnknownArchitecture
 from planner.memory.media.towers import tower_layout
 from planner.models.families.facts import Facts
 from planner.models.families.llama4 import llama4_towers
+from planner.models.families.llava import pixtral_vision
+from planner.models.families.moonvit import moonvit_3d_tower
 from planner.models.families.towers.clip import (
     Depth,
     clip_vision,
     selected_layers,
     siglip_vision,
 )
-from planner.models.families.towers.moonvit import moonvit_3d_tower
-from planner.models.families.towers.pixtral import pixtral_vision
 from planner.models.layers import Module
 from tests.configs import architecture
 

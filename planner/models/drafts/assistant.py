@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from planner.engine.releases import Release
-from planner.engine.releases.change import Change
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.config import SpeculativeConfig
+from planner.models.drafts.methods import check_modelled, runs
 from planner.models.drafts.shared import Target
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import (
     attention_scales,
     embeddings,
@@ -34,17 +33,12 @@ from planner.models.layers import (
     Part,
     Replicated,
     RowParallelLinear,
+    prefixed,
 )
 from planner.models.quantization import quantised
 
 MODEL_TYPES = ("gemma4_assistant", "gemma4_unified_assistant")
-_RUNS_ASSISTANTS = Change(
-    since=(0, 25),
-    what=(
-        "vLLM runs Gemma 4's assistant as in 0.25.0, the oldest release whose way is "
-        "modelled."
-    ),
-)
+_RUNS_ASSISTANTS = runs("Gemma 4's assistant", "0.25.0")
 _DEFAULT_WIDTH = 1536
 _FULL = "full_attention"
 _PREFIX = "draft_model"
@@ -59,11 +53,7 @@ def read_assistant(
         UnknownArchitecture: before 0.25.0, for another target, or with positions of
             its own.
     """
-    if not release.has(_RUNS_ASSISTANTS):
-        raise UnknownArchitecture(
-            "speculative_config with Gemma 4's assistant is not modelled for vLLM "
-            "before 0.25.0."
-        )
+    check_modelled(_RUNS_ASSISTANTS, "Gemma 4's assistant", release)
     outer = Facts(files.config, "gemma4_assistant")
     facts = Facts(outer.mapping("text_config"), "gemma4_text")
     _check_target(outer, facts, target)
@@ -105,15 +95,14 @@ def _assembled(outer: Facts, facts: Facts, files: ModelFiles) -> ModelArchitectu
         raise facts.unsupported("layer_types", "one entry per layer is.")
     modules: list[Module] = []
     for index in range(layers):
-        for module in _layer(facts, is_full=types[index] == _FULL):
-            named: Any = module
-            name = f"{_PREFIX}.layers.{index}.{module.name}"
-            modules.append(replace(named, name=name))
+        layer = _layer(facts, is_full=types[index] == _FULL)
+        modules += prefixed(layer, f"{_PREFIX}.layers.{index}.")
     base = assemble(
         facts,
         Label(name=files.name, architecture="Gemma4AssistantForCausalLM"),
-        Skeleton(hidden_size=size, vocab_size=vocabulary, final_norm=()),
-        Body.alike(LayerKind((), ()), layers),
+        Frame(size, vocab_size=vocabulary, final_norm=()),
+        [LayerKind((), ())] * layers,
+        num_experts=0,
     )
     return replace(
         base,

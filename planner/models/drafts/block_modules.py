@@ -7,14 +7,13 @@ Source: vLLM 0.33.0 `models/qwen3_dflash.py`, `qwen3_dflash2.py`, `qwen3_dspark.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from planner.engine.layout import ParallelLayout, pad_vocabulary
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.block_facts import BlockHead, windows
 from planner.models.drafts.shared import names_tensor
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -32,6 +31,7 @@ from planner.models.layers import (
     ReplicatedLinear,
     Sharded,
     kv_heads_per_rank,
+    prefixed,
 )
 from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
@@ -70,16 +70,15 @@ def assembled(head: BlockHead) -> ModelArchitecture:
     base = assemble(
         facts,
         Label(name=head.files.name, architecture="Qwen3ForCausalLM"),
-        Skeleton(
-            hidden_size=shape.hidden_size, vocab_size=head.vocab_size, final_norm=()
-        ),
-        Body.of(kinds),
+        Frame(shape.hidden_size, vocab_size=head.vocab_size, final_norm=()),
+        kinds,
+        num_experts=0,
     )
     words = embeddings(head.vocab_size, shape.hidden_size)
     first = head.target.model.num_hidden_layers
     modules: list[Module] = []
     for layer in range(first, first + head.num_layers):
-        modules += _renamed(_layer(head), f"model.layers.{layer}")
+        modules += prefixed(_layer(head), f"model.layers.{layer}.")
     modules += _outside_layers(head)
     return replace(
         base,
@@ -242,11 +241,3 @@ def _refiner(head: BlockHead) -> list[Module]:
 
 def _linear(name: str, inputs: int, outputs: int) -> ReplicatedLinear:
     return ReplicatedLinear(name, Part.MLP, inputs, (outputs,))
-
-
-def _renamed(modules: tuple[Module, ...], prefix: str) -> list[Module]:
-    found: list[Module] = []
-    for module in modules:
-        named: Any = module
-        found.append(replace(named, name=f"{prefix}.{module.name}"))
-    return found

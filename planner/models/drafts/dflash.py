@@ -28,6 +28,7 @@ from planner.models.drafts.block_facts import (
 )
 from planner.models.drafts.block_modules import FusedContext, assembled
 from planner.models.drafts.config import SpeculativeConfig
+from planner.models.drafts.methods import check_modelled, runs
 from planner.models.drafts.shared import (
     Target,
     names_tensor,
@@ -41,13 +42,7 @@ from planner.models.layers import Module
 from planner.models.quantization import quantised
 from planner.values import frozen
 
-_RUNS_BLOCK_DRAFTS = Change(
-    since=(0, 31),
-    what=(
-        "vLLM runs DFlash and DSpark drafts as in 0.31.0, the oldest release whose way "
-        "is modelled."
-    ),
-)
+_RUNS_BLOCK_DRAFTS = runs("DFlash and DSpark drafts", "0.31.0")
 _RUNS_QUANTISED = Change(
     since=(0, 32),
     what=(
@@ -55,13 +50,7 @@ _RUNS_QUANTISED = Change(
         "whose way is modelled."
     ),
 )
-_RUNS_XPRESS = Change(
-    since=(0, 33),
-    what=(
-        "vLLM runs XPress drafts as in 0.33.0, the oldest release whose way is "
-        "modelled."
-    ),
-)
+_RUNS_XPRESS = runs("XPress drafts", "0.33.0")
 _RAISES_POSITIONS = Change(
     since=(0, 33),
     what=(
@@ -101,11 +90,7 @@ def read_block_draft(
         Refused: in vLLM's words.
         UnknownArchitecture: for a draft that is not modelled, by name.
     """
-    if not release.has(_RUNS_BLOCK_DRAFTS):
-        raise UnknownArchitecture(
-            f"speculative_config with method={method!r} is not modelled for vLLM "
-            "before 0.31.0."
-        )
+    check_modelled(_RUNS_BLOCK_DRAFTS, f"method={method!r}", release)
     config = flattened(files.config)
     architecture = str(next(iter(config.get("architectures") or ("",))))
     known = (*PLAIN, SECOND, *XPRESS) if method == "dflash" else SPARK

@@ -21,6 +21,7 @@ from planner.engine.releases.change import Change
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.config import SpeculativeConfig
+from planner.models.drafts.methods import check_modelled, runs
 from planner.models.drafts.shared import Target, raised_positions, shares_rope
 from planner.models.families import deepseek_v2, llama
 from planner.models.families.assembly import Label
@@ -44,12 +45,7 @@ _EAGLE3 = (
 )
 _LATENT = ("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM")
 _AUX_STATES = 3
-_RUNS_EAGLE = Change(
-    since=(0, 18),
-    what=(
-        "vLLM runs EAGLE heads as in 0.18.0, the oldest release whose way is modelled."
-    ),
-)
+_RUNS_EAGLE = runs("EAGLE heads", "0.18.0")
 _RAISES_POSITIONS = Change(
     since=(0, 27),
     what=(
@@ -80,11 +76,7 @@ def read_eagle(
     Raises:
         UnknownArchitecture: for a draft that is built like neither.
     """
-    if not release.has(_RUNS_EAGLE):
-        raise UnknownArchitecture(
-            f"speculative_config with method={method!r} is not modelled for vLLM "
-            "before 0.18.0."
-        )
+    check_modelled(_RUNS_EAGLE, f"method={method!r}", release)
     config = _plain(files.config)
     known = _EAGLE if method == "eagle" else (*_EAGLE3, *_LATENT)
     architecture = next(iter(config.get("architectures") or ("",)))

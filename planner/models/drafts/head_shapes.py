@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from planner.engine.releases.change import Change, recorded
+from planner.engine.releases.change import Change
 from planner.models.architecture import ModelArchitecture
+from planner.models.drafts.methods import runs
 from planner.models.families.rope import RotaryCache
 from planner.models.layers import (
     ColumnParallelLinear,
@@ -28,11 +29,7 @@ from planner.values import frozen
 
 
 def _runs(layers: str, since: str) -> Change:
-    return recorded(
-        f"vLLM runs {layers} for multi-token prediction as in {since}, the oldest "
-        "release whose way is modelled.",
-        since=since,
-    )
+    return runs(f"{layers} for multi-token prediction", since)
 
 
 @frozen

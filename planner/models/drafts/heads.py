@@ -19,7 +19,7 @@ from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.head_shapes import SHAPES, HeadShape
 from planner.models.drafts.longer import lengthened, with_pattern
-from planner.models.drafts.methods import not_modelled
+from planner.models.drafts.methods import check_modelled, not_modelled, runs
 from planner.models.families.assembly import Label
 from planner.models.families.decoder import embeddings, gated_mlp, norms
 from planner.models.families.facts import Facts, facts_for
@@ -27,7 +27,7 @@ from planner.models.families.mla import latent_attention, latent_shape, mla_laye
 from planner.models.families.naming import with_names
 from planner.models.families.registry import readers
 from planner.models.files import ModelFiles
-from planner.models.layers import ColumnParallelLinear, Module
+from planner.models.layers import ColumnParallelLinear, Module, prefixed
 from planner.models.quantization import quantised
 
 _PLAIN_FP4 = "modelopt_fp4"
@@ -47,12 +47,10 @@ _LEAVES_PLAIN = Change(
         "Qwen3.5's, is not quantised to NVFP4 by ModelOpt's method."
     ),
 )
-_RUNS_SPARSE = Change(
-    since=(0, 30),
-    what=(
-        "vLLM runs the layers for multi-token prediction of models with sparse latent "
-        "attention as in 0.30.0, the oldest release whose way is modelled."
-    ),
+_SPARSE = "a model of sparse latent attention (index_topk)"
+_RUNS_SPARSE = runs(
+    "the layers for multi-token prediction of models with sparse latent attention",
+    "0.30.0",
 )
 _ONE_HEAD = ("mimo_v2_mtp",)
 _ONE_BY_DEFAULT = ("longcat_flash_mtp",)
@@ -90,17 +88,10 @@ def read_heads(
     shape = SHAPES.get(kind)
     if shape is None:
         raise not_modelled(kind, "layers of this family are not")
-    if not release.has(shape.since):
-        first = ".".join(map(str, shape.since.since))
-        raise UnknownArchitecture(
-            f"speculative_config with layers for multi-token prediction ({kind}) is "
-            f"not modelled for vLLM before {first}."
-        )
-    if files.config.get("index_topk") is not None and not release.has(_RUNS_SPARSE):
-        raise UnknownArchitecture(
-            "speculative_config with a model of sparse latent attention (index_topk) "
-            "is not modelled for vLLM before 0.30.0."
-        )
+    what = f"layers for multi-token prediction ({kind})"
+    check_modelled(shape.since, what, release)
+    if files.config.get("index_topk") is not None:
+        check_modelled(_RUNS_SPARSE, _SPARSE, release)
     count = num_heads(kind, files.config) or 1
     if kind == "nemotron_h_mtp":
         count, config = with_pattern(files.config, count)
@@ -188,13 +179,13 @@ def _built(
     for index in range(count):
         kind = model.layer_kinds[model.layers[first + index]]
         number = first + index if shape.is_numbered_on else index
-        prefix = f"{shape.prefix}.{number}"
+        prefix = f"{shape.prefix}.{number}."
         own = tuple(
             _as_quantised(shape, module)
             for module in kind.modules
             if module.part not in shape.without
         )
-        modules += _renamed((*shape.around(size), *own), prefix)
+        modules += prefixed((*shape.around(size), *own), prefix)
         kinds.append(LayerKind(kind.caches, ()))
     return replace(
         model,
@@ -237,12 +228,3 @@ def _as_quantised(shape: HeadShape, module: Module) -> Module:
     plain: Any = module
     changed: Module = replace(plain, is_quantizable=False)
     return changed
-
-
-def _renamed(modules: tuple[Module, ...], prefix: str) -> tuple[Module, ...]:
-    found = []
-    for module in modules:
-        named: Any = module
-        renamed: Module = replace(named, name=f"{prefix}.{module.name}")
-        found.append(renamed)
-    return tuple(found)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from planner.engine.releases import Release
+from planner.engine.releases.change import Change, recorded
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.drafts.config import HEADS_ALONE, MTP_METHODS, SpeculativeConfig
 from planner.models.files import ModelFiles
@@ -131,6 +133,27 @@ def _method_by_name(files: ModelFiles) -> str | None:
     if "dspark" in name or is_spark or is_dense:
         return "dspark"
     return None
+
+
+def runs(what: str, since: str) -> Change:
+    """Return the change from which on the planner knows how vLLM runs a draft."""
+    return recorded(
+        f"vLLM runs {what} as in {since}, the oldest release whose way is modelled.",
+        since=since,
+    )
+
+
+def check_modelled(since: Change, what: str, release: Release) -> None:
+    """Refuse a draft in a release whose way of running it is not known.
+
+    Raises:
+        UnknownArchitecture: naming the first release that is.
+    """
+    if not release.has(since):
+        first = ".".join(map(str, since.since))
+        raise UnknownArchitecture(
+            f"speculative_config with {what} is not modelled for vLLM before {first}."
+        )
 
 
 def not_modelled(method: str, why: str) -> UnknownArchitecture:

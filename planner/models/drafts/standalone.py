@@ -19,21 +19,17 @@ from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
+from planner.models.drafts.methods import check_modelled, runs
 from planner.models.drafts.shared import Target, shares_rope
 from planner.models.families import read
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import lm_head
 from planner.models.families.facts import Facts
 from planner.models.files import ModelFiles
-from planner.models.layers import Module, Part, Replicated
+from planner.models.layers import Module, Part, Replicated, prefixed
 from planner.models.quantization import quantised
 
-_RUNS_DRAFT_MODELS = Change(
-    since=(0, 18),
-    what=(
-        "vLLM runs draft models as in 0.18.0, the oldest release whose way is modelled."
-    ),
-)
+_RUNS_DRAFT_MODELS = runs("draft models", "0.18.0")
 _RUNS_QUANTISED = Change(
     since=(0, 20),
     what=(
@@ -41,14 +37,8 @@ _RUNS_QUANTISED = Change(
         "is modelled."
     ),
 )
-_RUNS_MEDUSA = Change(
-    since=(0, 18),
-    what=(
-        "vLLM runs Medusa's heads as in 0.18.0, the oldest release whose way is "
-        "modelled."
-    ),
-)
-_PREFIX = "draft_model"
+_RUNS_MEDUSA = runs("Medusa's heads", "0.18.0")
+_NAME = "draft_model."
 _QUANTISATION = ("quantization_config", "compression_config")
 
 _ALIGNS_VOCABULARY = Change(
@@ -78,11 +68,7 @@ def read_draft(
         Refused: for a draft of another vocabulary, in vLLM's words.
         UnknownArchitecture: for a draft whose memory is not modelled.
     """
-    if not release.has(_RUNS_DRAFT_MODELS):
-        raise UnknownArchitecture(
-            "speculative_config with a draft model is not modelled for vLLM before "
-            "0.18.0."
-        )
+    check_modelled(_RUNS_DRAFT_MODELS, "a draft model", release)
     draft = _quantised(files, quantization)
     if draft.vocab_size != target.vocab_size:
         raise Refused(
@@ -116,11 +102,7 @@ def read_medusa(
         UnknownArchitecture: before 0.18.0, or for another width or vocabulary than
             the target's.
     """
-    if not release.has(_RUNS_MEDUSA):
-        raise UnknownArchitecture(
-            "speculative_config with method='medusa' is not modelled for vLLM before "
-            "0.18.0."
-        )
+    check_modelled(_RUNS_MEDUSA, "method='medusa'", release)
     config = {**_medusa_config(files.config), **_NO_ATTENTION}
     facts = Facts(config, "medusa", _MEDUSA_DEFAULTS)
     size, model = facts.integer("hidden_size"), target.model
@@ -137,8 +119,9 @@ def read_medusa(
     base = assemble(
         facts,
         Label(name=files.name, architecture="MedusaModel"),
-        Skeleton(hidden_size=size, vocab_size=words, final_norm=()),
-        Body((), ()),
+        Frame(size, vocab_size=words, final_norm=()),
+        (),
+        num_experts=0,
     )
     return replace(
         base,
@@ -162,26 +145,17 @@ def _quantised(files: ModelFiles, requested: str | None) -> ModelArchitecture:
     model = read(plain)
     named = replace(
         model,
-        layer_prefix=f"{_PREFIX}.{model.layer_prefix}",
-        first_stage=_prefixed(model.first_stage),
-        last_stage=_prefixed(model.last_stage),
-        every_stage=_prefixed(model.every_stage),
-        tied_embeddings=_prefixed(model.tied_embeddings),
+        layer_prefix=_NAME + model.layer_prefix,
+        first_stage=prefixed(model.first_stage, _NAME),
+        last_stage=prefixed(model.last_stage, _NAME),
+        every_stage=prefixed(model.every_stage, _NAME),
+        tied_embeddings=prefixed(model.tied_embeddings, _NAME),
     )
     found = quantised(named, files, requested)
     refusal = found.quantization_limits.mismatch or found.quantization_limits.refusal
     if refusal is not None:
         raise Refused(refusal)
     return found
-
-
-def _prefixed(modules: tuple[Module, ...]) -> tuple[Module, ...]:
-    found = []
-    for module in modules:
-        named: Any = module
-        renamed: Module = replace(named, name=f"{_PREFIX}.{module.name}")
-        found.append(renamed)
-    return tuple(found)
 
 
 def _medusa_config(config: Mapping[str, Any]) -> dict[str, Any]:

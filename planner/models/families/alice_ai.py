@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label, Placement
-from planner.models.families.decoder import norms
+from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.decoder import attention, correction_bias, kv_of, norms
 from planner.models.families.facts import Facts
 from planner.models.families.kimi_k3 import delta_attention, delta_state
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.qwen3_next import (
-    gated_attention,
-    gated_attention_layer,
+    gated_shape,
     sparse_block,
 )
 from planner.models.families.rope import rope_cache
@@ -31,38 +31,30 @@ def read_alice_ai(facts: Facts, label: Label) -> ModelArchitecture:
         "short_conv_kernel_size": facts.integer("linear_conv_kernel_dim"),
     }
     mixer = delta_attention(linear, size, name="linear_attn")
-    gated = Facts(
-        {**facts.config, "attn_output_gate": True, "qkv_bias": False}, facts.model_type
-    )
-    kept = gated_attention_layer(facts)
-    bias = Replicated(
-        "mlp.gate.e_score_correction_bias",
-        Part.ROUTER,
-        ((facts.integer("num_experts"),),),
-        dtype="float32",
-    )
+    shape = replace(gated_shape(facts), has_gate=True, qkv_bias=False)
+    bias = correction_bias(facts.integer("num_experts"))
     rest = (*sparse_block(facts, size), bias, norms(size))
     layers = [
         LayerKind(
-            (delta_state(linear) if kind == _LINEAR else kept,),
+            (delta_state(linear) if kind == _LINEAR else kv_of(shape),),
             (
-                *(mixer if kind == _LINEAR else gated_attention(gated)),
+                *(mixer if kind == _LINEAR else attention(shape)),
                 *rest,
                 _over_layers(size, count=4 if index else 2),
             ),
         )
         for index, kind in enumerate(facts.value("layer_types")[:num_layers])
     ]
-    rope = rope_cache(facts, kept.head_size)
+    rope = rope_cache(facts, shape.head_size)
     frame = Frame(
         size,
         rope,
         placement=Placement.EVERYWHERE,
         is_tied=False,
         is_head_quantizable=False,
-        extra_final=(_over_layers(size, count=2),),
+        final_norm=(norms(size, count=1), _over_layers(size, count=2)),
     )
-    return decoder(facts, label, frame, layers, supports_pp=False)
+    return assemble(facts, label, frame, layers, supports_pp=False)
 
 
 def _over_layers(size: int, *, count: int) -> Replicated:

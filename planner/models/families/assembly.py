@@ -9,7 +9,11 @@ from math import inf
 from typing import TypeAlias
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer
+from planner.models.caches import (
+    AttentionLayer,
+    CacheLayer,
+    EncoderOnlyAttentionLayer,
+)
 from planner.models.families.decoder import embeddings, lm_head, norms
 from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_parameters
@@ -68,27 +72,29 @@ Reader: TypeAlias = Callable[[Facts, Label], ModelArchitecture]
 """Returns the model that a config.json describes."""
 
 
-@frozen
-class Skeleton:
+@frozen(kw_only=False)
+class Frame:
     """What surrounds the decoder layers of a model."""
 
     hidden_size: int
-    vocab_size: int | None = None
-    """None: as the config says."""
-    final_norm: tuple[Module, ...] | None = None
-    """None: one norm, without a bias."""
+    every_stage: tuple[Module, ...] = ()
+    """Rotary tables, and what else each stage holds once."""
     placement: Placement = Placement.BY_STAGE
     embeddings_on: Placement | None = None
     """Where it differs from the placement of the rest; so below."""
     norm_on: Placement | None = None
     head_on: Placement | None = None
-    tie_word_embeddings: bool = False
+    is_tied: bool | None = None
+    """None: as tie_word_embeddings says."""
+    vocab_size: int | None = None
+    """None: as the config says."""
+    final_norm: tuple[Module, ...] | None = None
+    """None: one norm, without a bias."""
     lm_head_bias: bool = False
     is_head_quantizable: bool = True
     """False where vLLM's class does not pass the quantisation on to its LM head."""
     extra_embeddings: tuple[Module, ...] = ()
     """Learned positions and the like, placed with the word embeddings."""
-    every_stage: tuple[Module, ...] = ()
     classifier: tuple[Module, ...] | None = None
     """Replaces the LM head: a score layer, or nothing for an embedding model."""
 
@@ -101,30 +107,28 @@ class _Stages:
     tied: tuple[Module, ...]
 
 
-def _stages(skeleton: Skeleton, vocab_size: int) -> _Stages:
+def _stages(frame: Frame, vocab_size: int, *, is_tied: bool) -> _Stages:
     """Place embeddings, norm and head; a module on every stage is counted once."""
-    size = skeleton.hidden_size
-    words = (embeddings(vocab_size, size), *skeleton.extra_embeddings)
-    norm = skeleton.final_norm
+    size = frame.hidden_size
+    words = (embeddings(vocab_size, size), *frame.extra_embeddings)
+    norm = frame.final_norm
     first: list[Module] = []
     last: list[Module] = []
-    every = list(skeleton.every_stage)
+    every = list(frame.every_stage)
 
     def part(by_stage: list[Module], own: Placement | None) -> list[Module]:
-        return by_stage if (own or skeleton.placement) is Placement.BY_STAGE else every
+        return by_stage if (own or frame.placement) is Placement.BY_STAGE else every
 
-    part(first, skeleton.embeddings_on).extend(words)
-    part(last, skeleton.norm_on).extend(
-        (norms(size, count=1),) if norm is None else norm
-    )
-    if skeleton.classifier is not None:
-        every.extend(skeleton.classifier)  # vLLM's adapters build it on each stage
-    elif not skeleton.tie_word_embeddings:
-        head = lm_head(vocab_size, size, bias=skeleton.lm_head_bias)
-        part(last, skeleton.head_on).append(
-            replace(head, is_quantizable=skeleton.is_head_quantizable)
+    part(first, frame.embeddings_on).extend(words)
+    part(last, frame.norm_on).extend((norms(size, count=1),) if norm is None else norm)
+    if frame.classifier is not None:
+        every.extend(frame.classifier)  # vLLM's adapters build it on each stage
+    elif not is_tied:
+        head = lm_head(vocab_size, size, bias=frame.lm_head_bias)
+        part(last, frame.head_on).append(
+            replace(head, is_quantizable=frame.is_head_quantizable)
         )
-    needs_copy = skeleton.tie_word_embeddings and words[0] in first
+    needs_copy = is_tied and words[0] in first
     return _Stages(
         first=tuple(first),
         last=tuple(last),
@@ -133,46 +137,37 @@ def _stages(skeleton: Skeleton, vocab_size: int) -> _Stages:
     )
 
 
-@frozen(kw_only=False)
-class Body:
-    """The decoder layers of a model: kinds, and which kind each layer is."""
-
-    kinds: tuple[LayerKind, ...]
-    layers: tuple[int, ...]
-
-    @classmethod
-    def alike(cls, kind: LayerKind, num_layers: int) -> Body:
-        """Return a body whose layers are all of one kind."""
-        return cls(kinds=(kind,), layers=(0,) * num_layers)
-
-    @classmethod
-    def of(cls, layers: Iterable[LayerKind]) -> Body:
-        """Return a body of these layers, those that are alike as one kind."""
-        kinds: dict[LayerKind, int] = {}
-        indices = tuple(kinds.setdefault(kind, len(kinds)) for kind in layers)
-        return cls(kinds=tuple(kinds), layers=indices)
-
-
 def assemble(
-    facts: Facts, label: Label, skeleton: Skeleton, body: Body, **overrides: object
+    facts: Facts,
+    label: Label,
+    frame: Frame,
+    layers: Iterable[LayerKind],
+    **overrides: object,
 ) -> ModelArchitecture:
-    """Return the architecture; `overrides` replace what the config says.
+    """Return a model of these layers; `overrides` replace what the config says.
 
     Source of the length rules: vLLM 0.33.0
     `transformers_utils/model_arch_config_convertor.py` derive_max_model_len_and_key.
     """
+    if "num_experts" not in overrides:
+        overrides["num_experts"] = declared_experts(facts)
+    kinds: dict[LayerKind, int] = {}
+    numbers = tuple(kinds.setdefault(kind, len(kinds)) for kind in layers)
     length, key = _derived_length(facts)
-    vocab_size = skeleton.vocab_size
+    vocab_size = frame.vocab_size
     if vocab_size is None:
         vocab_size = facts.integer("vocab_size")
-    stages = _stages(skeleton, vocab_size)
-    heads = _declared_heads(facts, body)
+    tied = frame.is_tied
+    if tied is None:
+        tied = facts.flag("tie_word_embeddings")
+    stages = _stages(frame, vocab_size, is_tied=tied)
+    heads = _declared_heads(facts, tuple(kinds))
     values: dict[str, object] = {
         "name": label.name,
         "architecture": label.architecture,
         "model_type": facts.model_type,
         "config_dtype": str(facts.value("dtype", "torch_dtype") or "float32"),
-        "hidden_size": skeleton.hidden_size,
+        "hidden_size": frame.hidden_size,
         "vocab_size": vocab_size,
         "num_attention_heads": heads.num_heads,
         "num_kv_heads": heads.num_kv_heads,
@@ -188,8 +183,8 @@ def assemble(
         "last_stage": stages.last,
         "every_stage": stages.every,
         "tied_embeddings": stages.tied,
-        "layer_kinds": body.kinds,
-        "layers": body.layers,
+        "layer_kinds": tuple(kinds),
+        "layers": numbers,
         "attention_chunk_size": facts.optional_integer("attention_chunk_size"),
         "has_softcap": bool(facts.value("attn_logit_softcapping")),
         "float16_refusal": float16_refusal(facts.model_type),
@@ -198,12 +193,48 @@ def assemble(
     return ModelArchitecture(**values)  # type: ignore[arg-type]
 
 
-def _declared_heads(facts: Facts, body: Body) -> AttentionLayer:
+def with_caches(
+    model: ModelArchitecture, change: Callable[[CacheLayer], CacheLayer | None]
+) -> ModelArchitecture:
+    """Return a model whose layers keep other things; None: nothing in its place."""
+
+    def changed(kind: LayerKind) -> LayerKind:
+        caches = map(change, kind.caches)
+        return replace(kind, caches=tuple(one for one in caches if one is not None))
+
+    return replace(model, layer_kinds=tuple(map(changed, model.layer_kinds)))
+
+
+def in_both_directions(model: ModelArchitecture) -> ModelArchitecture:
+    """Return a model whose attention sees what comes after, and keeps nothing."""
+
+    def seen(cache: CacheLayer) -> CacheLayer | None:
+        if not isinstance(cache, AttentionLayer):
+            return None
+        return EncoderOnlyAttentionLayer(
+            num_heads=cache.num_heads,
+            num_kv_heads=cache.num_kv_heads,
+            head_size=cache.head_size,
+        )
+
+    return with_caches(model, seen)
+
+
+def declared_experts(facts: Facts) -> int:
+    """Return the experts that vLLM's checks see.
+
+    Source: vLLM 0.33.0 `transformers_utils/config.py` CONFIG_FIELD_ALIASES.
+    """
+    names = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
+    return facts.optional_integer(*names) or 0
+
+
+def _declared_heads(facts: Facts, kinds: tuple[LayerKind, ...]) -> AttentionLayer:
     """Return heads as vLLM's checks see them, also where no layer keeps a cache."""
     kept = next(
         (
             layer
-            for kind in body.kinds
+            for kind in kinds
             for layer in kind.caches
             if isinstance(layer, AttentionLayer)
         ),
@@ -211,7 +242,7 @@ def _declared_heads(facts: Facts, body: Body) -> AttentionLayer:
     )
     if kept is not None:
         return kept
-    if facts.value("num_attention_heads") is None and _has_states(body):
+    if facts.value("num_attention_heads") is None and _has_states(kinds):
         return AttentionLayer(num_heads=0, num_kv_heads=0, head_size=0)
     num_heads = facts.integer("num_attention_heads")
     return AttentionLayer(
@@ -222,11 +253,9 @@ def _declared_heads(facts: Facts, body: Body) -> AttentionLayer:
     )
 
 
-def _has_states(body: Body) -> bool:
+def _has_states(kinds: tuple[LayerKind, ...]) -> bool:
     """Whether layers keep states: models of nothing else have no heads."""
-    return any(
-        isinstance(layer, StateLayer) for kind in body.kinds for layer in kind.caches
-    )
+    return any(isinstance(layer, StateLayer) for kind in kinds for layer in kind.caches)
 
 
 def _derived_length(facts: Facts) -> tuple[float, str | None]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.models.families.decoder import AttentionShape
+from planner.models.families.decoder import (
+    AttentionShape,
+)
 from planner.models.families.facts import Facts
 from planner.models.families.mixtures import after_first
 from planner.models.families.styles import Experts, Style, unless_off

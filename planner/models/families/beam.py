@@ -10,17 +10,15 @@ from dataclasses import replace
 
 from planner.models.caches import AttentionLayer
 from planner.models.families.assembly import Placement
-from planner.models.families.decoder import AttentionShape, attention_scales
+from planner.models.families.decoder import AttentionShape, attention
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.layered import SLIDING
 from planner.models.families.rope import RotaryCache, rope_cache
 from planner.models.families.styles import Experts, Style
+from planner.models.families.windows import SLIDING
 from planner.models.layers import (
     Module,
     Part,
     QKVParallelLinear,
-    Replicated,
-    RowParallelLinear,
     Sharded,
 )
 
@@ -32,6 +30,8 @@ _FLINT_DEFAULTS = own_defaults("FlintConfig")
 
 def _beam_attention(_facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/beam/nvidia/attention.py` BeamAttention."""
+    normed = replace(shape, qk_norm_sizes=(shape.head_size, shape.head_size))
+    _, output, scales, norm = attention(normed)
     return (
         QKVParallelLinear(
             name="self_attn.qkv_gate_proj",
@@ -42,17 +42,10 @@ def _beam_attention(_facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
             head_size=shape.head_size,
             shards=("q_proj", "k_proj", "v_proj", "gate_proj"),
         ),
-        RowParallelLinear(
-            "self_attn.o_proj",
-            Part.ATTENTION,
-            shape.num_heads * shape.head_size,
-            shape.hidden_size,
-        ),
-        Replicated(
-            "self_attn.qk_norm", Part.NORMS, ((shape.head_size,), (shape.head_size,))
-        ),
+        output,
+        norm,
         Sharded("self_attn.gate_bias", Part.ATTENTION, ((shape.num_heads,),)),
-        attention_scales(),
+        scales,
     )
 
 
@@ -86,7 +79,7 @@ def _rotated(facts: Facts) -> Facts:
     if not given or not set(given) <= {SLIDING, "full_attention"}:
         return facts
     (own,) = (value for value in given.values() if value is not None)
-    return Facts({**facts.config, "rope_parameters": own}, facts.model_type)
+    return facts.having(rope_parameters=own)
 
 
 def _float32_table(facts: Facts, shape: AttentionShape) -> tuple[RotaryCache, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label, Placement
+from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.composite import composed, sub_config, text_facts
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -14,10 +15,10 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import FULL, SLIDING, Frame, decoder, typed_ropes
-from planner.models.families.multimodal import composed, sub_config, text_facts
+from planner.models.families.rope import typed_ropes
 from planner.models.families.towers.blocks import IMAGE
 from planner.models.families.towers.qwen_vl import qwen3_vl_tower
+from planner.models.families.windows import FULL, SLIDING
 
 
 def read_cohere_compass(facts: Facts, label: Label) -> ModelArchitecture:
@@ -60,13 +61,13 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
     frame = Frame(
         hidden_size=size,
         # The table ends with max_model_len.
-        rope=tuple(replace(table, ends_with_length=True) for table in tables),
+        every_stage=tuple(replace(table, ends_with_length=True) for table in tables),
         placement=Placement.EVERYWHERE,
         is_tied=True,
     )
-    plain = Facts({**facts.config, "rope_parameters": None}, facts.model_type)
+    plain = facts.having(rope_parameters=None)
     layers = [sliding if kind == SLIDING else full for kind in types[:num_layers]]
-    return decoder(plain, label, frame, layers)
+    return assemble(plain, label, frame, layers)
 
 
 READERS = {"CohereCompassForConditionalGeneration": read_cohere_compass}

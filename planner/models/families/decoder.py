@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.models.caches import AttentionLayer, EncoderOnlyAttentionLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.facts import Facts
@@ -14,6 +16,7 @@ from planner.models.layers import (
     Replicated,
     ReplicatedLinear,
     RowParallelLinear,
+    Sharded,
     VocabParallelEmbedding,
 )
 from planner.values import frozen
@@ -27,11 +30,15 @@ class AttentionShape:
     num_heads: int
     num_kv_heads: int
     head_size: int
+    head_size_v: int | None = None
+    """Of the values, where it differs from that of the keys."""
     qkv_bias: bool = False
     output_bias: bool = False
     qk_norm_sizes: tuple[int, ...] = ()
     """Sizes of the norms on query and key, empty without."""
     heeds_kv_cache_dtype: bool = True
+    has_gate: bool = False
+    """Whether the queries' projection includes a gate of the same size."""
     has_qk_norm_per_rank: bool = False
     """Norms over all heads at once, of which a rank holds its own heads."""
 
@@ -59,35 +66,52 @@ def attention_shape(
     )
 
 
-def attention(shape: AttentionShape) -> tuple[Module, ...]:
-    """Return the projections (and query/key norms) of an attention layer."""
+def even_shape(facts: Facts) -> AttentionShape:
+    """Return grouped-query attention whose heads share the model's width evenly."""
+    shape = attention_shape(facts)
+    return replace(shape, head_size=shape.hidden_size // shape.num_heads)
+
+
+def attention(
+    shape: AttentionShape, *, name: str = "self_attn.", output: str = "o_proj"
+) -> tuple[Module, ...]:
+    """Return the projections, scales and query/key norms of an attention layer.
+
+    `name` is put before those of its modules, and `output` is that of the last one.
+    """
     modules: tuple[Module, ...] = (
         QKVParallelLinear(
-            name="self_attn.qkv_proj",
+            name=f"{name}qkv_proj",
             input_size=shape.hidden_size,
-            num_heads=shape.num_heads,
+            # A gate on the output is projected with the queries, and as wide.
+            num_heads=shape.num_heads * (2 if shape.has_gate else 1),
             num_kv_heads=shape.num_kv_heads,
             head_size=shape.head_size,
+            head_size_v=shape.head_size_v,
             bias=shape.qkv_bias,
         ),
         RowParallelLinear(
-            "self_attn.o_proj",
+            f"{name}{output}",
             Part.ATTENTION,
-            shape.num_heads * shape.head_size,
+            shape.num_heads * (shape.head_size_v or shape.head_size),
             shape.hidden_size,
             bias=shape.output_bias,
         ),
-        attention_scales(),
+        attention_scales(f"{name}attn"),
     )
     if shape.has_qk_norm_per_rank:
         return (*modules, _qk_norm_per_rank(shape))
     if not shape.qk_norm_sizes:
         return modules
     norms = tuple((size,) for size in shape.qk_norm_sizes)
-    return (
-        *modules,
-        Replicated("self_attn.qk_norm", Part.NORMS, norms),
-    )
+    return (*modules, Replicated(f"{name}qk_norm", Part.NORMS, norms))
+
+
+def query_attention(shape: AttentionShape) -> tuple[Module, ...]:
+    """Return the output and norm of a layer that reads another's keys and values."""
+    own = replace(shape, qk_norm_sizes=())
+    norm = Replicated("self_attn.q_norm", Part.NORMS, ((shape.head_size,),))
+    return (*attention(own)[1:], norm)
 
 
 def attention_gate(shape: AttentionShape, columns: int) -> ColumnParallelLinear:
@@ -106,42 +130,6 @@ def _qk_norm_per_rank(shape: AttentionShape) -> QKNormPerRank:
     )
 
 
-def attention_layer(facts: Facts) -> AttentionLayer:
-    """Return grouped-query attention whose heads share the model's width evenly."""
-    num_heads = facts.integer("num_attention_heads")
-    return AttentionLayer(
-        num_heads=num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=num_heads),
-        head_size=facts.integer("hidden_size") // num_heads,
-    )
-
-
-def attention_modules(
-    hidden_size: int,
-    layer: AttentionLayer,
-    *,
-    prefix: str = "self_attn.",
-    output_name: str = "o_proj",
-) -> tuple[Module, ...]:
-    """Return the projections of a layer under a class's own names, without biases."""
-    return (
-        QKVParallelLinear(
-            name=f"{prefix}qkv_proj",
-            input_size=hidden_size,
-            num_heads=layer.num_heads,
-            num_kv_heads=layer.num_kv_heads,
-            head_size=layer.head_size,
-        ),
-        RowParallelLinear(
-            f"{prefix}{output_name}",
-            Part.ATTENTION,
-            layer.num_heads * layer.head_size,
-            hidden_size,
-        ),
-        attention_scales(f"{prefix}attn"),
-    )
-
-
 def attention_scales(name: str = "self_attn.attn") -> Replicated:
     """Return the four scales of an attention layer: key, value, query, softmax.
 
@@ -156,6 +144,7 @@ def kv_of(shape: AttentionShape) -> AttentionLayer:
         num_heads=shape.num_heads,
         num_kv_heads=shape.num_kv_heads,
         head_size=shape.head_size,
+        head_size_v=shape.head_size_v,
         heeds_kv_cache_dtype=shape.heeds_kv_cache_dtype,
     )
 
@@ -207,6 +196,11 @@ def plain_mlp(
     )
 
 
+def sinks(num_heads: int) -> Sharded:
+    """Return a learned sink for each head."""
+    return Sharded("self_attn.sinks", Part.ATTENTION, ((num_heads,),))
+
+
 @frozen
 class ExpertsShape:
     """Dimensions of a mixture-of-experts block."""
@@ -227,6 +221,10 @@ class ExpertsShape:
     router_name: str = "gate"
     is_router_quantizable: bool = False
     """Whether vLLM's class passes the quantisation on to the router."""
+    correction_bias_name: str = "gate.e_score_correction_bias"
+    bias: bool = False
+    """Of the router and of the routed experts."""
+    activation: str = "silu"
     shards: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
     """The checkpoint's names of an expert's layers, ckpt_names in vLLM."""
 
@@ -239,6 +237,7 @@ def experts(shape: ExpertsShape) -> tuple[Module, ...]:
             Part.ROUTER,
             shape.hidden_size,
             (shape.num_experts,),
+            bias=shape.bias,
             dtype=shape.router_dtype,
             is_quantizable=shape.is_router_quantizable,
         ),
@@ -249,18 +248,14 @@ def experts(shape: ExpertsShape) -> tuple[Module, ...]:
             hidden_size=shape.hidden_size,
             intermediate_size=shape.intermediate_size,
             is_renormalized=shape.is_renormalized,
+            bias=shape.bias,
+            activation=shape.activation,
             shards=shape.shards,
         ),
     ]
     if shape.has_correction_bias:
-        modules.append(
-            Replicated(
-                f"{shape.name}.gate.e_score_correction_bias",
-                Part.ROUTER,
-                ((shape.num_experts,),),
-                dtype="float32",
-            )
-        )
+        name = f"{shape.name}.{shape.correction_bias_name}"
+        modules.append(correction_bias(shape.num_experts, name))
     if shape.shared_intermediate_size:
         modules += gated_mlp(
             shape.hidden_size,
@@ -280,6 +275,25 @@ def experts(shape: ExpertsShape) -> tuple[Module, ...]:
             )
         )
     return tuple(modules)
+
+
+def hyper_connections(streams: int, hidden_size: int) -> Replicated:
+    """Return what mixes a layer's residual streams, before each of its halves.
+
+    Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/model.py` DeepseekV4DecoderLayer;
+    `models/glm5next/common/model.py` Glm5NextDecoderLayer.
+    """
+    mixes = (2 + streams) * streams
+    half = ((mixes, streams * hidden_size), (mixes,), (3,))
+    part = Part.HYPER_CONNECTIONS
+    return Replicated("hyper_connections", part, half * 2, dtype="float32")
+
+
+def correction_bias(
+    num_experts: int, name: str = "mlp.gate.e_score_correction_bias"
+) -> Replicated:
+    """Return the bias by which a router balances experts."""
+    return Replicated(name, Part.ROUTER, ((num_experts,),), dtype="float32")
 
 
 def norms(hidden_size: int, *, count: int = 2, bias: bool = False) -> Replicated:

@@ -11,12 +11,11 @@ from dataclasses import replace
 from planner.errors import Refused
 from planner.models.caches import AttentionLayer
 from planner.models.families.assembly import Placement
-from planner.models.families.decoder import AttentionShape, gated_mlp
+from planner.models.families.decoder import AttentionShape, gated_mlp, sinks
 from planner.models.families.facts import Facts
-from planner.models.families.layered import FULL, SLIDING, sinks, typed_ropes
-from planner.models.families.rope import rope_cache
+from planner.models.families.rope import rope_cache, typed_ropes
 from planner.models.families.styles import Style, no_rope, unless_off
-from planner.models.families.windows import no_windows, typed_windows
+from planner.models.families.windows import FULL, SLIDING, no_windows, typed_windows
 from planner.models.layers import Module, Part, Replicated
 
 _EVERYWHERE = Placement.EVERYWHERE
@@ -80,7 +79,7 @@ def _plamo3_ropes(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
         (FULL if window is None else SLIDING for window in windows),
         head_size=shape.head_size,
         max_position=facts.integer("max_position_embeddings"),
-        local=Facts({**facts.config, "rope_parameters": theta}, facts.model_type),
+        local=facts.having(rope_parameters=theta),
     )
     return tuple(replace(table, ends_with_length=True) for table in tables)
 
@@ -96,7 +95,8 @@ def _rnj1_ropes(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     return (*tables, normalizer)
 
 
-def _even_heads(_facts: Facts, shape: AttentionShape) -> AttentionShape:
+def even_heads(_facts: Facts, shape: AttentionShape) -> AttentionShape:
+    """Return attention whose heads share the model's width evenly."""
     return replace(shape, head_size=shape.hidden_size // shape.num_heads)
 
 
@@ -240,7 +240,7 @@ ROWS = {
             ),
             "tie_word_embeddings": unless_off("tie_word_embeddings"),
         },
-        heads=_even_heads,
+        heads=even_heads,
         cache=_with_alibi_sqrt,
         windows=no_windows,
         mlp_bias="mlp_bias",

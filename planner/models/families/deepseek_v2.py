@@ -12,12 +12,13 @@ from functools import partial
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import CacheLayer
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import AttentionShape, experts, gated_mlp, norms
 from planner.models.families.facts import Facts
 from planner.models.families.mla import (
     IndexerShape,
     LatentShape,
+    declared_heads,
     indexer,
     indexer_shape,
     latent_attention,
@@ -45,7 +46,7 @@ def read_latent(facts: Facts, label: Label, *, style: Style) -> ModelArchitectur
     shape = latent_shape(facts)
     index = None if facts.value("index_topk") is None else indexer_shape(facts)
     has_indexer = _indexing_layers(facts)
-    body = Body.of(
+    layers = (
         _layer(
             facts,
             latent(shape, index, has_indexer=has_indexer(layer)),
@@ -54,15 +55,14 @@ def read_latent(facts: Facts, label: Label, *, style: Style) -> ModelArchitectur
         )
         for layer in range(facts.integer("num_hidden_layers"))
     )
+    every = (*_rope(facts, shape, index), *_choices(index))
     return assemble(
         facts,
         label,
-        _skeleton(facts, (*_rope(facts, shape, index), *_choices(index))),
-        body,
+        Frame(shape.hidden_size, every, is_tied=False),
+        layers,
         num_experts=facts.optional_integer("n_routed_experts") or 0,
-        num_attention_heads=shape.num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=shape.num_heads),
-        head_size=shape.kept_size,
+        **declared_heads(facts, shape),
     )
 
 
@@ -116,15 +116,6 @@ def _choices(index: IndexerShape | None) -> tuple[Module, ...]:
     return (TokenBuffer("model.topk_indices_buffer", index.topk, dtype="int32"),)
 
 
-def _skeleton(facts: Facts, every_stage: tuple[Module, ...]) -> Skeleton:
-    """Return what surrounds the layers; the head is never tied."""
-    hidden_size = facts.integer("hidden_size")
-    return Skeleton(
-        hidden_size=hidden_size,
-        every_stage=every_stage,
-    )
-
-
 def _layer(
     facts: Facts, attention: Attention, style: Style, *, is_sparse: bool
 ) -> LayerKind:
@@ -171,12 +162,12 @@ def _without_rswa(facts: Facts, shape: AttentionShape) -> AttentionShape:
     return shape
 
 
-_EXPERTS = Experts(
+EXPERTS = Experts(
     shared="n_shared_experts",
     has_correction_bias=_has_noaux_bias,
     is_renormalized="norm_topk_prob",
 )
-LATENT = Style(fields={"num_experts": "n_routed_experts"}, experts=_EXPERTS)
+LATENT = Style(fields={"num_experts": "n_routed_experts"}, experts=EXPERTS)
 read_deepseek_text = partial(read_latent, style=LATENT)
 """Reads DeepSeek-V2, V3, R1, V3.2 and Kimi-K2, also as part of a larger model."""
 
@@ -195,14 +186,14 @@ _LATENT = {
     # GLM-4.7-Flash: GLM-4.5's experts with a float32 router.
     "Glm4MoeLiteForCausalLM": replace(
         LATENT,
-        experts=replace(_EXPERTS, router_dtype="float32", has_correction_bias=True),
+        experts=replace(EXPERTS, router_dtype="float32", has_correction_bias=True),
     ),
     # DeepSeek-V3's layers with one more norm.
     "AXK1ForCausalLM": replace(
         LATENT,
         norm_count=3,
         experts=replace(
-            _EXPERTS,
+            EXPERTS,
             has_correction_bias=lambda facts: (
                 facts.value("topk_method") in (None, "noaux_tc")
             ),

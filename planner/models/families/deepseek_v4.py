@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
-from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, Reader, assemble
+from planner.models.families.composite import Composite, read_as
 from planner.models.families.compressed_attention import (
     INDEXED,
     CompressedShape,
     compressed_attention,
     compressed_caches,
 )
-from planner.models.families.decoder import norms
+from planner.models.families.decoder import hyper_connections, norms
 from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.rope import yarn_rows
+from planner.models.families.towers import blocks
+from planner.models.families.towers.blocks import IMAGE
 from planner.models.layers import (
     ColumnParallelLinear,
+    LinearByLayout,
     Module,
     Part,
     Replicated,
@@ -26,7 +31,6 @@ from planner.models.layers import (
     RowParallelLinear,
     TokenBuffer,
 )
-from planner.models.tensors import LinearMethod, Tensors
 from planner.values import frozen
 
 _RATIO_OF = {
@@ -40,26 +44,14 @@ _BLOCK = 128
 
 
 @frozen
-class WholeBlocks:
+class WholeBlocks(LinearByLayout):
     """A layer of the shared experts, filled up so that ranks hold whole blocks of FP8.
 
     Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/model.py` DeepseekV4MLP.
     """
 
-    name: str
     layer: ColumnParallelLinear | RowParallelLinear
     part: Part = Part.SHARED_EXPERTS
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
-
-    @property
-    def shards(self) -> tuple[str, ...]:
-        """Names of the checkpoint's layers packed in it."""
-        return self.layer.shards
-
-    def tensors(self, layout: ParallelLayout) -> Tensors:
-        """Return weight and scales on a rank."""
-        return self.as_linear(layout).tensors(layout)
 
     def as_linear(
         self, layout: ParallelLayout
@@ -98,14 +90,14 @@ def read_deepseek_v4(facts: Facts, label: Label) -> ModelArchitecture:
     shape = _shape(facts)
     hash_layers = _hash_layers(facts)
     ratios = _compress_ratios(facts)
-    body = Body.of(
+    layers = (
         LayerKind(
             compressed_caches(shape, ratio),
             (
                 *compressed_attention(shape, ratio),
                 *_experts(facts, is_hashed=layer in hash_layers),
                 norms(shape.hidden_size),
-                *_hyper_connections(facts),
+                hyper_connections(facts.integer("hc_mult"), shape.hidden_size),
             ),
             shared=(_rope_cache(facts, shape, is_compressed=ratio > 1),),
         )
@@ -114,8 +106,8 @@ def read_deepseek_v4(facts: Facts, label: Label) -> ModelArchitecture:
     return assemble(
         facts,
         label,
-        _skeleton(facts, shape),
-        body,
+        _frame(facts, shape),
+        layers,
         num_experts=facts.integer("n_routed_experts"),
         num_attention_heads=shape.num_heads,
         num_kv_heads=facts.integer("num_key_value_heads"),
@@ -207,38 +199,21 @@ def _router_table(name: str, shape: tuple[int, ...], dtype: str) -> Replicated:
 
 
 def _shared_experts(hidden_size: int, intermediate_size: int) -> tuple[Module, ...]:
-    return (
-        WholeBlocks(
-            layer=ColumnParallelLinear(
-                "ffn.shared_experts.gate_up_proj",
-                Part.SHARED_EXPERTS,
-                hidden_size,
-                (intermediate_size, intermediate_size),
-                shards=("w1", "w3"),
-            ),
-            name="ffn.shared_experts.gate_up_proj",
+    name, part = "ffn.shared_experts", Part.SHARED_EXPERTS
+    layers = (
+        ColumnParallelLinear(
+            f"{name}.gate_up_proj",
+            part,
+            hidden_size,
+            (intermediate_size, intermediate_size),
+            shards=("w1", "w3"),
         ),
-        WholeBlocks(
-            layer=RowParallelLinear(
-                "ffn.shared_experts.down_proj",
-                Part.SHARED_EXPERTS,
-                intermediate_size,
-                hidden_size,
-            ),
-            name="ffn.shared_experts.down_proj",
-        ),
+        RowParallelLinear(f"{name}.down_proj", part, intermediate_size, hidden_size),
     )
-
-
-def _hyper_connections(facts: Facts) -> tuple[Module, ...]:
-    """Return what mixes a layer's several residual streams, before each of its halves.
-
-    Source: vLLM 0.33.0 `models/deepseek_v4/nvidia/model.py` DeepseekV4DecoderLayer.
-    """
-    streams = facts.integer("hc_mult")
-    mixes = (2 + streams) * streams
-    half = ((mixes, streams * facts.integer("hidden_size")), (mixes,), (3,))
-    return (_float32("hyper_connections", half * 2),)
+    return tuple(
+        WholeBlocks(name=layer.name, layer=layer, shards=layer.shards)
+        for layer in layers
+    )
 
 
 def _float32(name: str, shapes: tuple[tuple[int, ...], ...]) -> Replicated:
@@ -266,7 +241,7 @@ def _rope_cache(
     )
 
 
-def _skeleton(facts: Facts, shape: CompressedShape) -> Skeleton:
+def _frame(facts: Facts, shape: CompressedShape) -> Frame:
     """Return what surrounds the layers: the head is never tied or quantised.
 
     The first layer's mixing is also held summed over the streams, which start alike.
@@ -275,8 +250,9 @@ def _skeleton(facts: Facts, shape: CompressedShape) -> Skeleton:
     width = streams * shape.hidden_size
     mixes = (2 + streams) * streams
     summed = _float32("hc_attn_fn_broadcast", ((mixes, shape.hidden_size),))
-    return Skeleton(
-        hidden_size=shape.hidden_size,
+    return Frame(
+        shape.hidden_size,
+        is_tied=False,
         is_head_quantizable=False,
         extra_embeddings=(summed,),
         every_stage=(
@@ -288,4 +264,43 @@ def _skeleton(facts: Facts, shape: CompressedShape) -> Skeleton:
     )
 
 
-READERS = {"DeepseekV4ForCausalLM": read_deepseek_v4}
+def _text(facts: Facts, label: Label) -> ModelArchitecture:
+    blind = facts.having(vision_n_layers=0)
+    return read_as(blind, label, "DeepseekV4ForCausalLM")
+
+
+def _tower(facts: Facts, text_size: int) -> Tower:
+    return Tower(
+        IMAGE,
+        blocks.unquantised(*_modules(facts, text_size)),
+        supports_data_parallel=True,
+        whole_unless_heads_divide=facts.integer("vision_n_heads"),
+    )
+
+
+def _modules(facts: Facts, text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/deepseek_v4/common/vl_model.py` and `vision.py`."""
+    size, heads = facts.integers("vision_dim", "vision_n_heads")
+    pixels = 3 * facts.integer("vision_patch_size") ** 2
+    yield blocks.linear("vision.patch_embed", pixels, size, bias=True)
+    wide = facts.integer("vision_inter_dim")
+    yield from blocks.repeated(
+        "vision.blocks",
+        facts.integer("vision_n_layers"),
+        blocks.norms("norm", size, count=2, bias=False),
+        blocks.qkv("attn.wqkv", size, heads, bias=True),
+        blocks.row("attn.wo", size, size, bias=True),
+        blocks.column("mlp.w1", size, wide, wide, bias=False),
+        blocks.row("mlp.w2", wide, size, bias=False),
+    )
+    yield blocks.norms("vision.norm", size, bias=False)
+    merged = size * facts.integer("vision_downsample_ratio") ** 2
+    yield blocks.column("aligner.w1", merged, text_size, bias=True)
+    yield blocks.row("aligner.w2", text_size, text_size, bias=True)
+    yield blocks.replicated("image_marks", *((text_size,),) * 4, dtype="float32")
+
+
+READERS: dict[str, Reader] = {
+    "DeepseekV4ForCausalLM": read_deepseek_v4,
+    "DeepseekV4ForConditionalGeneration": Composite(_tower, text=_text),
+}

@@ -8,7 +8,7 @@ from planner.engine.generations import (
     WORKSTATION_BLACKWELL,
 )
 from planner.engine.layout import ParallelLayout, divide
-from planner.models.layers import Linear, Part
+from planner.models.layers import Linear, Module, Part, Replicated, Sharded
 from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
@@ -43,6 +43,18 @@ class PartlyDividedLinear(Linear):
         parts = (*rows, padding) if padding else rows
         inputs, outputs = (self.input_size, self.input_size), sum(parts) * ranks
         return self.on_rank(layout, *parts, inputs=inputs, outputs=outputs)
+
+
+def delta_parameters(
+    name: str, heads: int, *convolutions: tuple[int, int], head_size: int
+) -> tuple[Module, ...]:
+    """Return the biases of steps and decays with the convolutions, and the norm."""
+    wide = heads * head_size
+    shapes = ((wide,), (heads,), *convolutions)
+    return (
+        Sharded(f"{name}.dt_bias", Part.MIXERS, shapes, dtype="float32"),
+        Replicated(f"{name}.o_norm", Part.NORMS, ((head_size,),)),
+    )
 
 
 @frozen

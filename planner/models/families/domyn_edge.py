@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -17,7 +17,6 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
 from planner.models.layers import Part, Replicated
 
 
@@ -51,7 +50,7 @@ def read_domyn_edge(facts: Facts, label: Label) -> ModelArchitecture:
         for head_size in dict.fromkeys(rotated)
     )
     frame = Frame(size, tables)
-    return decoder(facts, label, frame, layers, supports_pp=False)
+    return assemble(facts, label, frame, layers, supports_pp=False)
 
 
 READERS = {"DomynEdgeForCausalLM": read_domyn_edge}

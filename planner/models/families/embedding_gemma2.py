@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label, Placement
+from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.composite import known_as, text_facts
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -16,8 +17,7 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.facts import Facts
 from planner.models.families.heads import pooled
-from planner.models.families.layered import Frame, decoder, typed_ropes
-from planner.models.families.multimodal import known_as, text_facts
+from planner.models.families.rope import typed_ropes
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -57,7 +57,7 @@ def read_embedding_gemma2(facts: Facts, label: Label) -> ModelArchitecture:
         placement=Placement.EVERYWHERE,
         is_tied=True,
     )
-    model = decoder(
+    model = assemble(
         text,
         label,
         frame,
@@ -99,16 +99,16 @@ def _layer(facts: Facts, shape: AttentionShape) -> LayerKind:
         (
             *attention(shape),
             *gated_mlp(size, facts.integer("intermediate_size")),
-            _whole("ple_block.per_layer_input_gate", size, narrow),
-            _whole("ple_block.per_layer_projection", narrow, size),
+            ReplicatedLinear(
+                "ple_block.per_layer_input_gate", Part.MLP, size, (narrow,)
+            ),
+            ReplicatedLinear(
+                "ple_block.per_layer_projection", Part.MLP, narrow, (size,)
+            ),
             norms(size, count=5),
             Replicated("layer_scalar", Part.BUFFERS, ((1,),)),
         ),
     )
-
-
-def _whole(name: str, input_size: int, output_size: int) -> ReplicatedLinear:
-    return ReplicatedLinear(name, Part.MLP, input_size, (output_size,))
 
 
 def _around(facts: Facts) -> tuple[Module, ...]:
@@ -117,7 +117,9 @@ def _around(facts: Facts) -> tuple[Module, ...]:
     return (
         ColumnParallelLinear("ple.per_layer_model_projection", Part.MLP, size, (wide,)),
         Replicated("ple.per_layer_projection_norm", Part.NORMS, ((narrow,),)),
-        _whole("embedding_projection", size, facts.integer("embedding_dim")),
+        ReplicatedLinear(
+            "embedding_projection", Part.MLP, size, (facts.integer("embedding_dim"),)
+        ),
         Replicated("embed_scale", Part.BUFFERS, ((),)),
     )
 

@@ -12,7 +12,8 @@ from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
+from planner.models.families.composite import composed
 from planner.models.families.decoder import (
     attention,
     attention_shape,
@@ -21,13 +22,10 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import composed
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
-from planner.models.layers import Module, Part, Replicated, ReplicatedLinear
-from planner.models.tensors import Tensors
-from planner.values import frozen
+from planner.models.layers import Condition, Module, Part, Replicated, ReplicatedLinear
 
 _RENAMES = (
     ("lm_head.", "language_model.lm_head."),
@@ -42,18 +40,17 @@ def read_ernie_vl(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/ernie45_vl.py` Ernie4_5_VLMoeForConditionalGeneration.
     """
-    hidden_size = facts.integer("hidden_size")
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
-        tie_word_embeddings=facts.flag("tie_word_embeddings", default=True),
-    )
-    layers = range(facts.integer("num_hidden_layers"))
-    body = Body.of(_layer(facts, index) for index in layers)
+    tied = facts.flag("tie_word_embeddings", default=True)
+    frame = Frame(facts.integer("hidden_size"), is_tied=tied)
+    numbers = range(facts.integer("num_hidden_layers"))
+    layers = [_layer(facts, index) for index in numbers]
     experts = _experts_of(facts)[0]
-    model = assemble(facts, label, skeleton, body, num_experts=experts)
+    model = assemble(facts, label, frame, layers, num_experts=experts)
     whole = composed(facts, label, model, _tower(facts), renames=_RENAMES)
-    if skeleton.tie_word_embeddings:
-        whole = replace(whole, every_stage=(*whole.every_stage, _TiedHead()))
+    if tied:
+        name, part = "language_model.lm_head", Part.LM_HEAD
+        head = Condition(name=name, part=part, check=_check_head)
+        whole = replace(whole, every_stage=(*whole.every_stage, head))
     return _with_marks(whole, facts)
 
 
@@ -66,27 +63,15 @@ def _with_marks(model: ModelArchitecture, facts: Facts) -> ModelArchitecture:
     return replace(model, every_stage=(*model.every_stage, cache))
 
 
-@frozen
-class _TiedHead:
-    """A head that vLLM's class ties on each pipeline stage, also where none is.
+def _check_head(layout: ParallelLayout) -> None:
+    """Refuse several stages: the class ties the head on each, also where none is.
 
     Source: vLLM 0.33.0 `models/ernie45_vl_moe.py` Ernie4_5_VLMoeForCausalLM.
     """
-
-    name: str = "language_model.lm_head"
-    part: Part = Part.LM_HEAD
-
-    def tensors(self, layout: ParallelLayout) -> Tensors:
-        """Return nothing.
-
-        Raises:
-            Refused: when there are several stages.
-        """
-        if layout.pipeline_parallel_size > 1:
-            raise Refused(
-                "AttributeError: 'PPMissingLayer' object has no attribute 'tie_weights'"
-            )
-        return ()
+    if layout.pipeline_parallel_size > 1:
+        raise Refused(
+            "AttributeError: 'PPMissingLayer' object has no attribute 'tie_weights'"
+        )
 
 
 def _pair(facts: Facts, name: str, default: int | None = None) -> tuple[int, int]:

@@ -89,6 +89,10 @@ class Facts:
         same._names = names
         return same
 
+    def having(self, **given: object) -> Facts:
+        """Return the config with other values for some of its fields."""
+        return Facts({**self.config, **given}, self.model_type)
+
     def _own(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the config's names of what is asked by usual ones."""
         if not self._names:

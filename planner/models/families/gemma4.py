@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.shared import HAS_QUERY_PROJECTIONS
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, Placement, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
-    attention_scales,
     gated_mlp,
+    kv_of,
     norms,
+    query_attention,
 )
 from planner.models.families.facts import Facts
 from planner.models.families.rope import for_layer_type, rope_dict
+from planner.models.families.windows import FULL, SLIDING
 from planner.models.layers import (
     ColumnParallelLinear,
+    LinearByLayout,
     Module,
     Part,
     QKVParallelLinear,
     Replicated,
     ReplicatedLinear,
-    RowParallelLinear,
     VocabParallelEmbedding,
 )
-from planner.models.tensors import LinearMethod, Tensor, Tensors
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
-_FULL, _SLIDING = "full_attention", "sliding_attention"
 _GLOBAL_HEAD_DIM = 512
 _FULL_EVERY = 6
 
@@ -51,10 +53,9 @@ def read_gemma4_text(facts: Facts, label: Label) -> ModelArchitecture:
         for index, kind in enumerate(types)
     )
     shapes = [_shape(facts, kind) for kind in types]
-    skeleton = Skeleton(
-        hidden_size=facts.integer("hidden_size"),
+    frame = Frame(
+        facts.integer("hidden_size"),
         placement=Placement.EVERYWHERE,
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
         extra_embeddings=_layer_embeddings(facts, len(types)),
         every_stage=(
             Replicated("model.normalizer", Part.BUFFERS, ((),)),
@@ -64,14 +65,13 @@ def read_gemma4_text(facts: Facts, label: Label) -> ModelArchitecture:
     return assemble(
         facts,
         label,
-        skeleton,
-        Body.of(layers),
+        frame,
+        layers,
         # vLLM takes the largest where layers differ (`config/model_arch.py`).
         head_size=max(shape.head_size for shape in shapes),
         num_kv_heads=max(shape.num_kv_heads for shape in shapes),
         kv_sources=_kv_sources(types, shared_from),
         mixes_head_sizes=len({shape.head_size for shape in shapes}) > 1,
-        num_experts=facts.optional_integer("num_experts") or 0,
     )
 
 
@@ -79,11 +79,11 @@ def _layer_types(facts: Facts) -> tuple[str, ...]:
     """Return each layer's kind; the last one always has full attention."""
     count = facts.integer("num_hidden_layers")
     given = facts.value("layer_types") or [
-        _SLIDING if (layer + 1) % _FULL_EVERY else _FULL for layer in range(count)
+        SLIDING if (layer + 1) % _FULL_EVERY else FULL for layer in range(count)
     ]
-    if len(given) != count or not set(given) <= {_FULL, _SLIDING}:
+    if len(given) != count or not set(given) <= {FULL, SLIDING}:
         raise facts.unsupported("layer_types", "full and sliding attention are.")
-    return (*given[:-1], _FULL)
+    return (*given[:-1], FULL)
 
 
 def _by_kind(facts: Facts) -> Facts:
@@ -100,8 +100,8 @@ def _by_kind(facts: Facts) -> Facts:
     types = _layer_types(facts)
     own = {index: single.get(str(index)) or {} for index in range(len(types))}
     own |= {int(index): dict(changes) for index, changes in single.items()}
-    full = [own[i] for i, kind in enumerate(types) if kind == _FULL]
-    sliding = [own[i] for i, kind in enumerate(types) if kind != _FULL]
+    full = [own[i] for i, kind in enumerate(types) if kind == FULL]
+    sliding = [own[i] for i, kind in enumerate(types) if kind != FULL]
     is_known = set(full[0]) <= {"head_dim", "num_key_value_heads"}
     if any(sliding) or full.count(full[0]) != len(full) or not is_known:
         raise facts.unsupported("per_layer_config", "sizes by kind of layer are.")
@@ -112,7 +112,7 @@ def _by_kind(facts: Facts) -> Facts:
         "num_global_key_value_heads": kv_heads,
         "attention_k_eq_v": kv_heads is not None,
     }
-    return Facts({**facts.config, **changes}, facts.model_type)
+    return facts.having(**changes)
 
 
 def _kv_sources(types: tuple[str, ...], shared_from: int) -> tuple[int, ...]:
@@ -135,7 +135,7 @@ def _shape(facts: Facts, kind: str) -> AttentionShape:
     heads = facts.integer("num_attention_heads")
     head_size = facts.integer("head_dim")
     kv_heads = facts.integer("num_key_value_heads", default=heads)
-    if kind == _FULL:
+    if kind == FULL:
         head_size = facts.integer("global_head_dim", default=_GLOBAL_HEAD_DIM)
         if facts.flag("attention_k_eq_v"):
             kv_heads = facts.integer("num_global_key_value_heads", default=kv_heads)
@@ -155,17 +155,15 @@ def _shape(facts: Facts, kind: str) -> AttentionShape:
 def _layer(facts: Facts, kind: str, *, is_shared: bool) -> LayerKind:
     """Return a layer; one that shares keeps no keys and values of its own."""
     shape = _shape(facts, kind)
-    window = facts.integer("sliding_window") if kind == _SLIDING else None
-    cache = AttentionLayer(
-        num_heads=shape.num_heads,
-        num_kv_heads=shape.num_kv_heads,
-        head_size=shape.head_size,
-        sliding_window=window,
-    )
+    window = facts.integer("sliding_window") if kind == SLIDING else None
+    cache = replace(kv_of(shape), sliding_window=window)
     is_wide = is_shared and facts.flag("use_double_wide_mlp")
     size, mlp_size = shape.hidden_size, facts.integer("intermediate_size")
+    own = attention(shape)
+    if is_shared:  # it attends to the keys and values of an earlier layer
+        own = (QueryProjection(shape=shape), *query_attention(shape))
     modules = (
-        *(_query_attention(shape) if is_shared else attention(shape)),
+        *own,
         *gated_mlp(size, mlp_size * (2 if is_wide else 1)),
         norms(size, count=4),
         Replicated("layer_scalar", Part.BUFFERS, ((1,),)),
@@ -176,7 +174,7 @@ def _layer(facts: Facts, kind: str, *, is_shared: bool) -> LayerKind:
 
 
 @frozen
-class QueryProjection:
+class QueryProjection(LinearByLayout):
     """The projection of a layer that attends to an earlier one's keys and values.
 
     Older releases project keys and values all the same, and norm them.
@@ -187,7 +185,6 @@ class QueryProjection:
     shape: AttentionShape
     name: str = "self_attn.q_proj"
     part: Part = Part.ATTENTION
-    method: LinearMethod | None = None
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank, of older releases also the norms."""
@@ -218,23 +215,6 @@ class QueryProjection:
             bias=shape.qkv_bias,
             method=self.method,
         )
-
-
-def _query_attention(shape: AttentionShape) -> tuple[Module, ...]:
-    """Return attention to the keys and values of an earlier layer."""
-    width = shape.num_heads * shape.head_size
-    return (
-        QueryProjection(shape=shape),
-        RowParallelLinear(
-            "self_attn.o_proj",
-            Part.ATTENTION,
-            width,
-            shape.hidden_size,
-            bias=shape.output_bias,
-        ),
-        attention_scales(),
-        Replicated("self_attn.q_norm", Part.NORMS, ((shape.head_size,),)),
-    )
 
 
 def _experts(facts: Facts) -> tuple[Module, ...]:
@@ -274,14 +254,10 @@ def _layer_input(facts: Facts) -> tuple[Module, ...]:
         return ()
     size = facts.integer("hidden_size")
     return (
-        _replicated_linear("per_layer_input_gate", size, inner),
-        _replicated_linear("per_layer_projection", inner, size),
+        ReplicatedLinear("per_layer_input_gate", Part.MLP, size, (inner,)),
+        ReplicatedLinear("per_layer_projection", Part.MLP, inner, (size,)),
         Replicated("post_per_layer_input_norm", Part.NORMS, ((size,),)),
     )
-
-
-def _replicated_linear(name: str, input_size: int, output_size: int) -> Module:
-    return ReplicatedLinear(name, Part.MLP, input_size, (output_size,))
 
 
 def _layer_embeddings(facts: Facts, num_layers: int) -> tuple[Module, ...]:
@@ -314,15 +290,11 @@ def _rope_cache(facts: Facts, kind: str) -> Module:
     """
     head_size = _shape(facts, kind).head_size
     defaults = {
-        _FULL: {"rope_type": "proportional"},
-        _SLIDING: {"rope_type": "default"},
+        FULL: {"rope_type": "proportional"},
+        SLIDING: {"rope_type": "default"},
     }
     given = facts.mapping("rope_parameters") or defaults
-    rope = rope_dict(
-        for_layer_type(
-            Facts({**facts.config, "rope_parameters": given}, facts.model_type), kind
-        )
-    )
+    rope = rope_dict(for_layer_type(facts.having(rope_parameters=given), kind))
     if rope["rope_type"] == "proportional":
         width = head_size
     elif rope["rope_type"] == "default":

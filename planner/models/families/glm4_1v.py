@@ -7,16 +7,17 @@ from functools import partial
 
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families.assembly import Label, Reader
-from planner.models.families.composite import Composite, Text
-from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
+from planner.models.families.composite import (
+    Composite,
+    Text,
     Tie,
     composed,
     read_as,
     sub_config,
     text_facts,
 )
-from planner.models.families.qwen3_vl import QWEN3_RENAMES
+from planner.models.families.facts import Facts
+from planner.models.families.qwen_vl import QWEN3_RENAMES
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import (
     GATE_AND_UP,
@@ -70,9 +71,13 @@ def _moe_tower(facts: Facts, _text_size: int) -> Tower:
 
 
 def _tower(vision: Facts, gate_and_up: tuple[str, ...] = ()) -> Tower:
+    return _glm_tower(vision, tuple(_modules(vision, "visual", gate_and_up)))
+
+
+def _glm_tower(vision: Facts, modules: tuple[Module, ...]) -> Tower:
     return Tower(
         IMAGE_AND_VIDEO,
-        tuple(_modules(vision, "visual", gate_and_up)),
+        modules,
         items=items.glm4v_items(vision),
         supports_data_parallel=True,
     )
@@ -100,13 +105,13 @@ def _modules(facts: Facts, name: str, gate_and_up: tuple[str, ...]) -> Iterator[
         *blocks.gated_mlp("mlp", size, output, bias=False, shards=gate_and_up),
     )
     wide = facts.integer("intermediate_size")
-    yield from _merger(f"{name}.merger", output, wide, gate_and_up)
+    yield from tower_merger(f"{name}.merger", output, wide, gate_and_up)
     positions = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
     table = f"{name}.embeddings"
     yield blocks.replicated(f"{table}.position_embedding", (positions, size))
     yield blocks.replicated(f"{table}.position_ids", (positions,), dtype="int64")
     yield blocks.norms(f"{name}.post_conv_layernorm", size, bias=False)
-    yield from _after(facts, name)
+    yield from downsampling(facts, name)
 
 
 def _glm_ocr_tower(facts: Facts, _text_size: int) -> Tower:
@@ -115,29 +120,36 @@ def _glm_ocr_tower(facts: Facts, _text_size: int) -> Tower:
     Source: vLLM 0.33.0 `models/glm_ocr.py` GlmOcrVisionTransformer.
     """
     vision, name = sub_config(facts, "vision_config", "glm_ocr_vision"), "visual"
-    size, heads = vision.integers("hidden_size", "num_heads")
     text = text_facts(facts, "glm_ocr_text", tie=Tie.EITHER)
-    output, wide = vision.integers("out_hidden_size", "intermediate_size")
-    layers = blocks.repeated(
+    output, wide = vision.integer("out_hidden_size"), text.integer("intermediate_size")
+    modules = (
+        *_before(vision, name),
+        *ocr_blocks(vision, name),
+        *tower_merger(f"{name}.merger", output, wide, ()),
+        *downsampling(vision, name),
+    )
+    return _glm_tower(vision, modules)
+
+
+def ocr_blocks(
+    facts: Facts,
+    name: str,
+    *,
+    qkv: str = "attn.qkv_proj",
+    qkv_shards: tuple[str, ...] = QKV_SHARDS,
+    gate_and_up: tuple[str, ...] = (),
+) -> tuple[Module, ...]:
+    """Return the blocks of GLM-OCR's tower, as a class names and packs them."""
+    size, heads = facts.integers("hidden_size", "num_heads")
+    wide = facts.integer("intermediate_size")
+    return blocks.repeated(
         f"{name}.blocks",
-        vision.integer("depth"),
+        facts.integer("depth"),
         blocks.norms("norm", size, count=2, bias=False),
         blocks.norms("attn.qk_norm", size // heads, count=2, bias=False),
-        blocks.qkv("attn.qkv_proj", size, heads, bias=True, shards=QKV_SHARDS),
+        blocks.qkv(qkv, size, heads, bias=True, shards=qkv_shards),
         blocks.row("attn.proj", size, size, bias=True),
-        *blocks.gated_mlp("mlp", size, wide, bias=True, shards=()),
-    )
-    merger = f"{name}.merger"
-    return Tower(
-        IMAGE_AND_VIDEO,
-        (
-            *_before(vision, name),
-            *layers,
-            *_merger(merger, output, text.integer("intermediate_size"), ()),
-            *_after(vision, name),
-        ),
-        items=items.glm4v_items(vision),
-        supports_data_parallel=True,
+        *blocks.gated_mlp("mlp", size, wide, bias=True, shards=gate_and_up),
     )
 
 
@@ -151,16 +163,18 @@ def _before(facts: Facts, name: str) -> Iterator[Module]:
     yield blocks.rotary_cache(f"{name}.rotary_pos_emb", head_size)
 
 
-def _after(facts: Facts, name: str) -> Iterator[Module]:
+def downsampling(facts: Facts, name: str) -> Iterator[Module]:
+    """Yield what makes one of several patches, and the norm after it."""
     size, output = facts.integers("hidden_size", "out_hidden_size")
     kernel = (facts.integer("spatial_merge_size"),) * 2
     yield blocks.convolution(f"{name}.downsample", output, size, *kernel, bias=True)
     yield blocks.norms(f"{name}.post_layernorm", size, bias=False)
 
 
-def _merger(
+def tower_merger(
     name: str, size: int, mlp_size: int, gate_and_up: tuple[str, ...]
 ) -> Iterator[Module]:
+    """Yield the projection and the MLP behind a tower of GLM."""
     yield blocks.column(f"{name}.proj", size, size, bias=False)
     yield blocks.norms(f"{name}.post_projection_norm", size, bias=True)
     yield from blocks.gated_mlp(name, size, mlp_size, bias=False, shards=gate_and_up)

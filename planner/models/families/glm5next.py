@@ -6,38 +6,49 @@ Its vision tower is GLM-OCR's with a longer rotary table.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import CacheLayer, IndexerTailLayer, PooledIndexerLayer
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
-from planner.models.families.decoder import ExpertsShape, experts, gated_mlp, norms
-from planner.models.families.delta_attention import PartlyDividedLinear
+from planner.models.families.assembly import Frame, Label, assemble
+from planner.models.families.composite import (
+    Tie,
+    composed,
+    sub_config,
+    text_facts,
+)
+from planner.models.families.decoder import (
+    experts,
+    gated_mlp,
+    hyper_connections,
+    norms,
+)
+from planner.models.families.deepseek_v2 import EXPERTS, LATENT
+from planner.models.families.delta_attention import (
+    PartlyDividedLinear,
+    delta_parameters,
+)
 from planner.models.families.facts import Facts, own_defaults
+from planner.models.families.glm4_1v import downsampling, ocr_blocks, tower_merger
 from planner.models.families.mla import (
     IndexerShape,
     LatentShape,
+    declared_heads,
     indexer,
     indexer_shape,
     latent_attention,
     latent_shape,
     mla_layer,
 )
-from planner.models.families.multimodal import (
-    Tie,
-    known_as,
-    sub_config,
-    text_facts,
-    with_towers,
-)
+from planner.models.families.qwen_vl import QWEN3_RENAMES
+from planner.models.families.styles import experts_shape
 from planner.models.families.towers import blocks
+from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
     Part,
     Replicated,
     RowParallelLinear,
-    Sharded,
     TokenBuffer,
 )
 from planner.models.states import KimiDeltaAttentionState
@@ -50,7 +61,7 @@ _DEFAULTS = own_defaults("Glm5NextTextConfig")
 
 
 def read_glm5_next_text(facts: Facts, label: Label) -> ModelArchitecture:
-    """Read GLM-5.3-Flash's language model.
+    """Read GLM-5.3-Flash's language model, whose experts are DeepSeek's.
 
     Raises:
         UnknownArchitecture: for rotated positions, or full latent attention.
@@ -63,23 +74,17 @@ def read_glm5_next_text(facts: Facts, label: Label) -> ModelArchitecture:
     if shape.qk_rope_head_dim:
         raise facts.unsupported("qk_rope_head_dim", "latent vectors without it are.")
     index = indexer_shape(facts)
+    choices = TokenBuffer(
+        "model.topk_indices_buffer", _choice_width(facts), dtype="int32"
+    )
     layers = range(facts.integer("num_hidden_layers"))
     return assemble(
         facts,
         label,
-        Skeleton(
-            hidden_size=shape.hidden_size,
-            every_stage=(
-                TokenBuffer(
-                    "model.topk_indices_buffer", _choice_width(facts), dtype="int32"
-                ),
-            ),
-        ),
-        Body.of(_layer(facts, shape, index, layer) for layer in layers),
+        Frame(shape.hidden_size, (choices,), is_tied=False),
+        (_layer(facts, shape, index, layer) for layer in layers),
         num_experts=facts.integer("n_routed_experts"),
-        num_attention_heads=shape.num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads"),
-        head_size=shape.kept_size,
+        **declared_heads(facts, shape),
         residual_streams=facts.integer("hc_mult"),
     )
 
@@ -96,18 +101,8 @@ def read_glm5_next(facts: Facts, label: Label) -> ModelArchitecture:
         "max_position_embeddings"
     )
     vision = sub_config(facts, "vision_config", "glm5_next_vision")
-    whole = with_towers(
-        model,
-        (_glm5_next_tower(vision, max_position=length),),
-        layer_prefix="language_model.model.layers",
-        prefix_renames=(
-            ("model.visual.", "visual."),
-            ("lm_head.", "language_model.lm_head."),
-            ("model.language_model.", "language_model.model."),
-        ),
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
+    tower = _glm5_next_tower(vision, max_position=length)
+    return composed(facts, label, model, tower, renames=QWEN3_RENAMES)
 
 
 def _choice_width(facts: Facts) -> int:
@@ -136,12 +131,14 @@ def _layer(
         layer >= _FIRST_DENSE if mlp_types is None else mlp_types[layer] == "sparse"
     )
     mlp = (
-        experts(_experts_shape(facts))
+        experts(experts_shape(LATENT.as_usual(facts), EXPERTS))
         if is_sparse
         else gated_mlp(shape.hidden_size, facts.integer("intermediate_size"))
     )
-    mixing = _hyper_connections(facts) if facts.flag("mhc") else ()
-    return LayerKind(caches, (*attention, norms(shape.hidden_size), *mixing, *mlp))
+    size, modules = shape.hidden_size, (*attention, norms(shape.hidden_size))
+    if facts.flag("mhc"):
+        modules = (*modules, hyper_connections(facts.integer("hc_mult"), size))
+    return LayerKind(caches, (*modules, *mlp))
 
 
 def _sparse_attention(
@@ -179,14 +176,7 @@ def _sparse_attention(
             choice_width=_choice_width(facts),
         ),
     )
-    return caches, tuple(_unquantised(module) for module in modules)
-
-
-def _unquantised(module: Any) -> Module:  # noqa: ANN401 - any module
-    if not hasattr(module, "is_quantizable"):
-        return module  # type: ignore[no-any-return]
-    changed: Module = replace(module, is_quantizable=False)
-    return changed
+    return caches, blocks.unquantised(*modules)
 
 
 def _delta_attention(
@@ -208,15 +198,13 @@ def _delta_attention(
             (size, size),
             is_quantizable=False,
         ),
-        _column("self_attn.f_b_proj", size, width),
-        _column("self_attn.g_b_proj", size, width),
-        Sharded(
-            "self_attn.dt_bias",
-            Part.MIXERS,
-            ((width,), (heads,), *((width, kernel),) * 3),
-            dtype="float32",
+        *(
+            ColumnParallelLinear(
+                name, Part.MIXERS, size, (width,), is_quantizable=False
+            )
+            for name in ("self_attn.f_b_proj", "self_attn.g_b_proj")
         ),
-        Replicated("self_attn.o_norm", Part.NORMS, ((size,),)),
+        *delta_parameters("self_attn", heads, *((width, kernel),) * 3, head_size=size),
         RowParallelLinear(
             "self_attn.o_proj", Part.MIXERS, width, hidden, is_quantizable=False
         ),
@@ -230,42 +218,6 @@ def _delta_attention(
     return (state,), modules
 
 
-def _column(name: str, input_size: int, output_size: int) -> ColumnParallelLinear:
-    return ColumnParallelLinear(
-        name, Part.MIXERS, input_size, (output_size,), is_quantizable=False
-    )
-
-
-def _experts_shape(facts: Facts) -> ExpertsShape:
-    """Source: vLLM 0.33.0 `models/glm5next/common/model.py` Glm5NextMoE."""
-    size = facts.integer("moe_intermediate_size")
-    return ExpertsShape(
-        hidden_size=facts.integer("hidden_size"),
-        num_experts=facts.integer("n_routed_experts"),
-        top_k=facts.integer("num_experts_per_tok"),
-        intermediate_size=size,
-        shared_intermediate_size=size
-        * (facts.optional_integer("n_shared_experts") or 0),
-        has_correction_bias=facts.value("topk_method") == "noaux_tc",
-        is_renormalized=facts.flag("norm_topk_prob"),
-    )
-
-
-def _hyper_connections(facts: Facts) -> tuple[Module, ...]:
-    """Return what mixes a layer's residual streams, before each of its halves.
-
-    Source: vLLM 0.33.0 `models/glm5next/common/model.py` Glm5NextDecoderLayer.
-    """
-    streams = facts.integer("hc_mult")
-    mixes = (2 + streams) * streams
-    half = ((mixes, streams * facts.integer("hidden_size")), (mixes,), (3,))
-    return (
-        Replicated(
-            "hyper_connections", Part.HYPER_CONNECTIONS, half * 2, dtype="float32"
-        ),
-    )
-
-
 def _glm5_next_tower(facts: Facts, *, max_position: int, name: str = "visual") -> Tower:
     """Return the tower, of which nothing is quantised.
 
@@ -274,51 +226,22 @@ def _glm5_next_tower(facts: Facts, *, max_position: int, name: str = "visual") -
     Source: vLLM 0.33.0 `models/glm5next/common/multimodal.py`
     Glm5NextVisionTransformer.
     """
-    size, heads = facts.integer("hidden_size"), facts.integer("num_heads")
-    patch, merge = facts.integer("patch_size"), facts.integer("spatial_merge_size")
-    head_size, output_size = size // heads, facts.integer("out_hidden_size")
-    modules: list[Module] = [
-        blocks.convolution(
-            f"{name}.patch_embed.proj",
-            size,
-            facts.integer("in_channels", default=3),
-            facts.integer("temporal_patch_size"),
-            patch,
-            patch,
-            bias=True,
+    size, patch = facts.integers("hidden_size", "patch_size")
+    channels, times = facts.integer("in_channels", default=3), "temporal_patch_size"
+    kernel = (channels, facts.integer(times), patch, patch)
+    table = (max_position, size // facts.integer("num_heads") // 2)
+    output, wide = facts.integers("out_hidden_size", "projection_intermediate_size")
+    modules = (
+        blocks.convolution(f"{name}.patch_embed.proj", size, *kernel, bias=True),
+        blocks.replicated(f"{name}.rotary_pos_emb.cos_sin_cache", table),
+        *ocr_blocks(
+            facts, name, qkv="attn.qkv", qkv_shards=(), gate_and_up=blocks.GATE_AND_UP
         ),
-        blocks.replicated(
-            f"{name}.rotary_pos_emb.cos_sin_cache", (max_position, head_size // 2)
-        ),
-    ]
-    for index in range(facts.integer("depth")):
-        block = f"{name}.blocks.{index}"
-        modules += [
-            blocks.norms(f"{block}.norm", size, count=2, bias=False),
-            blocks.norms(f"{block}.attn.qk_norm", head_size, count=2, bias=False),
-            blocks.qkv(f"{block}.attn.qkv", size, heads, bias=True),
-            blocks.row(f"{block}.attn.proj", size, size, bias=True),
-            *blocks.gated_mlp(
-                f"{block}.mlp", size, facts.integer("intermediate_size"), bias=True
-            ),
-        ]
-    merger = f"{name}.merger"
-    modules += [
-        blocks.column(f"{merger}.proj", output_size, output_size, bias=False),
-        blocks.norms(f"{merger}.post_projection_norm", output_size, bias=True),
-        *blocks.gated_mlp(
-            merger,
-            output_size,
-            facts.integer("projection_intermediate_size"),
-            bias=False,
-        ),
-        blocks.convolution(
-            f"{name}.downsample", output_size, size, merge, merge, bias=True
-        ),
-        blocks.norms(f"{name}.post_layernorm", size, bias=False),
-    ]
+        *tower_merger(f"{name}.merger", output, wide, blocks.GATE_AND_UP),
+        *downsampling(facts, name),
+    )
     return Tower(
-        ("image", "video"), blocks.unquantised(*modules), supports_data_parallel=True
+        IMAGE_AND_VIDEO, blocks.unquantised(*modules), supports_data_parallel=True
     )
 
 

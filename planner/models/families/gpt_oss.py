@@ -8,27 +8,28 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer, EncoderOnlyAttentionLayer
-from planner.models.experts import FusedMoE
 from planner.models.families.assembly import (
-    Body,
+    Frame,
     Label,
     Placement,
-    Skeleton,
     assemble,
+    in_both_directions,
     num_labels,
 )
 from planner.models.families.conversion import without_head
-from planner.models.families.decoder import attention_scales, norms
+from planner.models.families.decoder import (
+    ExpertsShape,
+    attention,
+    attention_shape,
+    experts,
+    kv_of,
+    norms,
+)
 from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_rows
 from planner.models.layers import (
-    Module,
     Part,
-    QKVParallelLinear,
     Replicated,
-    ReplicatedLinear,
-    RowParallelLinear,
     Sharded,
 )
 
@@ -40,83 +41,34 @@ def read_gpt_oss(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/gpt_oss.py`.
     """
-    hidden_size = facts.integer("hidden_size")
-    num_layers = facts.integer("num_hidden_layers")
-    modules = (*_attention(facts), norms(hidden_size), *_experts(facts))
-    kinds = tuple(
-        LayerKind((_cache(facts, window),), modules)
+    plain = attention_shape(facts, qkv_bias=True, output_bias=True)
+    kept = replace(kv_of(plain), has_sinks=True)
+    qkv, output, scales = attention(plain, name="attn.")
+    heads = Sharded("attn.sinks", Part.ATTENTION, ((plain.num_heads,),))
+    block = ExpertsShape(
+        hidden_size=plain.hidden_size,
+        num_experts=facts.integer("num_local_experts"),
+        top_k=facts.integer("num_experts_per_tok"),
+        intermediate_size=facts.integer("intermediate_size"),
+        router_name="router",
+        bias=True,
+        activation="swigluoai",
+    )
+    norm = norms(plain.hidden_size)
+    modules = (qkv, output, heads, scales, norm, *experts(block))
+    both = tuple(
+        LayerKind((replace(kept, sliding_window=window),), modules)
         for window in (facts.optional_integer("sliding_window"), None)
     )
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
+    num_layers = facts.integer("num_hidden_layers")
+    frame = Frame(
+        plain.hidden_size,
+        (_rope_cache(facts),),
         placement=Placement.EVERYWHERE,
+        is_tied=False,
         is_head_quantizable=False,
-        every_stage=(_rope_cache(facts),),
     )
-    body = Body(kinds, tuple(layer % 2 for layer in range(num_layers)))
-    return assemble(
-        facts,
-        label,
-        skeleton,
-        body,
-        num_experts=facts.integer("num_local_experts"),
-    )
-
-
-def _attention(facts: Facts) -> tuple[Module, ...]:
-    hidden_size = facts.integer("hidden_size")
-    num_heads = facts.integer("num_attention_heads")
-    head_size = facts.integer("head_dim")
-    return (
-        QKVParallelLinear(
-            name="attn.qkv_proj",
-            input_size=hidden_size,
-            num_heads=num_heads,
-            num_kv_heads=facts.integer("num_key_value_heads"),
-            head_size=head_size,
-            bias=True,
-        ),
-        RowParallelLinear(
-            "attn.o_proj", Part.ATTENTION, num_heads * head_size, hidden_size, bias=True
-        ),
-        Sharded("attn.sinks", Part.ATTENTION, ((num_heads,),)),
-        attention_scales(),
-    )
-
-
-def _experts(facts: Facts) -> tuple[Module, ...]:
-    """Return router and experts; vLLM's class does not quantise the router."""
-    hidden_size = facts.integer("hidden_size")
-    num_experts = facts.integer("num_local_experts")
-    return (
-        ReplicatedLinear(
-            "mlp.router",
-            Part.ROUTER,
-            hidden_size,
-            (num_experts,),
-            bias=True,
-            is_quantizable=False,
-        ),
-        FusedMoE(
-            name="mlp.experts",
-            num_experts=num_experts,
-            top_k=facts.integer("num_experts_per_tok"),
-            hidden_size=hidden_size,
-            intermediate_size=facts.integer("intermediate_size"),
-            bias=True,
-            activation="swigluoai",
-        ),
-    )
-
-
-def _cache(facts: Facts, sliding_window: int | None) -> AttentionLayer:
-    return AttentionLayer(
-        num_heads=facts.integer("num_attention_heads"),
-        num_kv_heads=facts.integer("num_key_value_heads"),
-        head_size=facts.integer("head_dim"),
-        sliding_window=sliding_window,
-        has_sinks=True,
-    )
+    return assemble(facts, label, frame, (both * num_layers)[:num_layers])
 
 
 def _rope_cache(facts: Facts) -> Replicated:
@@ -134,12 +86,7 @@ def read_privacy_filter(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/openai_privacy_filter.py`.
     """
-    model = read_gpt_oss(facts, label)
-    heads = EncoderOnlyAttentionLayer(
-        num_heads=model.num_attention_heads,
-        num_kv_heads=model.num_kv_heads,
-        head_size=model.head_size,
-    )
+    model = in_both_directions(read_gpt_oss(facts, label))
     labels = num_labels(facts)
     score = Replicated(
         "score",
@@ -149,7 +96,6 @@ def read_privacy_filter(facts: Facts, label: Label) -> ModelArchitecture:
     )
     return replace(
         model,
-        layer_kinds=tuple(replace(kind, caches=(heads,)) for kind in model.layer_kinds),
         every_stage=(*without_head(model.every_stage), score),
         is_pooling=True,
         is_encoder_only=True,

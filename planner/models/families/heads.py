@@ -119,7 +119,7 @@ def _read(facts: Facts, label: Label, kind: _Kind) -> ModelArchitecture:
     make attention encoder-only.
     """
     if not kind.is_causal:
-        facts = Facts({**facts.config, "is_causal": False}, facts.model_type)
+        facts = facts.having(is_causal=False)
     if label.architecture.startswith("LlamaBidirectional"):
         _check_pooling(facts)
     model = label.readers[kind.base](facts, label.of(kind.base))

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label, Placement
+from planner.models.families.assembly import Frame, Label, Placement, assemble
 from planner.models.families.decoder import (
     AttentionShape,
-    ExpertsShape,
     attention,
     attention_shape,
     experts,
@@ -18,8 +17,9 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
+from planner.models.families.mixtures import shared_by_count
 from planner.models.families.rope import rope_cache
+from planner.models.families.styles import Experts, experts_shape
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -27,6 +27,13 @@ from planner.models.layers import (
     QKVParallelLinear,
     Replicated,
     ReplicatedLinear,
+)
+
+_EXPERTS = Experts(
+    shared=shared_by_count,
+    has_correction_bias="moe_gate_bias",
+    is_router_quantizable=True,
+    is_renormalized="norm_topk_prob",
 )
 
 
@@ -57,7 +64,7 @@ def read_k2_horizon(facts: Facts, label: Label) -> ModelArchitecture:
         dim=rotated,
     )
     frame = Frame(size, rope, placement=Placement.EVERYWHERE)
-    return decoder(facts, label, frame, layers)
+    return assemble(facts, label, frame, layers)
 
 
 def _k2_layer(facts: Facts, shape: AttentionShape, is_sparse: bool) -> LayerKind:
@@ -76,27 +83,11 @@ def _k2_layer(facts: Facts, shape: AttentionShape, is_sparse: bool) -> LayerKind
         )
         modules = (*modules, gate)
     mlp = (
-        _k2_experts(facts, size, has_gate_bias)
+        experts(experts_shape(facts, _EXPERTS))
         if is_sparse
         else gated_mlp(size, facts.integer("intermediate_size"))
     )
     return LayerKind((kv_of(shape),), (*modules, norms(size), *mlp))
-
-
-def _k2_experts(facts: Facts, size: int, has_bias: bool) -> tuple[Module, ...]:
-    width = facts.integer("moe_intermediate_size")
-    return experts(
-        ExpertsShape(
-            hidden_size=size,
-            num_experts=facts.integer("num_experts"),
-            top_k=facts.integer("num_experts_per_tok"),
-            intermediate_size=width,
-            shared_intermediate_size=width * facts.integer("num_shared_experts"),
-            has_correction_bias=has_bias,
-            is_router_quantizable=True,
-            is_renormalized=facts.flag("norm_topk_prob"),
-        )
-    )
 
 
 def _of_values(

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from planner.engine.layout import ParallelLayout
-from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
-from planner.models.families.decoder import gated_mlp, norms
+from planner.models.families.assembly import Frame, Label, Reader, assemble
+from planner.models.families.composite import (
+    Tie,
+    composed,
+    sub_config,
+    text_facts,
+)
+from planner.models.families.decoder import correction_bias, gated_mlp, norms
 from planner.models.families.delta_attention import (
     FusedDecodeCopies,
     PartlyDividedLinear,
+    delta_parameters,
 )
 from planner.models.families.facts import Facts, own_defaults
 from planner.models.families.mla import (
     LatentShape,
+    declared_heads,
     latent_attention,
     latent_shape,
     mla_layer,
 )
-from planner.models.families.multimodal import (
-    Tie,
-    known_as,
-    sub_config,
-    text_facts,
-    with_towers,
-)
-from planner.models.families.towers.kimi_k3 import kimi_k3_tower
+from planner.models.families.moonvit import RENAMES
+from planner.models.families.towers import blocks
+from planner.models.families.towers.blocks import IMAGE
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -37,14 +40,84 @@ from planner.models.layers import (
     Replicated,
     ReplicatedLinear,
     RowParallelLinear,
-    Sharded,
 )
 from planner.models.states import KimiDeltaAttentionState
 from planner.models.tensors import ServedExperts, Tensors
 from planner.values import frozen
 
+# Kimi-K3's vision tower: MoonViT without biases, its heads wider than its states.
+_TOWER_DEFAULTS = own_defaults("KimiK3VisionConfig")
+
+
+def kimi_k3_tower(facts: Facts, text_size: int) -> Tower:
+    """Return the tower with its projector.
+
+    Ranks that do not divide its heads hold it in full.
+
+    Raises:
+        UnknownArchitecture: for a projector of another kind.
+
+    Source: vLLM 0.33.0 `models/kimi_k25_vit.py` MoonViT3dPretrainedModel,
+    KimiK25MultiModalProjector; `transformers_utils/configs/kimi_k3.py`.
+    """
+    facts = Facts(facts.config, facts.model_type, _TOWER_DEFAULTS)
+    if facts.value("mm_projector_type") != "patchmergerv2":
+        raise facts.unsupported("mm_projector_type", "patchmergerv2 is.")
+    size, heads = facts.integers("vt_hidden_size", "vt_num_attention_heads")
+    return Tower(
+        IMAGE,
+        (*_encoder(facts, "vision_tower"), *_projector(facts, size, text_size)),
+        rotates_in_fp32=True,
+        supports_data_parallel=True,
+        whole_unless_heads_divide=heads,
+    )
+
+
+def _encoder(facts: Facts, name: str) -> Iterator[Module]:
+    size, patch, depth = facts.integers(
+        "vt_hidden_size", "patch_size", "vt_num_hidden_layers"
+    )
+    norm_bias = facts.value("norm_type") != "rmsnorm"
+    embedding, has_bias = f"{name}.patch_embed", facts.flag("patch_embed_proj_bias")
+    high, wide, long = facts.integers(
+        "init_pos_emb_height", "init_pos_emb_width", "init_pos_emb_time"
+    )
+    yield blocks.convolution(f"{embedding}.proj", size, 3, patch, patch, bias=has_bias)
+    yield blocks.replicated(f"{embedding}.pos_emb", (high, wide, size))
+    times = f"{embedding}.pos_emb.time_weight"
+    yield blocks.replicated(times, (long, size), dtype="float32")
+    yield blocks.norms(f"{name}.encoder.final_layernorm", size, bias=norm_bias)
+    block = _block(facts, size, norm_bias=norm_bias)
+    yield from blocks.repeated(f"{name}.encoder.blocks", depth, *block)
+
+
+def _block(facts: Facts, size: int, *, norm_bias: bool) -> Iterator[Module]:
+    wide, mlp_size, heads = facts.integers(
+        "qkv_hidden_size", "vt_intermediate_size", "vt_num_attention_heads"
+    )
+    has_bias, linear_bias = facts.flag("attn_bias"), facts.flag("linear_bias")
+    qkv = replace(
+        blocks.qkv("wqkv", size, heads, bias=has_bias), head_size=wide // heads
+    )
+    yield blocks.norms("norm", size, count=2, bias=norm_bias)
+    yield qkv
+    yield blocks.row("wo", wide, size, bias=has_bias)
+    yield blocks.column("mlp.fc0", size, mlp_size, bias=linear_bias)
+    yield blocks.row("mlp.fc1", mlp_size, size, bias=linear_bias)
+
+
+def _projector(facts: Facts, size: int, text_size: int) -> tuple[Module, ...]:
+    rows, columns = facts.pair("merge_kernel_size")
+    merged = size * rows * columns
+    return (
+        blocks.whole("mm_projector.linear_1", merged, merged, bias=False),
+        blocks.whole("mm_projector.linear_2", merged, text_size, bias=False),
+        blocks.norms("mm_projector.post_norm", text_size, bias=False),
+    )
+
+
 _LEAST_COLUMNS = 256
-_DEFAULTS = own_defaults("KimiLinearConfig")
+_KIMI_K3_DEFAULTS = own_defaults("KimiLinearConfig")
 
 
 @frozen
@@ -81,7 +154,7 @@ def read_kimi_linear(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/kimi_k3/nvidia/model.py` KimiLinearModel.
     """
-    facts = Facts(facts.config, facts.model_type, _DEFAULTS)
+    facts = Facts(facts.config, facts.model_type, _KIMI_K3_DEFAULTS)
     if not facts.flag("mla_use_nope"):
         raise facts.unsupported("mla_use_nope", "its class needs it.")
     shape = latent_shape(facts)
@@ -91,15 +164,13 @@ def read_kimi_linear(facts: Facts, label: Label) -> ModelArchitecture:
     return assemble(
         facts,
         label,
-        Skeleton(
-            hidden_size=shape.hidden_size,
+        Frame(
+            shape.hidden_size,
             final_norm=(norms(shape.hidden_size, count=1), *mixed),
+            is_tied=False,
         ),
-        Body.of(_layer(facts, shape, layer) for layer in layers),
-        num_experts=facts.optional_integer("num_experts") or 0,
-        num_attention_heads=shape.num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=shape.num_heads),
-        head_size=shape.kept_size,
+        (_layer(facts, shape, layer) for layer in layers),
+        **declared_heads(facts, shape),
     )
 
 
@@ -110,18 +181,8 @@ def read_kimi_k3(facts: Facts, label: Label) -> ModelArchitecture:
     """
     model = read_kimi_linear(text_facts(facts, "kimi_linear", tie=Tie.INNER), label)
     vision = sub_config(facts, "vision_config", "kimi_k3_vision")
-    whole = with_towers(
-        model,
-        (kimi_k3_tower(vision, model.hidden_size),),
-        layer_prefix="language_model.model.layers",
-        prefix_renames=(
-            ("language_model.layers.", "language_model.model.layers."),
-            ("mm_projector.proj.0", "mm_projector.linear_1"),
-            ("mm_projector.proj.2", "mm_projector.linear_2"),
-        ),
-        head_prefix="language_model.",
-    )
-    return known_as(whole, facts, label)
+    tower = kimi_k3_tower(vision, model.hidden_size)
+    return composed(facts, label, model, tower, renames=RENAMES)
 
 
 def _layer(facts: Facts, shape: LatentShape, layer: int) -> LayerKind:
@@ -189,7 +250,7 @@ def delta_attention(
     if not is_k3:
         gate = (
             ReplicatedLinear(f"{name}.g_a_proj", Part.MIXERS, hidden, (size,)),
-            _column(f"{name}.g_b_proj", size, width),
+            ColumnParallelLinear(f"{name}.g_b_proj", Part.MIXERS, size, (width,)),
         )
     return (
         PartlyDividedLinear(
@@ -200,21 +261,11 @@ def delta_attention(
             (size,),
             row_multiple=16 if is_k3 else 1,
         ),
-        _column(f"{name}.f_b_proj", size, width),
+        ColumnParallelLinear(f"{name}.f_b_proj", Part.MIXERS, size, (width,)),
         *gate,
-        Sharded(
-            f"{name}.dt_bias",
-            Part.MIXERS,
-            ((width,), (heads,), (3 * width, kernel)),
-            dtype="float32",
-        ),
-        Replicated(f"{name}.o_norm", Part.NORMS, ((size,),)),
+        *delta_parameters(name, heads, (3 * width, kernel), head_size=size),
         RowParallelLinear(f"{name}.o_proj", Part.MIXERS, width, hidden),
     )
-
-
-def _column(name: str, input_size: int, output_size: int) -> ColumnParallelLinear:
-    return ColumnParallelLinear(name, Part.MIXERS, input_size, (output_size,))
 
 
 def _latent_attention(shape: LatentShape, *, has_gate: bool) -> tuple[Module, ...]:
@@ -264,12 +315,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
         ReplicatedLinear(
             f"{name}.gate", Part.ROUTER, hidden, (count,), is_quantizable=False
         ),
-        Replicated(
-            f"{name}.gate.e_score_correction_bias",
-            Part.ROUTER,
-            ((count,),),
-            dtype="float32",
-        ),
+        correction_bias(count, f"{name}.gate.e_score_correction_bias"),
         WidenedExperts(
             name=f"{name}.experts",
             num_experts=count,
@@ -285,8 +331,12 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     ]
     if latent is not None:
         modules += (
-            _latent_projection(f"{name}.routed_expert_down_proj", hidden, latent),
-            _latent_projection(f"{name}.routed_expert_up_proj", latent, hidden),
+            ReplicatedLinear(
+                f"{name}.routed_expert_down_proj", Part.EXPERTS, hidden, (latent,)
+            ),
+            ReplicatedLinear(
+                f"{name}.routed_expert_up_proj", Part.EXPERTS, latent, (hidden,)
+            ),
         )
         if facts.flag("latent_moe_use_norm"):
             modules.append(
@@ -300,11 +350,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     return tuple(modules)
 
 
-def _latent_projection(name: str, input_size: int, output_size: int) -> Module:
-    return ReplicatedLinear(name, Part.EXPERTS, input_size, (output_size,))
-
-
-READERS = {
+READERS: dict[str, Reader] = {
     "KimiLinearForCausalLM": read_kimi_linear,
     "KimiK3ForConditionalGeneration": read_kimi_k3,
 }

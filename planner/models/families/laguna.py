@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import (
     attention,
     attention_gate,
@@ -14,19 +14,12 @@ from planner.models.families.decoder import (
     gated_mlp,
     kv_of,
     norms,
+    sinks,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import (
-    FULL,
-    SLIDING,
-    Frame,
-    decoder,
-    is_sliding,
-    sinks,
-    typed_ropes,
-)
-from planner.models.families.rope import with_rope
+from planner.models.families.rope import typed_ropes, with_rope
 from planner.models.families.styles import Experts, experts_shape
+from planner.models.families.windows import FULL, SLIDING, is_sliding
 from planner.models.layers import ColumnParallelLinear, Module, Part
 
 _EXPERTS = Experts(
@@ -72,7 +65,7 @@ def read_laguna(facts: Facts, label: Label) -> ModelArchitecture:
         max_position=facts.integer("max_position_embeddings"),
         local=with_rope(facts, own) if own else None,
     )
-    return decoder(facts, label, Frame(size, rope), layers)
+    return assemble(facts, label, Frame(size, rope), layers)
 
 
 def _mlp(facts: Facts) -> tuple[Module, ...]:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer, EncoderOnlyAttentionLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
-from planner.models.families.decoder import attention_layer, attention_modules, norms
+from planner.models.families.assembly import (
+    Frame,
+    Label,
+    Placement,
+    assemble,
+    in_both_directions,
+)
+from planner.models.families.decoder import (
+    attention,
+    correction_bias,
+    even_shape,
+    kv_of,
+    norms,
+)
 from planner.models.families.facts import Facts
 from planner.models.families.heads import pooled
 from planner.models.families.rope import rope_cache
@@ -17,7 +28,6 @@ from planner.models.layers import (
     ColumnParallelLinear,
     Module,
     Part,
-    Replicated,
     ReplicatedLinear,
     RowParallelLinear,
 )
@@ -59,15 +69,13 @@ def read_lfm2_moe(facts: Facts, label: Label) -> ModelArchitecture:
 def _build(
     facts: Facts, label: Label, layers: Sequence[LayerKind], num_experts: int = 0
 ) -> ModelArchitecture:
-    hidden_size = facts.integer("hidden_size")
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
+    frame = Frame(
+        facts.integer("hidden_size"),
+        rope_cache(facts, even_shape(facts).head_size),
         embeddings_on=Placement.EVERYWHERE,
-        tie_word_embeddings=True,
-        every_stage=rope_cache(facts, attention_layer(facts).head_size),
+        is_tied=True,
     )
-    body = Body.of(layers)
-    return assemble(facts, label, skeleton, body, num_experts=num_experts)
+    return assemble(facts, label, frame, layers, num_experts=num_experts)
 
 
 def _layer_types(facts: Facts) -> tuple[str, ...]:
@@ -88,8 +96,10 @@ def _layer(
 ) -> LayerKind:
     rest = (norms(facts.integer("hidden_size")), *feed_forward)
     if kind == _FULL:
-        layer = attention_layer(facts)
-        return LayerKind((layer,), (*_attention(facts, layer), *rest))
+        plain = even_shape(facts)
+        shape = replace(plain, qk_norm_sizes=(plain.head_size,) * 2)
+        modules = attention(shape, output="out_proj")
+        return LayerKind((kv_of(shape),), (*modules, *rest))
     state = ShortConvolutionState(
         intermediate_size=conv_dim, conv_kernel=facts.integer("conv_L_cache")
     )
@@ -118,16 +128,6 @@ def short_convolution(
             f"{name}.in_proj", Part.MIXERS, size, (size, size, size), bias=bias
         ),
         RowParallelLinear(f"{name}.out_proj", Part.MIXERS, size, size, bias=bias),
-    )
-
-
-def _attention(facts: Facts, layer: AttentionLayer) -> tuple[Module, ...]:
-    hidden_size = facts.integer("hidden_size")
-    return (
-        *attention_modules(hidden_size, layer, output_name="out_proj"),
-        Replicated(
-            "self_attn.qk_norm", Part.NORMS, ((layer.head_size,), (layer.head_size,))
-        ),
     )
 
 
@@ -160,12 +160,7 @@ def _experts(facts: Facts) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/lfm2_moe.py` Lfm2MoeSparseMoeBlock."""
     hidden_size = facts.integer("hidden_size")
     num_experts = facts.integer("num_experts")
-    bias = Replicated(
-        "feed_forward.gate.e_score_correction_bias",
-        Part.ROUTER,
-        ((num_experts,),),
-        dtype="float32",
-    )
+    bias = correction_bias(num_experts, "feed_forward.gate.e_score_correction_bias")
     return (
         ReplicatedLinear("feed_forward.gate", Part.ROUTER, hidden_size, (num_experts,)),
         *((bias,) if facts.flag("use_expert_bias", default=True) else ()),
@@ -186,23 +181,8 @@ def read_lfm2_bidirectional(facts: Facts, label: Label) -> ModelArchitecture:
 
     Source: vLLM 0.33.0 `models/lfm2.py` Lfm2BidirectionalModel.
     """
-    model = read_lfm2(facts, label)
-    kinds = tuple(
-        replace(kind, caches=tuple(_in_both_directions(kind)))
-        for kind in model.layer_kinds
-    )
-    both = replace(model, layer_kinds=kinds, supports_pp=False)
-    return pooled(both, label, (), is_whole=True)
-
-
-def _in_both_directions(kind: LayerKind) -> Iterator[EncoderOnlyAttentionLayer]:
-    for cache in kind.caches:
-        if isinstance(cache, AttentionLayer):
-            yield EncoderOnlyAttentionLayer(
-                num_heads=cache.num_heads,
-                num_kv_heads=cache.num_kv_heads,
-                head_size=cache.head_size,
-            )
+    model = in_both_directions(read_lfm2(facts, label))
+    return pooled(replace(model, supports_pp=False), label, (), is_whole=True)
 
 
 READERS = {

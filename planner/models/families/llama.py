@@ -7,7 +7,7 @@ from dataclasses import replace
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import CacheLayer
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble, declared_experts
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
@@ -21,7 +21,6 @@ from planner.models.families.decoder import (
 )
 from planner.models.families.decoders import LLAMA
 from planner.models.families.facts import Facts
-from planner.models.families.layered import declared_experts
 from planner.models.families.rope import (
     for_layer_type,
     inverse_frequencies,
@@ -47,9 +46,10 @@ def read(facts: Facts, label: Label, *, style: Style) -> ModelArchitecture:
         facts = Facts(facts.config, facts.model_type, style.defaults)
     usual = style.as_usual(facts)
     shape = _attention(usual, style)
-    body = _body(usual, label, style, shape)
-    more = {} if style.experts is None else {"num_experts": declared_experts(facts)}
-    return assemble(facts, label, _skeleton(usual, style, shape), body, **more)
+    layers = _layers(usual, label, style, shape)
+    count = 0 if style.experts is None else declared_experts(facts)
+    frame = _frame(usual, style, shape)
+    return assemble(facts, label, frame, layers, num_experts=count)
 
 
 def _attention(facts: Facts, style: Style) -> AttentionShape:
@@ -101,7 +101,9 @@ def is_causal(facts: Facts, label: Label) -> bool:
     return False
 
 
-def _body(facts: Facts, label: Label, style: Style, shape: AttentionShape) -> Body:
+def _layers(
+    facts: Facts, label: Label, style: Style, shape: AttentionShape
+) -> list[LayerKind]:
     """Return the layers: one kind for each window and MLP that occur together."""
     num_layers = facts.integer("num_hidden_layers", "num_layers")
     windows = (
@@ -130,7 +132,7 @@ def _body(facts: Facts, label: Label, style: Style, shape: AttentionShape) -> Bo
             kinds[window, is_sparse] = LayerKind((cache,), modules)
         return kinds[window, is_sparse]
 
-    return Body.of(layer(index, window) for index, window in enumerate(windows))
+    return [layer(index, window) for index, window in enumerate(windows)]
 
 
 def _layer_modules(
@@ -158,15 +160,15 @@ def _norms(style: Style, shape: AttentionShape, count: int) -> tuple[Module, ...
     return (norms(shape.hidden_size, count=count, bias=style.norm_bias),)
 
 
-def _skeleton(facts: Facts, style: Style, shape: AttentionShape) -> Skeleton:
+def _frame(facts: Facts, style: Style, shape: AttentionShape) -> Frame:
     has_norm = style.norm_count and is_set(facts, style.has_final_norm)
     more = style.extra_embeddings
-    return Skeleton(
-        hidden_size=shape.hidden_size,
+    return Frame(
+        shape.hidden_size,
         vocab_size=facts.integer("vocab_size"),
         final_norm=_norms(style, shape, 1 if has_norm else 0),
         placement=style.placement,
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
+        is_tied=facts.flag("tie_word_embeddings"),
         lm_head_bias=style.lm_head_bias,
         is_head_quantizable=style.is_head_quantizable,
         extra_embeddings=more(facts, shape) if more else (),

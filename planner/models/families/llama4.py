@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture, Tower
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Frame, Label, assemble
+from planner.models.families.composite import (
+    composed,
+    sub_config,
+    text_facts,
+)
 from planner.models.families.decoder import (
     AttentionShape,
     ExpertsShape,
@@ -18,12 +23,6 @@ from planner.models.families.decoder import (
     norms,
 )
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
-from planner.models.families.multimodal import (
-    composed,
-    sub_config,
-    text_facts,
-)
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks, tiles
 from planner.models.layers import (
@@ -61,7 +60,7 @@ def read_llama4_text(facts: Facts, label: Label) -> ModelArchitecture:
     )
     frame = Frame(shape.hidden_size, tables)
     num_experts = facts.integer("num_local_experts")
-    return decoder(facts, label, frame, layers, num_experts=num_experts)
+    return assemble(facts, label, frame, layers, num_experts=num_experts)
 
 
 def _has_rope(facts: Facts, num_layers: int) -> tuple[bool, ...]:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from planner.models.architecture import MediaItem, ModelArchitecture, Tower
-from planner.models.families.assembly import Label
-from planner.models.families.composite import Composite, siglip_of
-from planner.models.families.facts import Facts
-from planner.models.families.multimodal import (
+from planner.models.families.assembly import Label, Reader
+from planner.models.families.composite import (
     CAUSAL_LM_OF,
+    Composite,
+    Text,
+    Tie,
     inner_type,
     named,
+    nested,
+    quant_method,
     read_language_model,
+    siglip_of,
     sub_config,
     text_facts,
 )
+from planner.models.families.facts import Facts
 from planner.models.families.towers import blocks, tiles
 from planner.models.families.towers.blocks import IMAGE, IMAGE_AND_VIDEO
 from planner.models.families.towers.clip import (
@@ -24,9 +31,38 @@ from planner.models.families.towers.clip import (
     encoder_pass,
     selected_layers,
 )
-from planner.models.families.towers.pixtral import pixtral_vision
+from planner.models.families.towers.tiles import mistral3_items
 from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass, block_pass
+
+
+def pixtral_vision(facts: Facts, name: str, num_layers: int) -> Iterator[Module]:
+    """Yield Pixtral's vision model with this many of its layers.
+
+    Source: vLLM 0.33.0 `models/pixtral.py` PixtralHFVisionModel.
+    """
+    sizes, patch = blocks.Sizes.of(facts), facts.integer("patch_size")
+    size, heads, channels = sizes.width, sizes.heads, facts.integer("num_channels")
+    if num_layers > sizes.depth:
+        raise facts.unsupported(
+            "num_hidden_layers", f"features of layer {num_layers} are requested."
+        )
+    half_head = (facts.optional_integer("head_dim") or size // heads) // 2
+    convolution, positions = f"{name}.patch_conv", f"{name}.patch_positional_embedding"
+    yield blocks.convolution(convolution, size, channels, patch, patch, bias=False)
+    yield blocks.norms(f"{name}.ln_pre", size, bias=False)
+    frequencies = (half_head,)
+    yield blocks.replicated(positions, frequencies, frequencies, dtype="float32")
+    qkv, shards = "attention.qkv_proj", blocks.QKV_SHARDS
+    yield from blocks.repeated(
+        f"{name}.transformer.layers",
+        num_layers,
+        blocks.norms("norm", size, count=2, bias=False),
+        blocks.qkv(qkv, size, heads, bias=False, shards=shards),
+        blocks.row("attention.o_proj", size, size, bias=False),
+        *blocks.gated_mlp("feed_forward", size, sizes.mlp, bias=False),
+    )
+
 
 TOWER, PROJECTOR = "vision_tower", "multi_modal_projector"
 RENAMES = (
@@ -61,7 +97,7 @@ def read_text(
     return read_language_model(named(text, architecture), label)
 
 
-def _tower(facts: Facts, text_size: int) -> Tower:
+def _llava_tower(facts: Facts, text_size: int) -> Tower:
     """Return the tower of LLaVA 1.5, or Pixtral's in Transformers' format.
 
     Source: vLLM 0.33.0 `models/llava.py` LlavaForConditionalGeneration.
@@ -164,11 +200,156 @@ def _vision_pass(vision: Facts) -> TowerPass:
     return replace(passed, moments=(*passed.moments, rotating))
 
 
-READERS = {
-    name: Composite(tower, text=read_text, renames=RENAMES)
-    for name, tower in (
-        ("LlavaForConditionalGeneration", _tower),
-        ("LlavaNextForConditionalGeneration", _next_tower),
-        ("LlavaOnevisionForConditionalGeneration", _onevision_tower),
+# LLaVA-NeXT for videos.
+def _llava_modules(facts: Facts, text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/llava_next_video.py`."""
+    vision, encoder = vision_tower(facts)
+    size, bias = vision.integer("hidden_size"), facts.flag("multimodal_projector_bias")
+    yield from encoder
+    yield blocks.linear(f"{PROJECTOR}.linear_1", size, text_size, bias=bias)
+    yield blocks.linear(f"{PROJECTOR}.linear_2", text_size, text_size, bias=bias)
+
+
+# Bee and R-4B: LLaVA-OneVision with a norm before its projector, which is built beside
+# the tower: each pipeline stage has it, and it stays when images are switched off.
+def _projector(facts: Facts, text_size: int, *, widening: int) -> Iterator[Module]:
+    """Yield its layers, whose middle is so much wider than the language model.
+
+    Source: vLLM 0.33.0 `models/bee.py`, `models/rvl.py`.
+    """
+    size = vision_tower(facts)[0].integer("hidden_size")
+    wide = widening * text_size
+    yield blocks.norms(f"{PROJECTOR}.pre_norm", size, bias=True)
+    yield blocks.linear(f"{PROJECTOR}.linear_1", size, wide, bias=True)
+    yield blocks.linear(f"{PROJECTOR}.linear_2", wide, text_size, bias=True)
+    yield blocks.replicated("image_newline", (text_size,))
+
+
+# Mistral Small 3.1 and later, and LightOnOCR: Pixtral's tower, patches merged.
+_LLAVA_RENAMES = (*RENAMES, ("model.", "language_model.model."))
+
+
+def _mistral3_tower(
+    facts: Facts, text_size: int, *, has_own_format: bool = True
+) -> Tower:
+    """Source: vLLM 0.33.0 `models/mistral3.py` Mistral3ForConditionalGeneration.
+
+    Mistral publishes its own format beside this one; who quantises a model publishes
+    only this one.
+    """
+    vision, modules = vision_tower(facts)
+    size = vision.integer("hidden_size")
+    patches = facts.integer("spatial_merge_size") ** 2
+    merger = f"{PROJECTOR}.patch_merger.merging_layer"
+    own = (
+        blocks.norms(f"{PROJECTOR}.norm", size, bias=False),
+        blocks.replicated(merger, (size, size * patches)),
+        *projector(facts, vision, text_size),
     )
+    return replace(
+        images(vision, (*modules, *own), tiles.mistral3_items(facts, vision)),
+        has_mistral_format=has_own_format and not quant_method(facts),
+    )
+
+
+# Pixtral in Mistral's own format: a tower beside any of its language models.
+_PIXTRAL_RENAMES = (
+    ("model.language_model.", "language_model.model."),
+    ("model.vision_tower.", "vision_encoder."),
+    ("model.multi_modal_projector.", "vision_language_adapter."),
+)
+_MERGES = "patch_merge"
+
+
+def _tower(facts: Facts, text_size: int) -> Tower:
+    """Return Pixtral's tower as params.json describes it.
+
+    Source: vLLM 0.33.0 `models/pixtral.py` PixtralForConditionalGeneration.
+    """
+    vision = nested(facts, "vision_config")
+    longest = vision.integer("max_image_size", "image_size")
+    sides = {"image_size": longest, "patch_size": vision.integer("patch_size")}
+    merged = vision.integer("spatial_merge_size", default=1)
+    merging = Facts({"spatial_merge_size": merged}, "")
+    return Tower(
+        IMAGE,
+        tuple(_pixtral_modules(vision, text_size, merged)),
+        items=mistral3_items(merging, Facts(sides, "")),
+        rotates_in_fp32=True,
+        has_mistral_format=True,
+    )
+
+
+def _pixtral_modules(vision: Facts, text_size: int, merged: int) -> Iterator[Module]:
+    size = vision.integer("hidden_size")
+    yield from _encoder(vision, "vision_encoder")
+    if vision.flag("add_pre_mm_projector_layer_norm"):
+        yield blocks.norms("pre_mm_projector_norm", size, bias=False)
+    if vision.value("mm_projector_id") == _MERGES:
+        shape = (size, size * merged**2)
+        yield blocks.replicated("patch_merger.merging_layer", shape)
+    biases = ((text_size,),) * 2 if vision.flag("adapter_bias", default=True) else ()
+    layers = ((text_size, size), (text_size, text_size))
+    yield blocks.replicated("vision_language_adapter", *layers, *biases)
+
+
+def _encoder(facts: Facts, name: str) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/pixtral.py` VisionTransformer."""
+    sizes, patch = blocks.Sizes.of(facts), facts.integer("patch_size")
+    size, channels = sizes.width, facts.integer("num_channels")
+    convolution = f"{name}.patch_conv"
+    yield blocks.convolution(convolution, size, channels, patch, patch, bias=False)
+    yield blocks.norms(f"{name}.ln_pre", size, bias=False)
+    yield from blocks.repeated(
+        f"{name}.transformer.layers",
+        sizes.depth,
+        blocks.norms("norm", size, count=2, bias=False),
+        *blocks.unquantised(
+            blocks.qkv("attention.wqkv", size, sizes.heads, bias=False),
+            blocks.row("attention.wo", size, size, bias=False),
+            *blocks.gated_mlp("feed_forward", size, sizes.mlp, bias=False),
+        ),
+    )
+
+
+READERS: dict[str, Reader] = {
+    **{
+        name: Composite(tower, text=read_text, renames=RENAMES)
+        for name, tower in (
+            ("LlavaForConditionalGeneration", _llava_tower),
+            ("LlavaNextForConditionalGeneration", _next_tower),
+            ("LlavaOnevisionForConditionalGeneration", _onevision_tower),
+        )
+    },
+    "LlavaNextVideoForConditionalGeneration": Composite(
+        _llava_modules, modalities=("video",), renames=RENAMES
+    ),
+    **{
+        name: Composite(
+            lambda facts, _size: vision_tower(facts)[1],
+            modalities=IMAGE_AND_VIDEO,
+            beside=partial(_projector, widening=widening),
+            renames=RENAMES,
+        )
+        for name, widening in (
+            ("BeeForConditionalGeneration", 4),
+            ("RForConditionalGeneration", 1),
+        )
+    },
+    "Mistral3ForConditionalGeneration": Composite(
+        _mistral3_tower, text=read_text, renames=_LLAVA_RENAMES
+    ),
+    # Mistral 3's tower before Qwen3. Source: vLLM 0.33.0 `models/lightonocr.py`.
+    "LightOnOCRForConditionalGeneration": Composite(
+        partial(_mistral3_tower, has_own_format=False),
+        text=read_text,
+        renames=(
+            ("model.vision_encoder.", "vision_tower."),
+            ("model.vision_projection.", "multi_modal_projector."),
+            *_LLAVA_RENAMES,
+        ),
+    ),
+    "PixtralForConditionalGeneration": Composite(
+        _tower, text=Text("", tie=Tie.INNER), renames=_PIXTRAL_RENAMES
+    ),
 }

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import gated_mlp, norms
 from planner.models.families.facts import Facts
 from planner.models.families.mla import (
+    declared_heads,
     latent_attention,
     latent_rope_cache,
     latent_shape,
@@ -40,23 +41,18 @@ def read_longcat_flash(facts: Facts, label: Label) -> ModelArchitecture:
             norms(shape.hidden_size, count=4),
         ),
     )
-    skeleton = Skeleton(
-        hidden_size=shape.hidden_size,
-        every_stage=latent_rope_cache(
-            facts,
-            shape.qk_rope_head_dim,
-            max_position=facts.integer("max_position_embeddings", default=8192),
-        ),
+    rope = latent_rope_cache(
+        facts,
+        shape.qk_rope_head_dim,
+        max_position=facts.integer("max_position_embeddings", default=8192),
     )
     return assemble(
         facts,
         label,
-        skeleton,
-        Body.alike(kind, facts.integer("num_layers", "num_hidden_layers")),
+        Frame(shape.hidden_size, rope, is_tied=False),
+        [kind] * facts.integer("num_layers", "num_hidden_layers"),
         num_experts=facts.integer("n_routed_experts"),
-        num_attention_heads=shape.num_heads,
-        num_kv_heads=facts.integer("num_key_value_heads", default=shape.num_heads),
-        head_size=shape.kept_size,
+        **declared_heads(facts, shape),
     )
 
 

@@ -6,6 +6,7 @@ from planner.engine.layout import ParallelLayout
 from planner.errors import Refused
 from planner.models.layers import (
     ColumnParallelLinear,
+    LinearByLayout,
     Module,
     Part,
     Replicated,
@@ -13,7 +14,6 @@ from planner.models.layers import (
     Sharded,
 )
 from planner.models.states import Mamba1State, Mamba2State, held_groups
-from planner.models.tensors import LinearMethod, Tensors
 from planner.values import frozen
 
 
@@ -87,7 +87,7 @@ def mamba1(  # noqa: PLR0913 - what vLLM's class takes
 
 
 @frozen
-class MixerProjection:
+class MixerProjection(LinearByLayout):
     """A projection of Mamba 2 into x and z, the groups' B and C, and the heads' steps.
 
     Groups that the ranks do not divide are repeated on each rank, and the projection
@@ -96,25 +96,11 @@ class MixerProjection:
     Source: vLLM 0.33.0 `layers/mamba/mamba_mixer2.py` MambaMixer2 (in_proj, conv1d).
     """
 
-    name: str
     input_size: int
     state: Mamba2State
     has_gate_and_heads: bool
     """Whether z and the heads' time steps are among the outputs (in_proj)."""
-    bias: bool = False
     part: Part = Part.MIXERS
-    dtype: str | None = None
-    is_quantizable: bool = True
-    shards: tuple[str, ...] = ()
-    method: LinearMethod | None = None
-
-    def tensors(self, layout: ParallelLayout) -> Tensors:
-        """Return weight and bias on a rank.
-
-        Raises:
-            Refused: in vLLM's words, when ranks divide neither heads nor groups.
-        """
-        return self.as_linear(layout).tensors(layout)
 
     def as_linear(self, layout: ParallelLayout) -> ColumnParallelLinear:
         """Return vLLM's layer.

@@ -1,47 +1,46 @@
-"""MiMo-V2: keys wider than values, windows with sinks, experts.
+"""MiMo-V2: keys wider than values, windows with sinks, experts; images and videos.
 
 Source: vLLM 0.33.0 `models/mimo_v2.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
-from planner.models.families.decoder import attention_scales, gated_mlp, norms
+from planner.models.families.assembly import Frame, Label, Reader, assemble
+from planner.models.families.composite import Composite, read_as, sub_config
+from planner.models.families.decoder import (
+    AttentionShape,
+    attention,
+    correction_bias,
+    gated_mlp,
+    kv_of,
+    norms,
+)
 from planner.models.families.facts import Facts
+from planner.models.families.qwen_vl import QWEN2_RENAMES
 from planner.models.families.rope import rope_cache
+from planner.models.families.towers import blocks
+from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
 from planner.models.layers import (
     ColumnParallelLinear,
+    Linear,
     Module,
     Part,
     QKVParallelLinear,
     Replicated,
-    RowParallelLinear,
     Sharded,
 )
-from planner.models.tensors import LinearMethod, Tensors
+from planner.models.tensors import Tensors
 from planner.values import frozen
 
 
 @frozen
-class _Attention:
-    """One of the two kinds of attention."""
-
-    num_heads: int
-    num_kv_heads: int
-    head_size: int
-    head_size_v: int
-    sliding_window: int | None
-    has_sinks: bool
-
-
-@frozen
-class _ChunkedQKV:
+class _ChunkedQKV(Linear):
     """Query, key and value as a block-quantised checkpoint packs them, in chunks.
 
     A rank with several chunks pads the keys and values of each to whole blocks of
@@ -50,17 +49,9 @@ class _ChunkedQKV:
     Source: vLLM 0.33.0 `models/mimo_v2.py` _fused_qkv_kv_chunk_rows, MiMoV2Attention.
     """
 
-    name: str
     split: QKVParallelLinear
     chunks: int
     part: Part = Part.ATTENTION
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
-
-    @property
-    def shards(self) -> tuple[str, ...]:
-        """Names of the checkpoint's layers packed in it: none, it packs as vLLM."""
-        return ()
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""
@@ -111,27 +102,18 @@ def read_mimo_v2(facts: Facts, label: Label) -> ModelArchitecture:
     if facts.mapping("vision_config"):
         raise facts.unsupported("vision_config", "text is, and MiMoV2OmniForCausalLM.")
     per_layer = sparse if isinstance(sparse, list) else [0] * num_layers
-    kinds = [
-        (slides[layer] == 1, bool(per_layer[layer])) for layer in range(num_layers)
+    layers = [
+        _layer(facts, slides[layer] == 1, bool(per_layer[layer]))
+        for layer in range(num_layers)
     ]
-    distinct = tuple(dict.fromkeys(kinds))
-    body = Body(
-        tuple(_layer(facts, *kind) for kind in distinct),
-        tuple(map(distinct.index, kinds)),
-    )
-    hidden_size = facts.integer("hidden_size")
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        every_stage=_rotary(facts),
-    )
+    frame = Frame(facts.integer("hidden_size"), _rotary(facts))
     num_experts = facts.integer("n_routed_experts", default=0)
     # vLLM strips attention_chunk_size, which no layer of the model respects.
     return assemble(
         facts,
         label,
-        skeleton,
-        body,
+        frame,
+        layers,
         num_experts=num_experts,
         attention_chunk_size=None,
     )
@@ -150,70 +132,47 @@ def _rotary(facts: Facts) -> tuple[Module, ...]:
     )
 
 
-def _attention_of(facts: Facts, *, slides: bool) -> _Attention:
+def _shape(facts: Facts, *, slides: bool) -> AttentionShape:
+    """Return one of the two kinds of attention."""
     before = "swa_" if slides else ""
     head_size = facts.integer(f"{before}head_dim")
-    return _Attention(
+    return AttentionShape(
+        hidden_size=facts.integer("hidden_size"),
         num_heads=facts.integer(f"{before}num_attention_heads"),
         num_kv_heads=facts.integer(f"{before}num_key_value_heads"),
         head_size=head_size,
         head_size_v=facts.optional_integer(f"{before}v_head_dim") or head_size,
-        sliding_window=facts.integer("sliding_window_size") if slides else None,
-        has_sinks=slides and facts.flag("add_swa_attention_sink_bias"),
+        qkv_bias=facts.flag("attention_bias"),
     )
 
 
 def _layer(facts: Facts, slides: bool, is_sparse: bool) -> LayerKind:
-    kept = _attention_of(facts, slides=slides)
-    hidden_size = facts.integer("hidden_size")
-    cache = AttentionLayer(
-        num_heads=kept.num_heads,
-        num_kv_heads=kept.num_kv_heads,
-        head_size=kept.head_size,
-        head_size_v=kept.head_size_v,
-        sliding_window=kept.sliding_window,
-        has_sinks=kept.has_sinks,
-    )
+    shape, has_sinks = _shape(facts, slides=slides), False
+    size, window = shape.hidden_size, None
+    if slides:
+        window = facts.integer("sliding_window_size")
+        has_sinks = facts.flag("add_swa_attention_sink_bias")
     mlp = (
-        _experts(facts, hidden_size)
+        _experts(facts, size)
         if is_sparse
-        else gated_mlp(hidden_size, facts.integer("intermediate_size"))
+        else gated_mlp(size, facts.integer("intermediate_size"))
     )
-    modules = (*_projections(facts, kept, hidden_size), *mlp, norms(hidden_size))
-    return LayerKind((cache,), modules)
+    kept = replace(kv_of(shape), sliding_window=window, has_sinks=has_sinks)
+    modules = _attention(facts, shape)
+    if has_sinks:
+        name = "self_attn.attention_sink_bias"
+        modules = (*modules, Sharded(name, Part.ATTENTION, ((shape.num_heads,),)))
+    return LayerKind((kept,), (*modules, *mlp, norms(size)))
 
 
-def _projections(
-    facts: Facts, kept: _Attention, hidden_size: int
-) -> tuple[Module, ...]:
-    split = QKVParallelLinear(
-        name="self_attn.qkv_proj",
-        input_size=hidden_size,
-        num_heads=kept.num_heads,
-        num_kv_heads=kept.num_kv_heads,
-        head_size=kept.head_size,
-        head_size_v=kept.head_size_v,
-        bias=facts.flag("attention_bias"),
-    )
+def _attention(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
+    split, *others = attention(shape)
     is_fused = facts.value("attention_projection_layout") == "fused_qkv"
-    blocks = facts.mapping("quantization_config").get("weight_block_size")
-    chunks = facts.integer("num_key_value_heads") if is_fused and blocks else 0
-    modules: tuple[Module, ...] = (
-        _ChunkedQKV(name=split.name, split=split, chunks=chunks) if chunks else split,
-        RowParallelLinear(
-            "self_attn.o_proj",
-            Part.ATTENTION,
-            kept.num_heads * kept.head_size_v,
-            hidden_size,
-        ),
-        attention_scales(),
-    )
-    if not kept.has_sinks:
-        return modules
-    sinks = Sharded(
-        "self_attn.attention_sink_bias", Part.ATTENTION, ((kept.num_heads,),)
-    )
-    return (*modules, sinks)
+    in_blocks = facts.mapping("quantization_config").get("weight_block_size")
+    chunks = facts.integer("num_key_value_heads") if is_fused and in_blocks else 0
+    if chunks and isinstance(split, QKVParallelLinear):
+        split = _ChunkedQKV(name=split.name, split=split, chunks=chunks)
+    return (split, *others)
 
 
 def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
@@ -229,12 +188,7 @@ def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
             ((num_experts, hidden_size),),
             dtype=str(facts.value("moe_router_dtype") or "float32"),
         ),
-        Replicated(
-            "mlp.gate.e_score_correction_bias",
-            Part.ROUTER,
-            ((num_experts,),),
-            dtype="float32",
-        ),
+        correction_bias(num_experts),
         FusedMoE(
             name="mlp.experts",
             num_experts=num_experts,
@@ -246,7 +200,61 @@ def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
     )
 
 
-READERS = {
+def _text(facts: Facts, label: Label) -> ModelArchitecture:
+    if facts.mapping("audio_config"):
+        raise facts.unsupported(
+            "audio_config", "the tokeniser of sounds has a folder of its own."
+        )
+    blind = facts.having(vision_config=None)
+    return read_as(blind, label, "MiMoV2FlashForCausalLM")
+
+
+def _modules(facts: Facts, _text_size: int) -> tuple[Module, ...]:
+    return blocks.unquantised(*_vision(sub_config(facts, "vision_config", "")))
+
+
+def _vision(facts: Facts) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/mimo_v2_omni.py` MiMoVisionTransformer."""
+    size, heads = facts.integers("hidden_size", "num_heads")
+    keys = facts.integer("qk_channels", default=64)
+    values = facts.integer("kv_channels", default=64)
+    name, patch = "visual", facts.integer("patch_size")
+    times = facts.integer("temporal_patch_size", default=2)
+    embedding, channels = f"{name}.patch_embed.proj", facts.integer("in_channels")
+    kernel = times, patch, patch
+    yield blocks.convolution(embedding, size, channels, *kernel, bias=False)
+    yield blocks.rotary_cache(f"{name}.rotary_pos_emb", keys)
+    whole = facts.value("fullatt_block_indexes") or ()
+    for index in range(facts.integer("depth")):
+        block = f"{name}.blocks.{index}"
+        yield blocks.norms(f"{block}.norm", size, count=2, bias=False)
+        yield QKVParallelLinear(
+            name=f"{block}.attn.qkv",
+            part=Part.TOWERS,
+            input_size=size,
+            num_heads=heads,
+            num_kv_heads=facts.integer("num_key_value_heads", default=8),
+            head_size=keys,
+            head_size_v=values,
+            bias=True,
+            shards=(),
+        )
+        yield blocks.row(f"{block}.attn.proj", heads * values, size, bias=True)
+        if facts.flag("use_sink") and index not in whole:
+            yield blocks.replicated(f"{block}.attn.sinks", (heads,))
+        wide = facts.integer("intermediate_size")
+        yield from blocks.gated_mlp(f"{block}.mlp", size, wide, bias=True)
+    merged = size * facts.integer("spatial_merge_size") ** 2
+    output = facts.integer("out_hidden_size")
+    yield blocks.norms(f"{name}.merger.ln_q", size, bias=False)
+    yield blocks.column(f"{name}.merger.mlp.0", merged, merged, bias=False)
+    yield blocks.row(f"{name}.merger.mlp.2", merged, output, bias=False)
+
+
+READERS: dict[str, Reader] = {
     "MiMoV2FlashForCausalLM": read_mimo_v2,
     "MiMoV2ForCausalLM": read_mimo_v2,
+    "MiMoV2OmniForCausalLM": Composite(
+        _modules, text=_text, modalities=IMAGE_AND_VIDEO, renames=QWEN2_RENAMES
+    ),
 }

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
-from planner.models.families.assembly import Label, Placement
+from planner.models.families.assembly import Frame, Label, Placement, assemble
 from planner.models.families.decoder import attention_scales, gated_mlp, norms
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.mla import LatentShape, latent_shape
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks
@@ -42,7 +41,7 @@ def _read(facts: Facts, label: Label) -> ModelArchitecture:
     frame = Frame(shape.hidden_size, rope, placement=Placement.EVERYWHERE)
     layers = [kind] * facts.integer("num_hidden_layers")
     own = {"num_experts": 0, "head_size": shape.qk_rope_head_dim}
-    return decoder(facts, label, frame, layers, **own)
+    return assemble(facts, label, frame, layers, **own)
 
 
 def _projections(shape: LatentShape) -> tuple[Module, ...]:

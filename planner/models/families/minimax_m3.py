@@ -2,43 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.layout import ParallelLayout, divide
-from planner.models.architecture import LayerKind, ModelArchitecture
+from planner.models.architecture import LayerKind, ModelArchitecture, Tower
 from planner.models.caches import BlockSparseAttentionLayer, CacheLayer, IndexKeysLayer
-from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Frame, Label, Reader, assemble
+from planner.models.families.composite import Tie, composed, sub_config, text_facts
 from planner.models.families.decoder import (
     AttentionShape,
+    ExpertsShape,
     attention,
-    attention_scales,
     attention_shape,
+    experts,
     gated_mlp,
     kv_of,
     norms,
 )
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.layered import Frame, decoder
-from planner.models.families.multimodal import (
-    Tie,
-    composed,
-    sub_config,
-    text_facts,
-)
-from planner.models.families.towers.minimax_m3 import minimax_m3_tower
+from planner.models.families.towers import blocks, items
 from planner.models.layers import (
     Linear,
     Module,
     Part,
     Replicated,
-    ReplicatedLinear,
-    RowParallelLinear,
     kv_heads_per_rank,
 )
+from planner.models.passes import Moment, TowerPass
 from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
+
+_AXES = 3
+
+
+def minimax_m3_tower(
+    facts: Facts,
+    *,
+    text_size: int,
+    projector_size: int | None,
+    name: str = "vision_tower",
+) -> Tower:
+    """Return the tower with its projector and the merger of its patches.
+
+    `projector_size` is the width between the projector's two layers; None: the language
+    model's.
+
+    Source: vLLM 0.33.0 `models/minimax_m3/common/vision_tower.py`
+    MiniMaxVLVisionModel, MiniMaxVLMultiModalProjector.
+    """
+    middle, size = projector_size or text_size, facts.integer("hidden_size")
+    return Tower(
+        modalities=blocks.IMAGE_AND_VIDEO,
+        modules=tuple(_modules(facts, name, text_size, middle)),
+        items=items.minimax_m3_items(facts),
+        supports_data_parallel=True,
+        forward=TowerPass(
+            moments=(
+                # The projector's first layer and its activation, then its output, for
+                # each patch, as wide as the language model.
+                Moment("projecting", whole=size, cut=2 * middle),
+                Moment(
+                    "projected", whole=size + text_size, cut=middle, reduced=text_size
+                ),
+                # Queries and keys in fp32 before and after, and cast back.
+                Moment("rotating", whole=2 * size, cut=15 * size),
+            )
+        ),
+    )
+
+
+def _modules(facts: Facts, name: str, text_size: int, middle: int) -> Iterator[Module]:
+    compression = facts.mapping("img_token_compression_config")
+    sizes, patch = blocks.Sizes.of(facts), facts.integer("patch_size")
+    frames = int(compression.get("temporal_patch_size", 2))
+    merged = int(compression.get("spatial_merge_size", 2)) ** 2
+    size, channels = sizes.width, facts.integer("num_channels", default=3)
+    # Rotary angles are shared out among time, height and width.
+    angles = ((2 * (size // sizes.heads // 2 // _AXES) // 2,),) * _AXES
+    model, kernel = f"{name}.vision_model", (frames, patch, patch)
+    embedding = f"{model}.embeddings.patch_embedding"
+    yield blocks.convolution(embedding, size, channels, *kernel, bias=False)
+    yield blocks.norms(f"{model}.pre_layrnorm", size, bias=True)
+    yield blocks.replicated(f"{model}.inv_freq", *angles, dtype="float32")
+    parts = replace(blocks.CLIP, mlp=("fc1", "fc2"))
+    yield from blocks.layers(f"{model}.encoder.layers", sizes, parts)
+    projector, merger = f"{name}.multi_modal_projector", f"{name}.patch_merge_mlp"
+    for part, width in ((projector, size), (merger, text_size * merged)):
+        yield blocks.column(f"{part}.linear_1", width, middle, bias=True)
+        yield blocks.row(f"{part}.linear_2", middle, text_size, bias=True)
+
 
 _DEFAULTS = own_defaults("MiniMaxM3TextConfig")
 
@@ -109,7 +163,7 @@ def read_minimax_m3_text(facts: Facts, label: Label) -> ModelArchitecture:
         ((facts.integer("max_position_embeddings"), rotated),),
     )
     frame = Frame(shape.hidden_size, (rope, *_chosen_blocks(facts)), is_tied=False)
-    return decoder(
+    return assemble(
         facts,
         label,
         frame,
@@ -162,8 +216,8 @@ def _layer(facts: Facts, shape: AttentionShape, layer: int) -> LayerKind:
     modules = attention(shape)
     if is_sparse:
         caches, modules = _sparse_attention(facts, shape)
-    experts = facts.value("moe_layer_freq")
-    is_moe = experts is None or experts[layer] != 0
+    mixed = facts.value("moe_layer_freq")
+    is_moe = mixed is None or mixed[layer] != 0
     mlp = (
         _experts(facts)
         if is_moe
@@ -195,13 +249,7 @@ def _sparse_attention(
         QKVParallelLinearWithIndexer(
             name="self_attn.qkv_proj", attention=shape, index_head_size=size
         ),
-        RowParallelLinear(
-            "self_attn.o_proj",
-            Part.ATTENTION,
-            shape.num_heads * shape.head_size,
-            shape.hidden_size,
-        ),
-        attention_scales(),
+        *attention(shape)[1:],
         Replicated("self_attn.index_norm", Part.NORMS, ((size,), (size,))),
     )
     return (IndexKeysLayer(head_size=size), kept), modules
@@ -210,46 +258,24 @@ def _sparse_attention(
 def _experts(facts: Facts) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/minimax_m3/nvidia/model.py` MiniMaxM3MoE."""
     hidden, size = facts.integers("hidden_size", "intermediate_size")
-    count = facts.integer("num_local_experts")
-    modules: list[Module] = [
-        ReplicatedLinear(
-            "block_sparse_moe.gate",
-            Part.ROUTER,
-            hidden,
-            (count,),
-            dtype="float32",
-            is_quantizable=False,
-        ),
-        FusedMoE(
-            name="block_sparse_moe.experts",
-            num_experts=count,
-            top_k=facts.integer("num_experts_per_tok"),
+    return experts(
+        ExpertsShape(
             hidden_size=hidden,
+            num_experts=facts.integer("num_local_experts"),
+            top_k=facts.integer("num_experts_per_tok"),
             intermediate_size=size,
+            shared_intermediate_size=size
+            * (facts.optional_integer("n_shared_experts") or 0),
+            router_dtype="float32",
+            has_correction_bias=facts.flag("use_routing_bias"),
+            correction_bias_name="e_score_correction_bias",
             activation="swigluoai_uninterleave",
-        ),
-    ]
-    if facts.flag("use_routing_bias"):
-        modules.append(
-            Replicated(
-                "block_sparse_moe.e_score_correction_bias",
-                Part.ROUTER,
-                ((count,),),
-                dtype="float32",
-            )
+            name="block_sparse_moe",
         )
-    shared = size * (facts.optional_integer("n_shared_experts") or 0)
-    if shared:
-        modules += gated_mlp(
-            hidden,
-            shared,
-            part=Part.SHARED_EXPERTS,
-            name="block_sparse_moe.shared_experts",
-        )
-    return tuple(modules)
+    )
 
 
-READERS = {
+READERS: dict[str, Reader] = {
     "MiniMaxM3SparseForCausalLM": read_minimax_m3_text,
     "MiniMaxM3SparseForConditionalGeneration": read_minimax_m3,
 }

@@ -10,13 +10,14 @@ from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_dict, rotary_dim, yarn_rows
 from planner.models.layers import (
     ColumnParallelLinear,
+    LinearByLayout,
     Module,
     Part,
     Replicated,
     ReplicatedLinear,
     RowParallelLinear,
 )
-from planner.models.tensors import LinearMethod, Tensor, Tensors
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 _INDEXER_BLOCK = 128
@@ -69,7 +70,7 @@ def latent_shape(facts: Facts) -> LatentShape:
 
 
 @frozen
-class KVUpProjection:
+class KVUpProjection(LinearByLayout):
     """kv_b_proj, and what vLLM absorbs of it into queries and outputs.
 
     After loading, an unquantised weight is only viewed differently (W_UK_T, W_UV); a
@@ -79,15 +80,11 @@ class KVUpProjection:
     process_weights_after_loading, split_kv_b_proj.
     """
 
-    name: str
     kv_lora_rank: int
     num_heads: int
     head_size: int
     """Rows per head: of the key without its rotated part, and of the value."""
     part: Part = Part.ATTENTION
-    shards: tuple[str, ...] = ()
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the weight, and its copy where that is quantised."""
@@ -243,6 +240,15 @@ def mla_layer(
         index_topk=index_topk,
         has_indexer=has_indexer,
     )
+
+
+def declared_heads(facts: Facts, shape: LatentShape) -> dict[str, int]:
+    """Return the heads as vLLM's checks see them, by their fields of a model."""
+    return {
+        "num_attention_heads": shape.num_heads,
+        "num_kv_heads": facts.integer("num_key_value_heads", default=shape.num_heads),
+        "head_size": shape.kept_size,
+    }
 
 
 def is_plain_rope(facts: Facts) -> bool:

@@ -10,7 +10,7 @@ from planner.models.families.bert import encoder, encoder_shape, labelled, linea
 from planner.models.families.decoder import attention, encoder_only, gated_mlp, norms
 from planner.models.families.facts import Facts
 from planner.models.families.heads import Head, colbert_linear, no_head
-from planner.models.families.layered import typed_ropes
+from planner.models.families.rope import typed_ropes
 from planner.models.layers import Module, Part, Replicated
 
 
@@ -64,7 +64,7 @@ def _modernbert_ropes(facts: Facts, head_size: int) -> tuple[Module, ...]:
             "full_attention": {"rope_theta": facts.value("global_rope_theta")},
             "sliding_attention": {"rope_theta": facts.value("local_rope_theta")},
         }
-    facts = Facts({**facts.config, "rope_parameters": given}, facts.model_type)
+    facts = facts.having(rope_parameters=given)
     return typed_ropes(
         facts,
         given,

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from planner.models.architecture import LayerKind, MediaItem, ModelArchitecture, Tower
 from planner.models.caches import AttentionLayer
-from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.composite import composed, with_mm_prefix
 from planner.models.families.decoder import attention_scales, norms
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.multimodal import composed, with_mm_prefix
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers import blocks
-from planner.models.families.towers.facts import RGB, Items, if_known
+from planner.models.families.towers.grids import RGB, Items, if_known
 from planner.models.layers import (
     Module,
     Part,
@@ -49,21 +49,21 @@ def read_moondream3(facts: Facts, label: Label) -> ModelArchitecture:
         num_kv_heads=text.integer("n_kv_heads"),
         head_size=size // text.integer("n_heads"),
     )
-    skeleton = Skeleton(
-        hidden_size=size,
-        vocab_size=text.integer("vocab_size"),
-        final_norm=(norms(size, count=1, bias=True),),
-        placement=Placement.EVERYWHERE,
-        lm_head_bias=True,
-        every_stage=rope_cache(
+    frame = Frame(
+        size,
+        rope_cache(
             Facts({"rope_theta": text.value("rope_theta")}, ""),
             kept.head_size,
             max_position=text.integer("max_context"),
             dim=_ROTATED,
         ),
+        final_norm=(norms(size, count=1, bias=True),),
+        placement=Placement.EVERYWHERE,
+        is_tied=False,
+        lm_head_bias=True,
     )
-    body = Body.of(_layer(text, moe, kept, index) for index in layers)
-    model = assemble(text, label, skeleton, body, num_experts=moe.integer("n_experts"))
+    kinds = [_layer(text, moe, kept, index) for index in layers]
+    model = assemble(text, label, frame, kinds, num_experts=moe.integer("n_experts"))
     tower = Tower(("image",), tuple(_tower(vision, size)), items=_items(vision))
     return composed(facts, label, with_mm_prefix(model), tower, prefix="text.")
 

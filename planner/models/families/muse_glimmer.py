@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-from planner.models.architecture import LayerKind, ModelArchitecture, Tower
+from planner.models.architecture import ModelArchitecture, Tower
+from planner.models.families import llama
 from planner.models.families.assembly import Label, Placement
-from planner.models.families.decoder import (
-    attention,
-    attention_shape,
-    gated_mlp,
-    kv_of,
-    norms,
-)
-from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
-from planner.models.families.multimodal import (
+from planner.models.families.composite import (
     Tie,
     composed,
     sub_config,
     text_facts,
 )
-from planner.models.families.rope import rope_cache
+from planner.models.families.decoder import AttentionShape, attention
+from planner.models.families.facts import Facts
+from planner.models.families.styles import Style
 from planner.models.families.towers import blocks, items
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
-from planner.models.families.windows import layer_windows
 from planner.models.layers import ColumnParallelLinear, Module, Part
 from planner.models.passes import Moment, TowerPass
 
@@ -40,34 +32,28 @@ RENAMES = (
 )
 
 
+def _gated_attention(_facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
+    wide = shape.num_heads * shape.head_size
+    name, size = "self_attn.output_gate_proj", shape.hidden_size
+    gate = ColumnParallelLinear(name, Part.ATTENTION, size, (wide,))
+    return (*attention(shape), gate)
+
+
+_TEXT = Style(
+    fields={"tie_word_embeddings": False},
+    attention=_gated_attention,
+    norm_count=4,
+    has_layer_windows=True,
+    placement=Placement.EVERYWHERE,
+)
+
+
 def read_muse_glimmer_text(facts: Facts, label: Label) -> ModelArchitecture:
     """Return the language model of Muse Glimmer.
 
     Source: vLLM 0.33.0 `models/muse_glimmer.py` MuseGlimmerModel.
     """
-    shape = attention_shape(facts)
-    num_layers = facts.integer("num_hidden_layers")
-    windows = layer_windows(facts, num_layers, has_layer_windows=True)
-    modules = (
-        *attention(shape),
-        ColumnParallelLinear(
-            "self_attn.output_gate_proj",
-            Part.ATTENTION,
-            shape.hidden_size,
-            (shape.num_heads * shape.head_size,),
-        ),
-        *gated_mlp(shape.hidden_size, facts.integer("intermediate_size")),
-        norms(shape.hidden_size, count=4),
-    )
-    rope = rope_cache(facts, shape.head_size)
-    frame = Frame(
-        shape.hidden_size, rope, placement=Placement.EVERYWHERE, is_tied=False
-    )
-    layers = (
-        LayerKind((replace(kv_of(shape), sliding_window=window),), modules)
-        for window in windows
-    )
-    return decoder(facts, label, frame, layers, num_experts=0)
+    return llama.read(facts, label, style=_TEXT)
 
 
 def read_muse_glimmer(facts: Facts, label: Label) -> ModelArchitecture:

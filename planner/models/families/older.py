@@ -17,7 +17,7 @@ from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.experts import FusedMoE
 from planner.models.families import deepseek_v2, llama, modernbert
-from planner.models.families.assembly import Label, Placement, Reader
+from planner.models.families.assembly import Frame, Label, Placement, Reader, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     ExpertsShape,
@@ -31,10 +31,9 @@ from planner.models.families.decoders import LLAMA
 from planner.models.families.facts import Facts
 from planner.models.families.glm4_1v import read_glm4v
 from planner.models.families.gpt2 import GPT2, inner_width
-from planner.models.families.layered import Frame, decoder, typed_ropes
 from planner.models.families.mixtures import ROWS as MIXTURES
 from planner.models.families.registry import BUILT_OTHERWISE
-from planner.models.families.rope import rope_cache
+from planner.models.families.rope import rope_cache, typed_ropes
 from planner.models.families.styles import Experts, Style, unless_off
 from planner.models.families.transformers import PLAIN, attention_in_full, multi_query
 from planner.models.families.transformers import ROWS as LEFT
@@ -145,7 +144,7 @@ def _read_hunyuan_moe(facts: Facts, label: Label) -> ModelArchitecture:
     )
     rope = rope_cache(facts, shape.head_size)
     frame = Frame(shape.hidden_size, rope)
-    return decoder(facts, label, frame, layers)
+    return assemble(facts, label, frame, layers)
 
 
 def _hunyuan_experts(facts: Facts, layer: int) -> tuple[Module, ...]:

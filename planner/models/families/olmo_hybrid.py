@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer
-from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, Placement, assemble
 from planner.models.families.decoder import (
-    attention_layer,
-    attention_modules,
+    attention,
+    even_shape,
     gated_mlp,
+    kv_of,
     norms,
 )
 from planner.models.families.facts import Facts
@@ -32,15 +34,9 @@ def read_olmo_hybrid(facts: Facts, label: Label) -> ModelArchitecture:
     Source: vLLM 0.33.0 `models/olmo_hybrid.py` OlmoHybridForCausalLM; Transformers'
     OlmoHybridConfig.
     """
-    hidden_size = facts.integer("hidden_size")
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
-        placement=Placement.EVERYWHERE,
-        tie_word_embeddings=facts.flag("tie_word_embeddings"),
-        every_stage=_rope(facts),
-    )
-    body = Body.of(_layer(facts, kind) for kind in _layer_types(facts))
-    return assemble(facts, label, skeleton, body)
+    size, layers = facts.integer("hidden_size"), _layer_types(facts)
+    frame = Frame(size, _rope(facts), placement=Placement.EVERYWHERE)
+    return assemble(facts, label, frame, (_layer(facts, kind) for kind in layers))
 
 
 def _layer_types(facts: Facts) -> tuple[str, ...]:
@@ -58,7 +54,7 @@ def _rope(facts: Facts) -> tuple[Module, ...]:
     """Return the rotary table, none where rope_parameters say rope_theta: null."""
     if facts.mapping("rope_parameters").get("rope_theta", "default") is None:
         return ()
-    return rope_cache(facts, attention_layer(facts).head_size)
+    return rope_cache(facts, even_shape(facts).head_size)
 
 
 def _layer(facts: Facts, kind: str) -> LayerKind:
@@ -68,8 +64,11 @@ def _layer(facts: Facts, kind: str) -> LayerKind:
         *gated_mlp(hidden_size, facts.integer("intermediate_size")),
     )
     if kind == _FULL:
-        layer = attention_layer(facts)
-        return LayerKind((layer,), (*_attention(facts, layer), *rest))
+        plain = even_shape(facts)
+        # Norms over all heads, which every rank holds in full.
+        sizes = (plain.num_kv_heads * plain.head_size, hidden_size)
+        shape = replace(plain, qk_norm_sizes=sizes)
+        return LayerKind((kv_of(shape),), (*attention(shape), *rest))
     state = _state(facts)
     return LayerKind((state,), (*_mixer(facts, state), *rest))
 
@@ -133,19 +132,6 @@ def _mixer(facts: Facts, state: GatedDeltaNetState) -> tuple[Module, ...]:
             dtype=facts.value("dtype", "torch_dtype"),
         ),
         RowParallelLinear("linear_attn.o_proj", Part.MIXERS, values, hidden_size),
-    )
-
-
-def _attention(facts: Facts, layer: AttentionLayer) -> tuple[Module, ...]:
-    """Attention with norms over all heads, which every rank holds in full."""
-    hidden_size = facts.integer("hidden_size")
-    return (
-        *attention_modules(hidden_size, layer),
-        Replicated(
-            "self_attn.qk_norm",
-            Part.NORMS,
-            ((layer.num_kv_heads * layer.head_size,), (hidden_size,)),
-        ),
     )
 
 

@@ -13,24 +13,22 @@ from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer
 from planner.models.families import llama
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import attention_scales, experts, gated_mlp, norms
 from planner.models.families.decoders import LLAMA, llama_qkv_bias
 from planner.models.families.deepseek_v2 import LATENT, read_latent
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
 from planner.models.families.rope import RotaryCache
 from planner.models.families.styles import Experts, experts_shape
 from planner.models.layers import (
     ColumnParallelLinear,
+    Condition,
     Module,
     Part,
     Replicated,
     RowParallelLinear,
     Sharded,
 )
-from planner.models.tensors import Tensors
-from planner.values import frozen
 
 
 def _norm_count(facts: Facts) -> int:
@@ -88,7 +86,7 @@ def read_pangu_sinks(facts: Facts, label: Label) -> ModelArchitecture:
         rows_of_images=facts.integer("max_position_embeddings", default=8192),
         columns=facts.integer("qk_rope_dim"),
     )
-    return decoder(facts, label, Frame(size, (rope,)), layers)
+    return assemble(facts, label, Frame(size, (rope,)), layers)
 
 
 def _pangu_mlps(facts: Facts) -> Iterator[tuple[Module, ...]]:
@@ -114,7 +112,7 @@ def _sink_attention(facts: Facts) -> tuple[AttentionLayer, tuple[Module, ...]]:
     size, count = facts.integer("hidden_size"), facts.integer("param_sink_number")
     has_bias = facts.flag("attention_bias") or facts.flag("bias")
     modules = (
-        WholeKVHeads(name="self_attn", num_kv_heads=kv_heads),
+        _whole_kv_heads(kv_heads),
         ColumnParallelLinear(
             "self_attn.qkv_proj",
             Part.ATTENTION,
@@ -144,27 +142,18 @@ def _sink_attention(facts: Facts) -> tuple[AttentionLayer, tuple[Module, ...]]:
     return cache, modules
 
 
-@frozen
-class WholeKVHeads:
-    """KV heads that the ranks have to divide, as the class copies none of them."""
+def _whole_kv_heads(num_kv_heads: int) -> Condition:
+    """Return KV heads that ranks have to divide, as the class copies none of them."""
 
-    name: str
-    num_kv_heads: int
-    part: Part = Part.ATTENTION
-
-    def tensors(self, layout: ParallelLayout) -> Tensors:
-        """Return nothing.
-
-        Raises:
-            Refused: in vLLM's words, when there are more ranks than heads.
-        """
+    def check(layout: ParallelLayout) -> None:
         ranks = layout.tensor_parallel_size
-        if self.num_kv_heads < ranks:
+        if num_kv_heads < ranks:
             raise Refused(
-                f"Number of KV heads {self.num_kv_heads} is less than TP size {ranks}, "
-                "KV heads replication is not support yet."
+                f"Number of KV heads {num_kv_heads} is less than TP size {ranks}, KV "
+                "heads replication is not support yet."
             )
-        return ()
+
+    return Condition(name="self_attn", part=Part.ATTENTION, check=check)
 
 
 def _sink_head_sizes(facts: Facts) -> tuple[int, int]:

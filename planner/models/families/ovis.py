@@ -1,4 +1,4 @@
-"""Ovis and Ovis 2: images become words of a vocabulary of their own."""
+"""Ovis: images become words of a vocabulary of their own."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.models.architecture import Tower
-from planner.models.families.composite import Composite, Text
+from planner.models.families.assembly import Reader
+from planner.models.families.composite import Composite, Text, quant_method, sub_config
 from planner.models.families.facts import Facts
-from planner.models.families.multimodal import quant_method, sub_config
+from planner.models.families.siglip2 import siglip2_vision
 from planner.models.families.towers import blocks
-from planner.models.families.towers.blocks import IMAGE
+from planner.models.families.towers.blocks import IMAGE, IMAGE_AND_VIDEO
 from planner.models.families.towers.clip import siglip_vision
 from planner.models.families.towers.tiles import ovis_items
 from planner.models.layers import Module
 from planner.models.passes import Moment, TowerPass, block_pass
 
-_INDICATORS = 5
+_OVIS_INDICATORS = 5
 """Words for an image's ends, which the tower's head does not predict."""
 
 
@@ -34,7 +35,10 @@ def _tower(facts: Facts, _text_size: int) -> Tower:
         raise vision.unsupported("model_type", "AIMv2 and SigLIP are.")
     known, words = Facts(vision.config, given), own.integer("vocab_size", default=16384)
     stride = own.integer("hidden_stride", default=1)
-    merged, predicted = known.integer("hidden_size") * stride**2, words - _INDICATORS
+    merged, predicted = (
+        known.integer("hidden_size") * stride**2,
+        words - _OVIS_INDICATORS,
+    )
     return Tower(
         IMAGE,
         (
@@ -56,7 +60,7 @@ def _pass(vision: Facts, merge: int, words: int) -> TowerPass:
     Source: vLLM 0.33.0 and 0.19.1 `models/ovis.py` VisualTokenizer.forward.
     """
     size, wide = vision.integers("hidden_size", "intermediate_size")
-    values = merge**2 * size + 2 * (words - _INDICATORS) + words
+    values = merge**2 * size + 2 * (words - _OVIS_INDICATORS) + words
     passed = block_pass(size, wide, beside=4, is_gated="aimv2" in vision.model_type)
     head = Moment("words", whole=values // merge**2)
     return replace(passed, moments=(*passed.moments, head))
@@ -82,4 +86,51 @@ def _aimv2(facts: Facts, name: str) -> Iterator[Module]:
     )
 
 
-READERS = {"Ovis": Composite(_tower, text=Text("", name="llm_config"), prefix="llm.")}
+# Ovis 2.5 and 2.6: images become words of a vocabulary of their own.
+_OVIS2_5_INDICATORS = 4
+"""Words for an image's ends, which the tower's head does not predict."""
+
+
+def _modules(facts: Facts, _text_size: int) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/ovis2_5.py`."""
+    vision = sub_config(facts, "vit_config", "siglip2_navit")
+    if facts.mapping("vit_config").get("model_type") not in (None, "siglip2_navit"):
+        raise facts.unsupported("vit_config", "SigLIP 2 is.")
+    words, stride = facts.integer("visual_vocab_size"), vision.integer("hidden_stride")
+    merged, predicted = (
+        vision.integer("hidden_size") * stride**2,
+        words - _OVIS2_5_INDICATORS,
+    )
+    yield from _navit(vision)
+    yield blocks.replicated("visual_tokenizer.head.0", (predicted, merged))
+    yield blocks.norms("visual_tokenizer.head.1", predicted, bias=True)
+    yield blocks.replicated("vte", (words, facts.integer("hidden_size")))
+
+
+def _navit(facts: Facts) -> Iterator[Module]:
+    """Source: vLLM 0.33.0 `models/siglip2navit.py` Siglip2NavitModel."""
+    patches = facts.value("num_patches")
+    if not isinstance(patches, int) or patches <= 0:
+        patches = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
+    sized = facts.having(num_patches=patches)
+    for module in siglip2_vision(sized, "visual_tokenizer.vit"):
+        is_table = "position_embedding" in module.name
+        if facts.flag("preserve_original_pe") or not is_table:
+            yield module
+    head_size = facts.integer("hidden_size") // facts.integer("num_attention_heads")
+    name = "visual_tokenizer.vit.vision_model.encoder.rotary_pos_emb"
+    yield blocks.inverse_frequencies(name, head_size)
+
+
+READERS: dict[str, Reader] = {
+    "Ovis": Composite(_tower, text=Text("", name="llm_config"), prefix="llm."),
+    **dict.fromkeys(
+        ("Ovis2_5", "Ovis2_6ForCausalLM", "Ovis2_6_MoeForCausalLM"),
+        Composite(
+            _modules,
+            text=Text("qwen3", other_name="llm_config"),
+            modalities=IMAGE_AND_VIDEO,
+            prefix="llm.",
+        ),
+    ),
+}

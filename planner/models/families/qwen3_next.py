@@ -6,24 +6,29 @@ from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.caches import AttentionLayer
 from planner.models.experts import FusedMoE
-from planner.models.families.assembly import Body, Label, Placement, Skeleton, assemble
-from planner.models.families.decoder import attention_scales, gated_mlp, norms
+from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.decoder import (
+    AttentionShape,
+    attention,
+    attention_shape,
+    gated_mlp,
+    kv_of,
+    norms,
+)
 from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_cache
 from planner.models.layers import (
     ColumnParallelLinear,
+    LinearByLayout,
     Module,
     Part,
-    QKVParallelLinear,
     Replicated,
     ReplicatedLinear,
     RowParallelLinear,
     Sharded,
 )
 from planner.models.states import GatedDeltaNetState
-from planner.models.tensors import LinearMethod, Tensors
 from planner.values import frozen
 
 _LINEAR, _FULL = "linear_attention", "full_attention"
@@ -110,26 +115,26 @@ def _sparse_layers(facts: Facts) -> frozenset[int]:
 
 def _build(facts: Facts, label: Label, family: _Family) -> ModelArchitecture:
     types = _layer_types(facts)
-    body = Body.of(
+    layers = (
         _layer(facts, family, layer_type, is_sparse=index in family.sparse)
         for index, layer_type in enumerate(types)
     )
-    hidden_size = facts.integer("hidden_size")
-    skeleton = Skeleton(
-        hidden_size=hidden_size,
+    rope = rope_cache(
+        facts,
+        head_size=gated_shape(facts).head_size,
+        # Qwen3.5's positions never exceed the tokens, unless videos are pruned.
+        mrope_positions_factor=4 if family.is_interleaved else 1,
+    )
+    frame = Frame(
+        facts.integer("hidden_size"),
+        rope,
         embeddings_on=Placement.EVERYWHERE,
         head_on=family.head_on,
         is_head_quantizable=family.is_head_quantizable,
-        tie_word_embeddings=family.tie_word_embeddings,
-        every_stage=rope_cache(
-            facts,
-            head_size=_head_size(facts),
-            # Qwen3.5's positions never exceed the tokens, unless videos are pruned.
-            mrope_positions_factor=4 if family.is_interleaved else 1,
-        ),
+        is_tied=family.tie_word_embeddings,
     )
     num_experts = facts.integer("num_experts") if family.sparse else 0
-    return assemble(facts, label, skeleton, body, num_experts=num_experts)
+    return assemble(facts, label, frame, layers, num_experts=num_experts)
 
 
 def _layer_types(facts: Facts) -> tuple[str, ...]:
@@ -155,57 +160,21 @@ def _layer(
     hidden_size = facts.integer("hidden_size")
     rest = (norms(hidden_size), *_layer_scales(facts), *_mlp(facts, is_sparse))
     if layer_type == _FULL:
-        return LayerKind(
-            (gated_attention_layer(facts),), (*gated_attention(facts), *rest)
-        )
+        shape = gated_shape(facts)
+        return LayerKind((kv_of(shape),), (*attention(shape), *rest))
     mixer = gated_delta_net(
         family.state, hidden_size, is_interleaved=family.is_interleaved
     )
     return LayerKind((family.state,), (*mixer, *rest))
 
 
-def _head_size(facts: Facts) -> int:
-    return facts.optional_integer("head_dim") or (
-        facts.integer("hidden_size") // facts.integer("num_attention_heads")
-    )
-
-
-def gated_attention_layer(facts: Facts) -> AttentionLayer:
-    """Return what such a layer keeps."""
-    return AttentionLayer(
-        num_heads=facts.integer("num_attention_heads"),
-        num_kv_heads=facts.integer("num_key_value_heads"),
-        head_size=_head_size(facts),
-    )
-
-
-def gated_attention(facts: Facts) -> tuple[Module, ...]:
+def gated_shape(facts: Facts) -> AttentionShape:
     """Return attention whose query projection includes a gate of the same size.
 
     Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextAttention.
     """
-    layer, hidden_size = gated_attention_layer(facts), facts.integer("hidden_size")
-    is_gated = facts.flag("attn_output_gate", default=True)
-    return (
-        QKVParallelLinear(
-            name="self_attn.qkv_proj",
-            input_size=hidden_size,
-            num_heads=layer.num_heads * (2 if is_gated else 1),
-            num_kv_heads=layer.num_kv_heads,
-            head_size=layer.head_size,
-            bias=facts.flag("qkv_bias"),
-        ),
-        RowParallelLinear(
-            "self_attn.o_proj",
-            Part.ATTENTION,
-            layer.num_heads * layer.head_size,
-            hidden_size,
-        ),
-        attention_scales(),
-        Replicated(
-            "self_attn.qk_norm", Part.NORMS, ((layer.head_size,), (layer.head_size,))
-        ),
-    )
+    shape = attention_shape(facts, qkv_bias=facts.flag("qkv_bias"), has_qk_norm=True)
+    return replace(shape, has_gate=facts.flag("attn_output_gate", default=True))
 
 
 def _layer_scales(facts: Facts) -> tuple[Module, ...]:
@@ -262,7 +231,7 @@ def sparse_block(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
 
 
 @frozen
-class GateProjection:
+class GateProjection(LinearByLayout):
     """The projection to a delta net's two gates per value head.
 
     Where Marlin's kernel would find too few rows on a rank, each holds all of them.
@@ -270,21 +239,13 @@ class GateProjection:
     Source: vLLM 0.33.0 `layers/mamba/gdn/qwen_gdn_linear_attn.py` maybe_disable_tp.
     """
 
-    name: str
     input_size: int
     output_sizes: tuple[int, ...]
     part: Part = Part.MIXERS
-    shards: tuple[str, ...] = ()
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
     replicated_under: tuple[str, ...] = ()
     """Names of the quantisation methods under which every rank holds it in full,
     whether they quantise it or not."""
     is_replicated: bool = False
-
-    def tensors(self, layout: ParallelLayout) -> Tensors:
-        """Return the weight on a rank."""
-        return self.as_linear(layout).tensors(layout)
 
     def as_linear(
         self,

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.families.assembly import Label, Placement
+from planner.models.families.assembly import Frame, Label, Placement, assemble
+from planner.models.families.composite import Tie, composed, sub_config, text_facts
+from planner.models.families.decoder import attention, kv_of
 from planner.models.families.facts import Facts
-from planner.models.families.layered import Frame, decoder
-from planner.models.families.multimodal import Tie, composed, sub_config, text_facts
 from planner.models.families.qwen3_next import (
-    gated_attention,
-    gated_attention_layer,
     gated_delta_net,
     gated_delta_net_state,
+    gated_shape,
     sparse_block,
 )
-from planner.models.families.qwen3_vl import QWEN3_RENAMES
+from planner.models.families.qwen_vl import QWEN3_RENAMES
 from planner.models.families.rope import rope_cache
 from planner.models.families.towers.qwen_vl import qwen3_vl_tower
 from planner.models.layers import Module, Part, Replicated
@@ -58,9 +57,9 @@ def read_qwen4_exp(facts: Facts, label: Label) -> ModelArchitecture:
     )
     mixer = gated_delta_net(state, size, is_interleaved=False)
     linear = LayerKind((state,), (*mixer, *rest))
-    kept = gated_attention_layer(facts)
-    full = LayerKind((kept,), (*gated_attention(facts), *rest))
-    rope = rope_cache(facts, kept.head_size, mrope_positions_factor=1)
+    shape = gated_shape(facts)
+    full = LayerKind((kv_of(shape),), (*attention(shape), *rest))
+    rope = rope_cache(facts, shape.head_size, mrope_positions_factor=1)
     frame = Frame(
         size,
         rope,
@@ -68,11 +67,10 @@ def read_qwen4_exp(facts: Facts, label: Label) -> ModelArchitecture:
         head_on=Placement.EVERYWHERE,
         is_tied=False,
         is_head_quantizable=False,
-        has_final_norm=False,
-        extra_final=_mixing(facts, "model.hyper_connection_mixer", is_last=True),
+        final_norm=_mixing(facts, "model.hyper_connection_mixer", is_last=True),
     )
     layers = [linear if kind == _LINEAR else full for kind in types[:num_layers]]
-    return decoder(
+    return assemble(
         facts, label, frame, layers, residual_streams=facts.integer("hc_count")
     )
 

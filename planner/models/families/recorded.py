@@ -15,7 +15,7 @@ from planner.engine.layout import ParallelLayout
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.caches import AttentionLayer, CacheLayer, MLALayer
-from planner.models.families.assembly import Body, Label, Skeleton, assemble
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.facts import facts_for
 from planner.models.files import ModelFiles
 from planner.models.layers import Module, Part
@@ -156,7 +156,7 @@ def architecture_of(
     ranks = 0 if halved is not None else int(model["tensor_parallel_size"])
     cutter = _Cutter(halved, ranks)
     lists = [name for name in whole["layers"] if _has_caches(name, whole)]
-    body, stray = _body(whole, lists, cutter)
+    layers, stray = _body(whole, lists, cutter)
     outside = [*whole["outside"], *stray]
     modules = [cutter.module("", entry) for entry in outside if entry["tensors"]]
     first = tuple(one for one in modules if _is_first(one.name))
@@ -165,12 +165,12 @@ def architecture_of(
     found = assemble(
         facts,
         Label(name=files.name, architecture=str(model["architecture"])),
-        Skeleton(
-            hidden_size=int(model["hidden_size"] or 0),
+        Frame(
+            int(model["hidden_size"] or 0),
             vocab_size=int(model["vocab_size"] or 0),
             final_norm=(),
         ),
-        body,
+        layers,
         first_stage=first,
         last_stage=last,
         tied_embeddings=(),
@@ -272,7 +272,7 @@ def _specs(whole: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _body(
     whole: Mapping[str, Any], lists: Sequence[str], cutter: _Cutter
-) -> tuple[Body, list[dict[str, Any]]]:
+) -> tuple[list[LayerKind], list[dict[str, Any]]]:
     """Return the decoder's layers, and the entries of all other lists."""
     layers: list[LayerKind] = []
     stray: list[dict[str, Any]] = []
@@ -284,7 +284,7 @@ def _body(
                 layers.append(_layer(path, entries, whole, cutter))
             else:
                 stray += [{**e, "name": f"{path}.{e['name']}"} for e in entries]
-    return Body.of(layers), stray
+    return layers, stray
 
 
 def _layer(

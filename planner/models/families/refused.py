@@ -23,59 +23,48 @@ from planner.engine.releases import Release
 from planner.engine.releases.change import recorded
 from planner.errors import Refused, UnknownArchitecture, close_words
 from planner.models.architecture import ModelArchitecture
+from planner.models.families.conversion import SUFFIXES
 from planner.models.layers import Module
 
 REMOVED_IN = {
-    "AquilaForCausalLM": "0.24.0",
-    "AquilaModel": "0.24.0",
-    "ArcticForCausalLM": "0.28.0",
-    "AyaVisionForConditionalGeneration": "0.24.0",
-    "BaiChuanForCausalLM": "0.23.0",
-    "BaichuanForCausalLM": "0.23.0",
-    "BambaForCausalLM": "0.23.0",
-    "ChameleonForConditionalGeneration": "0.28.0",
-    "Cheers": "0.28.0",
-    "CheersForConditionalGeneration": "0.28.0",
-    "DonutForConditionalGeneration": "0.10.2",
-    "Dots1ForCausalLM": "0.23.0",
-    "ErnieForSequenceClassification": "0.23.0",
-    "ErnieForTokenClassification": "0.23.0",
-    "ErnieModel": "0.23.0",
-    "Fairseq2LlamaForCausalLM": "0.28.0",
-    "FireRedLIDForConditionalGeneration": "0.28.0",
-    "FuyuForCausalLM": "0.25.0",
-    "GritLM": "0.28.0",
-    "Grok1ForCausalLM": "0.24.0",
-    "Grok1ModelForCausalLM": "0.24.0",
-    "HCXVisionForCausalLM": "0.28.0",
-    "InternLM2VEForCausalLM": "0.23.0",
-    "InternLMForCausalLM": "0.23.0",
-    "JAISLMHeadModel": "0.22.0",
-    "MPTForCausalLM": "0.28.0",
-    "MantisForConditionalGeneration": "0.24.0",
-    "MiniMaxForCausalLM": "0.23.0",
-    "MiniMaxM1ForCausalLM": "0.23.0",
-    "MiniMaxText01ForCausalLM": "0.23.0",
-    "MiniMaxVL01ForConditionalGeneration": "0.23.0",
-    "MllamaForConditionalGeneration": "0.10.2",
-    "MotifForCausalLM": "0.10.2",
-    "MptForCausalLM": "0.28.0",
-    "MusicFlamingoForConditionalGeneration": "0.24.0",
-    "OuroForCausalLM": "0.26.0",
-    "PersimmonForCausalLM": "0.25.0",
-    "Phi3SmallForCausalLM": "0.9.2",
-    "Phi4FlashForCausalLM": "0.10.2",
-    "Phi4MultimodalForCausalLM": "0.12.0",
-    "Plamo2ForCausalLM": "0.26.0",
-    "PrithviGeoSpatialMAE": "0.28.0",
-    "QWenLMHeadModel": "0.23.0",
-    "QwenVLForConditionalGeneration": "0.23.0",
-    "RWForCausalLM": "0.28.0",
-    "StableLMEpochForCausalLM": "0.28.0",
-    "Tarsier2ForConditionalGeneration": "0.23.0",
-    "TarsierForConditionalGeneration": "0.24.0",
-    "TeleChatForCausalLM": "0.25.0",
-    "XverseForCausalLM": "0.23.0",
+    name: last
+    for last, names in (
+        ("0.9.2", "Phi3SmallForCausalLM"),
+        (
+            "0.10.2",
+            "DonutForConditionalGeneration MllamaForConditionalGeneration "
+            "MotifForCausalLM Phi4FlashForCausalLM",
+        ),
+        ("0.12.0", "Phi4MultimodalForCausalLM"),
+        ("0.22.0", "JAISLMHeadModel"),
+        (
+            "0.23.0",
+            "BaiChuanForCausalLM BaichuanForCausalLM BambaForCausalLM "
+            "Dots1ForCausalLM ErnieForSequenceClassification "
+            "ErnieForTokenClassification ErnieModel InternLM2VEForCausalLM "
+            "InternLMForCausalLM MiniMaxForCausalLM MiniMaxM1ForCausalLM "
+            "MiniMaxText01ForCausalLM MiniMaxVL01ForConditionalGeneration "
+            "QWenLMHeadModel QwenVLForConditionalGeneration "
+            "Tarsier2ForConditionalGeneration XverseForCausalLM",
+        ),
+        (
+            "0.24.0",
+            "AquilaForCausalLM AquilaModel AyaVisionForConditionalGeneration "
+            "Grok1ForCausalLM Grok1ModelForCausalLM MantisForConditionalGeneration "
+            "MusicFlamingoForConditionalGeneration TarsierForConditionalGeneration",
+        ),
+        ("0.25.0", "FuyuForCausalLM PersimmonForCausalLM TeleChatForCausalLM"),
+        ("0.26.0", "OuroForCausalLM Plamo2ForCausalLM"),
+        (
+            "0.28.0",
+            "ArcticForCausalLM ChameleonForConditionalGeneration Cheers "
+            "CheersForConditionalGeneration Fairseq2LlamaForCausalLM "
+            "FireRedLIDForConditionalGeneration GritLM HCXVisionForCausalLM "
+            "MPTForCausalLM MptForCausalLM PrithviGeoSpatialMAE RWForCausalLM "
+            "StableLMEpochForCausalLM",
+        ),
+    )
+    for name in names.split()
 }
 """Architectures that vLLM no longer supports, and the last release that did."""
 
@@ -102,25 +91,6 @@ _PUBLISHED_WITH_CODE = frozenset(
 config.json often lack the field that says so."""
 _OF_PARAMS = "transformer"
 """What vLLM calls the config that it makes of params.json (Mistral's own format)."""
-_SUFFIXES = (
-    "ForCausalLM",
-    "ForConditionalGeneration",
-    "ChatModel",
-    "LMHeadModel",
-    "ForTextEncoding",
-    "EmbeddingModel",
-    "ForSequenceClassification",
-    "ForTokenClassification",
-    "ForAudioClassification",
-    "ForImageClassification",
-    "ForVideoClassification",
-    "ClassificationModel",
-    "ForRewardModeling",
-    "RewardModel",
-    "Model",
-)
-"""In vLLM's order (`config/model.py` _SUFFIX_TO_DEFAULTS)."""
-
 _MOST_ELEMENTS = 1 << 50
 """More than any tensor has."""
 _FIELDS = {
@@ -294,10 +264,10 @@ def _is_known(architecture: str, names: tuple[str, ...]) -> bool:
     """Whether vLLM has the name, or the same with another suffix."""
     if architecture in names:
         return True
-    suffix = next((s for s in _SUFFIXES if architecture.endswith(s)), None)
+    suffix = next((s for s in SUFFIXES if architecture.endswith(s)), None)
     if suffix is None:
         return False
-    return any(architecture.replace(suffix, other) in names for other in _SUFFIXES)
+    return any(architecture.replace(suffix, other) in names for other in SUFFIXES)
 
 
 @lru_cache(maxsize=64)

@@ -4,8 +4,9 @@ To add an architecture:
 
 - It differs from Llama by facts only: give it a row in the table `ROWS` of `decoders`,
   `mixtures` (with experts) or `transformers` (left to Transformers).
-- Its layers are of another kind: write a module in this package, called as vLLM calls
-  its own, that ends with a table `READERS`.
+- It has a tower or layers that a module of this package is about (`siglip`, `qwen_vl`,
+  `whisper`, `mamba2_hybrids`): add it there, to the table `READERS`.
+- Else write a module, called as vLLM calls its own, that ends with such a table.
 
 Then write `planner/data/architectures.txt` (`python -m tools.architectures`), by which
 a plan imports the one module that it needs.

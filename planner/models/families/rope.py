@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import Any
 
@@ -11,6 +11,7 @@ from planner.engine.releases.change import Change
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import RopeParameters
 from planner.models.families.facts import Facts
+from planner.models.families.windows import SLIDING
 from planner.models.layers import Part, Replicated
 from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
@@ -228,3 +229,35 @@ def inverse_frequencies(
             "rotary_emb.inv_freq", Part.BUFFERS, ((half,), (half,)), dtype="float32"
         ),
     )
+
+
+def typed_ropes(
+    facts: Facts,
+    types: Iterable[str],
+    *,
+    head_size: int,
+    max_position: int,
+    local: Facts | None = None,
+) -> tuple[RotaryCache, ...]:
+    """Return one rotary table for each set of parameters among these kinds of layer.
+
+    Args:
+        facts: of the config, whose rope_parameters may differ by kind of layer.
+        types: the kinds that occur.
+        head_size: of the attention.
+        max_position: rows before any scaling.
+        local: what holds for windows where the config does not keep it by kind.
+
+    Source: vLLM 0.33.0 `layers/rotary_embedding/__init__.py` get_rope, which shares
+    tables that are alike.
+    """
+    tables: dict[str, RotaryCache] = {}
+    for kind in dict.fromkeys(types):
+        own = for_layer_type(facts, kind)
+        if own is facts and local is not None and kind == SLIDING:
+            own = local
+        key = f"{sorted(rope_dict(own).items())}{rotary_dim(own, head_size)}"
+        if key not in tables:
+            (table,) = rope_cache(own, head_size, max_position=max_position)
+            tables[key] = table
+    return tuple(tables.values())

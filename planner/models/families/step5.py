@@ -14,28 +14,26 @@ from planner.models.caches import (
     RegionTailLayer,
     SummarisedAttentionLayer,
 )
-from planner.models.families.assembly import Label
+from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import (
     AttentionShape,
-    ExpertsShape,
     attention,
-    attention_scales,
-    experts,
     gated_mlp,
     kv_of,
 )
 from planner.models.families.facts import Facts, own_defaults
-from planner.models.families.layered import FULL, SLIDING, Frame, decoder
 from planner.models.families.rope import RotaryCache, rope_cache
+from planner.models.families.step3 import listed_layers, step_experts
+from planner.models.families.windows import FULL, SLIDING
 from planner.models.layers import (
     ColumnParallelLinear,
+    Linear,
     Module,
     Part,
     Replicated,
-    RowParallelLinear,
     kv_heads_per_rank,
 )
-from planner.models.tensors import LinearMethod, Tensor, Tensors
+from planner.models.tensors import Tensor, Tensors
 from planner.values import frozen
 
 _DEFAULTS = own_defaults("Step5Config")
@@ -83,7 +81,7 @@ class Indexer:
 
 
 @frozen
-class IndexedProjection:
+class IndexedProjection(Linear):
     """Queries, keys, values, the gate and all of the indexer in one plain weight.
 
     Source: vLLM 0.33.0 `models/step5/nvidia/model.py` Step5FusedQKVIndexerLinear.
@@ -94,8 +92,6 @@ class IndexedProjection:
     name: str = "self_attn.qkv_indexer_proj"
     part: Part = Part.ATTENTION
     shards: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the weight on a rank, and the indexer's weights of heads.
@@ -125,8 +121,10 @@ def read_step5(facts: Facts, label: Label) -> ModelArchitecture:
     indexer, size = Indexer.of(facts), facts.integer("hidden_size")
     num_layers = facts.integer("num_hidden_layers")
     types = facts.value("layer_types_with_mtp") or facts.value("layer_types")
-    listed = _listed(facts, num_layers)
-    sparse = _experts(facts, size)
+    listed = listed_layers(
+        facts.value("moe_layers_enum", "moe_layer_list"), range(1, num_layers)
+    )
+    sparse = _experts(facts)
     dense = gated_mlp(size, facts.integer("intermediate_size"))
     layers = []
     for index in range(num_layers):
@@ -139,22 +137,9 @@ def read_step5(facts: Facts, label: Label) -> ModelArchitecture:
     frame = Frame(
         size,
         tuple(_ropes(facts, types, indexer)),
-        has_final_norm=False,
-        extra_final=(_norms(facts, "model.norm", size),),
+        final_norm=(_norms(facts, "model.norm", size),),
     )
-    return decoder(facts, label, frame, layers, num_experts=_num_experts(facts))
-
-
-def _num_experts(facts: Facts) -> int:
-    return facts.integer("moe_num_experts")
-
-
-def _listed(facts: Facts, num_layers: int) -> set[int]:
-    given = facts.value("moe_layers_enum", "moe_layer_list")
-    if given is None:
-        return set(range(1, num_layers))
-    names = given.strip().split(",") if isinstance(given, str) else given
-    return {int(name) for name in names}
+    return assemble(facts, label, frame, layers)
 
 
 def _norms(facts: Facts, name: str, *sizes: int) -> Replicated:
@@ -210,13 +195,7 @@ def _attention(
     )
     modules = (
         IndexedProjection(shape=shape, indexer=indexer),
-        RowParallelLinear(
-            "self_attn.o_proj",
-            Part.ATTENTION,
-            shape.num_heads * shape.head_size,
-            shape.hidden_size,
-        ),
-        attention_scales(),
+        *attention(shape)[1:],
         qk_norm,
         Replicated("self_attn.sparse_indexer_norm", Part.NORMS, ((_PROXY,),) * 3),
         Replicated(
@@ -238,25 +217,12 @@ def _plain_attention(
     return (replace(kv_of(shape), sliding_window=window),), modules
 
 
-def _experts(facts: Facts, size: int) -> tuple[Module, ...]:
+def _experts(facts: Facts) -> tuple[Module, ...]:
     """Source: vLLM 0.33.0 `models/step5/nvidia/model.py` Step5MoE."""
     width, top_k = facts.integers("moe_intermediate_size", "moe_top_k")
     shared = facts.integer("share_expert_dim", default=width * top_k)
-    return (
-        *experts(
-            ExpertsShape(
-                hidden_size=size,
-                num_experts=_num_experts(facts),
-                top_k=top_k,
-                intermediate_size=width,
-                is_renormalized=facts.flag("norm_expert_weight"),
-                router_dtype="float32",
-                has_correction_bias=True,
-                name="moe",
-            )
-        ),
-        *gated_mlp(size, shared, part=Part.SHARED_EXPERTS, name="moe.share_expert"),
-    )
+    routed = (facts.integer("moe_num_experts"), top_k)
+    return step_experts(facts, shared, routed=routed, shared="moe.share_expert")
 
 
 def _ropes(
@@ -283,7 +249,7 @@ def _ropes(
             sets.append({**scaling, "rope_theta": theta})
         for parameters, dim in zip(sets, dims, strict=True):
             given = {"rope_scaling": None, "rope_parameters": parameters}
-            rotated = Facts({**facts.config, **given}, facts.model_type)
+            rotated = facts.having(**given)
             key = f"{sorted(parameters.items(), key=str)} {dim}"
             (tables[key],) = rope_cache(rotated, head_size, max_position=rows, dim=dim)
     buffers = Replicated(

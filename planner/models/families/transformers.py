@@ -21,10 +21,9 @@ from planner.models.families.decoders import ROWS as DECODERS
 from planner.models.families.deepseek_v2 import LATENT, read_latent
 from planner.models.families.facts import Facts
 from planner.models.families.gpt2 import GPT2
-from planner.models.families.layered import FULL
 from planner.models.families.rope import for_layer_type, inverse_frequencies
 from planner.models.families.styles import Experts, Style, unless_off
-from planner.models.families.windows import no_windows, typed_windows
+from planner.models.families.windows import FULL, no_windows, typed_windows
 from planner.models.layers import Module, Part, Replicated, ReplicatedLinear
 
 PLAIN = Style(is_transformers_backend=True)

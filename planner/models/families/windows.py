@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.errors import Refused
 from planner.models.families.facts import Facts
 
-_FULL, _SLIDING = "full_attention", "sliding_attention"
+FULL, SLIDING = "full_attention", "sliding_attention"
 # Layer patterns that a configuration class makes up when layer_types is missing:
 # every n-th layer has full attention.
 _FULL_EVERY = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4, "olmo3": 4, "exaone4": 4}
@@ -35,14 +35,14 @@ def layer_types(facts: Facts, num_layers: int) -> tuple[str, ...] | None:
         first = facts.integer("max_window_layers", default=28)
         if sliding_window(facts) is None:
             first = num_layers
-        return (_FULL,) * min(first, num_layers) + (_SLIDING,) * (num_layers - first)
+        return (FULL,) * min(first, num_layers) + (SLIDING,) * (num_layers - first)
     every = _FULL_EVERY.get(facts.model_type)
     if every is None:
         return None
     pattern = facts.value("sliding_window_pattern", "_sliding_window_pattern")
     every = pattern if isinstance(pattern, int) else every
     return tuple(
-        _FULL if (layer + 1) % every == 0 else _SLIDING for layer in range(num_layers)
+        FULL if (layer + 1) % every == 0 else SLIDING for layer in range(num_layers)
     )
 
 
@@ -72,17 +72,17 @@ def layer_windows(
     """
     window = sliding_window(facts)
     types = layer_types(facts, num_layers)
-    if types is not None and not set(types) <= {_FULL, _SLIDING}:
+    if types is not None and not set(types) <= {FULL, SLIDING}:
         raise facts.unsupported("layer_types", "full and sliding attention are.")
     if facts.model_type in _FROM_A_LAYER_ON and types and len(set(types)) > 1:
         _refuse_some_layers(facts, num_layers)
     if window is None:
         return (None,) * num_layers
-    if types is None or set(types) == {_SLIDING}:
+    if types is None or set(types) == {SLIDING}:
         return (window + extra_tokens,) * num_layers
     if not has_layer_windows:
         return (None,) * num_layers
-    return tuple(window + extra_tokens if t == _SLIDING else None for t in types)
+    return tuple(window + extra_tokens if t == SLIDING else None for t in types)
 
 
 def typed_windows(facts: Facts, num_layers: int) -> list[int | None]:
@@ -90,10 +90,10 @@ def typed_windows(facts: Facts, num_layers: int) -> list[int | None]:
     types = facts.value("layer_types")
     if not types:
         return [None] * num_layers
-    if not set(types) <= {_FULL, _SLIDING}:
+    if not set(types) <= {FULL, SLIDING}:
         raise facts.unsupported("layer_types", "full and sliding attention are.")
     window = facts.optional_integer("sliding_window")
-    return [window if kind == _SLIDING else None for kind in types[:num_layers]]
+    return [window if kind == SLIDING else None for kind in types[:num_layers]]
 
 
 def no_windows(_facts: Facts, num_layers: int) -> list[int | None]:
@@ -114,3 +114,14 @@ def _refuse_some_layers(facts: Facts, num_layers: int) -> None:
             f"`num_hidden_layers` = {num_layers}. Please open an issue to discuss this "
             "feature."
         )
+
+
+def is_sliding(facts: Facts) -> list[bool]:
+    """Return which layers have a window; without layer_types none has."""
+    types = facts.value("layer_types")
+    num_layers = facts.integer("num_hidden_layers")
+    if not types:
+        return [False] * num_layers
+    if not set(types) <= {FULL, SLIDING}:
+        raise facts.unsupported("layer_types", "full and sliding attention are.")
+    return [kind == SLIDING for kind in types[:num_layers]]

@@ -8,6 +8,8 @@ from planner.engine.layout import ParallelLayout, divide
 from planner.models.families.facts import Facts
 from planner.models.layers import (
     ColumnParallelLinear,
+    Condition,
+    Linear,
     Module,
     Part,
     QKVParallelLinear,
@@ -15,46 +17,29 @@ from planner.models.layers import (
     ReplicatedLinear,
     RowParallelLinear,
 )
-from planner.models.tensors import LinearMethod, Tensors
+from planner.models.tensors import Tensors
 from planner.values import frozen
 
 IMAGE, AUDIO = ("image",), ("audio",)
 IMAGE_AND_VIDEO = ("image", "video")
 
 
-@frozen
-class DividedHeads:
-    """Attention heads that the ranks must divide, where no layer is cut by them."""
+def divided_heads(name: str, num_heads: int) -> Condition:
+    """Return attention heads that ranks must divide, where no layer is cut by them."""
 
-    name: str
-    num_heads: int
-    part: Part = Part.TOWERS
+    def check(layout: ParallelLayout) -> None:
+        divide(num_heads, layout.tensor_parallel_size)
 
-    def tensors(self, layout: ParallelLayout) -> Tensors:
-        """Return nothing.
-
-        Raises:
-            Refused: when the ranks do not divide the heads.
-        """
-        divide(self.num_heads, layout.tensor_parallel_size)
-        return ()
+    return Condition(name=name, part=Part.TOWERS, check=check)
 
 
 @frozen
-class WholeUnlessDivided:
+class WholeUnlessDivided(Linear):
     """A linear layer that ranks hold in full where they do not divide its heads."""
 
-    name: str
     layer: QKVParallelLinear | RowParallelLinear
     num_heads: int
     part: Part = Part.TOWERS
-    is_quantizable: bool = True
-    method: LinearMethod | None = None
-
-    @property
-    def shards(self) -> tuple[str, ...]:
-        """Names of the checkpoint's layers packed in it."""
-        return self.layer.shards
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return weight and bias on a rank."""
@@ -282,14 +267,7 @@ def inverse_frequencies(name: str, head_size: int) -> Replicated:
 
 def unquantised(*modules: Module) -> tuple[Module, ...]:
     """Return the layers as a class builds them that passes no quantisation on."""
-    linear = (
-        ColumnParallelLinear
-        | QKVParallelLinear
-        | ReplicatedLinear
-        | RowParallelLinear
-        | WholeUnlessDivided
-    )
     return tuple(
-        replace(module, is_quantizable=False) if isinstance(module, linear) else module
+        replace(module, is_quantizable=False) if isinstance(module, Linear) else module
         for module in modules
     )

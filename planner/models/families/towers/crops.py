@@ -7,13 +7,12 @@ does not have: unless mm_processor_kwargs says so, it is as the checkpoints publ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import ceil, sqrt
 
 from planner.models.architecture import DummySizes, MediaItem
 from planner.models.families.facts import Facts
-from planner.models.families.towers.facts import RGB, Items, if_known
-from planner.models.families.towers.sizing import BySides
+from planner.models.families.towers.grids import RGB, Items, if_known
+from planner.models.families.towers.sizing import ByImage, BySides
 from planner.values import frozen
 
 _PHI4_CROPS, _PHI3_CROPS = 36, 16
@@ -22,7 +21,7 @@ dynamic_hd and num_crops."""
 
 
 @frozen
-class PaddedCrops(BySides):
+class PaddedCrops(ByImage):
     """Phi-4-multimodal's images: crops below each other, rows of padding left out.
 
     Source: vLLM 0.33.0 `models/phi4mm.py` Phi4MMProcessingInfo
@@ -34,18 +33,10 @@ class PaddedCrops(BySides):
     patch: int = 14
     keys: tuple[str, ...] = ("dynamic_hd",)
 
-    def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
-        """Return the largest image of as many crops as requested."""
-        del item
-        sizing = replace(self, most=settings.get("dynamic_hd", self.most))
-        return sizing.image(self.side, sizing.most * self.side)
-
-    def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
-        """Return the image of at most these sides."""
-        del item
-        width = min(sizes.width or self.side, self.side)
-        height = min(sizes.height or self.most * self.side, self.most * self.side)
-        return self.image(width, height)
+    @property
+    def largest(self) -> tuple[int, int]:
+        """All crops below each other."""
+        return self.side, self.most * self.side
 
     def image(self, width: int, height: int) -> MediaItem:
         """Return an image no wider than a crop, and no higher than all of them."""
@@ -70,7 +61,7 @@ class PaddedCrops(BySides):
 
 
 @frozen
-class ScaledCrops(BySides):
+class ScaledCrops(ByImage):
     """Phi-3-vision's images, enlarged to as many crops as their shape allows.
 
     Source: vLLM 0.33.0 `models/phi3v.py` Phi3VProcessingInfo; the image processor that
@@ -80,15 +71,10 @@ class ScaledCrops(BySides):
     most: int = _PHI3_CROPS
     keys: tuple[str, ...] = ("num_crops",)
 
-    def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
-        """Return the largest image of as many crops as requested."""
-        del item
-        return replace(self, most=settings.get("num_crops", self.most)).image(50, 8000)
-
-    def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
-        """Return the image of at most these sides."""
-        del item
-        return self.image(min(sizes.width or 50, 50), min(sizes.height or 8000, 8000))
+    @property
+    def largest(self) -> tuple[int, int]:
+        """The dummy image, which the processor enlarges."""
+        return 50, 8000
 
     def image(self, width: int, height: int) -> MediaItem:
         """Return an image: its long side in crops, as many as its shape allows."""
@@ -108,7 +94,7 @@ class ScaledCrops(BySides):
 
 
 @frozen
-class PaddedPatches(BySides):
+class PaddedPatches(ByImage):
     """Kimi-VL's images: patches as they are, up to a limit, merged two by two.
 
     Source: vLLM 0.33.0 `models/kimi_vl.py` KimiVLProcessingInfo get_num_image_tokens;
@@ -123,17 +109,10 @@ class PaddedPatches(BySides):
     """Pixels along the sides of the dummy image."""
     keys: tuple[str, ...] = ("in_token_limit",)
 
-    def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
-        """Return an image of no more patches than requested."""
-        del item
-        sizing = replace(self, most=settings.get("in_token_limit", self.most))
-        return sizing.image(self.side, self.side)
-
-    def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
-        """Return the image of at most these sides."""
-        del item
-        width = min(sizes.width or self.side, self.side)
-        return self.image(width, min(sizes.height or self.side, self.side))
+    @property
+    def largest(self) -> tuple[int, int]:
+        """The dummy image."""
+        return self.side, self.side
 
     def image(self, width: int, height: int) -> MediaItem:
         """Return an image, its sides padded to those of whole tokens."""
@@ -185,7 +164,7 @@ class Spectrogram(BySides):
 def phi4_image_items() -> Items:
     """Return 36 crops below each other, and the whole image."""
     sizing = PaddedCrops()
-    return (sizing.image(sizing.side, sizing.most * sizing.side),)
+    return (sizing.image(*sizing.largest),)
 
 
 @if_known
@@ -200,4 +179,4 @@ def phi4_audio_items(encoder: Facts, layer: Mapping[str, int]) -> Items:
 @if_known
 def phi3_items() -> Items:
     """Return an image of 50 x 8,000 pixels, which the processor enlarges."""
-    return (ScaledCrops().image(50, 8000),)
+    return (ScaledCrops().image(*ScaledCrops().largest),)

@@ -1,17 +1,22 @@
 """Images cut into a grid that depends on their shape.
 
-LLaVA-NeXT, Idefics 3 and SmolVLM, MiniCPM-V and Molmo.
+LLaVA-NeXT, Idefics 3 and SmolVLM, MiniCPM-V and Molmo; DeepSeek-VL2's, resized to
+whichever of several sizes fits them best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import wraps
 from math import ceil, log
 from math import inf as infinity
+from typing import ParamSpec
 
+from planner.errors import UnknownArchitecture
 from planner.models.architecture import DummySizes, MediaItem
-from planner.models.families.towers.sizing import BySides, scaled
+from planner.models.families.facts import Facts
+from planner.models.families.towers.sizing import ByImage, BySides, scaled, within
 from planner.values import frozen
 
 Size = tuple[int, int]
@@ -57,7 +62,7 @@ class PinPoints(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image of at most these sides."""
-        image = _within(self.largest, sizes)
+        image = within(sizes, self.largest)
         now = self._tiles(self.largest)
         tiled = scaled(item, self._tiles(image), now)
         return replace(tiled, tokens=self.tokens(image))
@@ -95,7 +100,7 @@ class Splits(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image with the tiles of its shape."""
-        width, height = _within((self.side, self.side), sizes)
+        width, height = within(sizes, (self.side, self.side))
         ratio = width / height
         length = self.along * self.side
         short = int(length / ratio) if ratio >= 1 else int(length * ratio)
@@ -133,7 +138,7 @@ class Slices(BySides):
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image with the slices of its shape."""
         whole = (self.side, self.side * self.most)
-        image = _within(whole, sizes)
+        image = within(sizes, whole)
         return scaled(item, self.count(image), self.count(whole))
 
     def count(self, image: Size) -> int:
@@ -184,7 +189,7 @@ class Overlaps(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image with the crops of its shape."""
-        columns, rows = self._tiling(_within(self.largest, sizes))
+        columns, rows = self._tiling(within(sizes, self.largest))
         grid = self.side // self.patch
         tokens = (self._pooled(rows) * self._pooled(columns)) + (grid // 2) ** 2
         sized = scaled(item, rows * columns + 1, self.most + 1)
@@ -214,7 +219,73 @@ def _ratio(new: int, old: int) -> float:
     return new / old if old else infinity
 
 
-def _within(largest: Size, sizes: DummySizes) -> Size:
-    """Return the sides requested, as far as the largest image has them."""
-    width, height = largest
-    return min(sizes.width or width, width), min(sizes.height or height, height)
+# What a config says of its images, where a model is read even if that is missing.
+P = ParamSpec("P")
+Items = tuple[MediaItem, ...]
+RGB = 3
+
+
+def if_known(reader: Callable[P, Items]) -> Callable[P, Items]:
+    """Return nothing where a config lacks what the weights do not depend on."""
+
+    @wraps(reader)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> Items:
+        try:
+            return reader(*args, **kwargs)
+        except (UnknownArchitecture, TypeError, ValueError, ArithmeticError):
+            return ()
+
+    return guarded
+
+
+def sides(facts: Facts, name: str) -> tuple[int, int]:
+    """Return height and width of what the config gives as one number or two."""
+    value = facts.value(name)
+    if isinstance(value, list | tuple):
+        height, width = value
+        return int(height), int(width)
+    return facts.integer(name), facts.integer(name)
+
+
+@frozen
+class Candidates(ByImage):
+    """Tiles of the size that fits best, and the whole image as one more.
+
+    Source: vLLM 0.33.0 `models/deepseek_vl2.py` DeepseekVL2ProcessingInfo;
+    `transformers_utils/processors/deepseek_vl2.py` select_best_resolution; patches of
+    14 pixels, merged two by two, as the checkpoints publish them.
+    """
+
+    sizes: tuple[Size, ...]
+    patch: int = 14
+    merged: int = 2
+
+    @property
+    def largest(self) -> Size:
+        """Width and height of the image with the most tokens, the first of equals."""
+        sizes = [(width, height) for height, width in self.sizes]
+        return max(sizes, key=lambda size: self.image(*size).tokens)
+
+    def image(self, width: int, height: int) -> MediaItem:
+        """Return an image on the tiles of its size."""
+        side = self.sizes[0][0]
+        wide, high = best_fit(self.sizes, (width, height))
+        columns, rows = wide // side, high // side
+        grid = -(-(side // self.patch) // self.merged)
+        tiles = columns * rows + 1
+        return MediaItem(
+            modality="image",
+            # Each row of tokens ends in a mark, with one more between both views.
+            tokens=grid * (grid + 1) + rows * grid * (columns * grid + 1) + 1,
+            patches=tiles * (side // self.patch) ** 2,
+            inputs=tiles * RGB * side**2,
+            sizing=self,
+        )
+
+
+@if_known
+def deepseek_vl2_items(facts: Facts) -> Items:
+    """Return the largest of the sizes that the config names."""
+    sizes = tuple((int(a), int(b)) for a, b in facts.value("candidate_resolutions"))
+    sizing = Candidates(sizes=sizes)
+    return (sizing.image(*sizing.largest),)

@@ -14,7 +14,7 @@ from planner.engine.releases.change import Change
 from planner.models.architecture import MediaItem, Resizing
 from planner.models.families.facts import Facts
 from planner.models.families.towers.crops import PaddedPatches
-from planner.models.families.towers.facts import RGB, Items, if_known
+from planner.models.families.towers.grids import RGB, Items, if_known
 from planner.models.families.towers.sizing import (
     AnyPixels,
     Clip,
@@ -273,7 +273,7 @@ def minimax_m3_items(facts: Facts) -> Items:
     Source: vLLM 0.33.0 `models/minimax_m3/common/mm_preprocess.py`
     MiniMaxM3VLProcessingInfo, `transformers_utils/processors/minimax_m3.py`.
     """
-    sizes = Facts({**facts.config, "spatial_merge_size": 2}, facts.model_type)
+    sizes = facts.having(spatial_merge_size=2)
     image = _merged_patches(sizes, "image", 451_584)
     video = _merged_patches(sizes, "video", 602_112)
     return (image, replace(video, most_parts=250))

@@ -48,7 +48,7 @@ def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
             f"{name}.blocks",
             depth,
             blocks.norms("norm", size, count=2, bias=True),
-            blocks.DividedHeads(name="attn", num_heads=heads),
+            blocks.divided_heads("attn", heads),
             blocks.column("attn.qkv", size, 3 * size, bias=True),
             blocks.row("attn.proj", size, size, bias=True),
             *blocks.plain_mlp("mlp.fc1", "mlp.fc2", size, mlp_size),

@@ -22,6 +22,12 @@ SOFT_TOKENS = (70, 140, 280, 560, 1120)
 SIDES = ("width", "height")
 
 
+def within(sizes: DummySizes, largest: tuple[int, int]) -> tuple[int, int]:
+    """Return the width and height requested, as far as the largest image has them."""
+    width, height = largest
+    return min(sizes.width or width, width), min(sizes.height or height, height)
+
+
 @frozen
 class BySides:
     """What most sizings have in common: sides count, and the processor has no say."""
@@ -35,6 +41,40 @@ class BySides:
         del settings
         return item
 
+    def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
+        """Return the item as it is."""
+        del sizes
+        return item
+
+
+@frozen
+class ByImage(BySides):
+    """What makes an image of its sides alone."""
+
+    most: int = 0
+    """Pieces of an image, for which `keys` names the processor's setting."""
+
+    @property
+    def largest(self) -> tuple[int, int]:
+        """Width and height of the largest image."""
+        raise NotImplementedError
+
+    def image(self, width: int, height: int) -> MediaItem:
+        """Return an image of this size."""
+        raise NotImplementedError
+
+    def processed(self, item: MediaItem, settings: Mapping[str, int]) -> MediaItem:
+        """Return the largest image of as many pieces as requested."""
+        if not self.keys:
+            return item
+        sizing = replace(self, most=settings.get(self.keys[0], self.most))
+        return sizing.image(*sizing.largest)
+
+    def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
+        """Return the image of at most these sides."""
+        del item
+        return self.image(*within(sizes, self.largest))
+
 
 @frozen
 class AnySize(BySides):
@@ -42,11 +82,6 @@ class AnySize(BySides):
 
     options: tuple[str, ...] = (*SIDES, "num_frames", "length")
     is_counted: bool = False
-
-    def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
-        """Return the item as it is."""
-        del sizes
-        return item
 
 
 @frozen
@@ -99,8 +134,7 @@ class AnyPixels(BySides):
         """Return an item of at most these sides and frames."""
         rows = next(n for n in range(isqrt(item.tokens), 0, -1) if not item.tokens % n)
         high, wide = rows * self.unit, item.tokens // rows * self.unit
-        height = min(sizes.height or high, high)
-        width = min(sizes.width or wide, wide)
+        width, height = within(sizes, (wide, high))
         tokens = item.tokens
         if (height, width) != (high, wide):
             tokens = self._tokens(height, width)
@@ -169,11 +203,6 @@ class SoftTokens(BySides):
             return item
         return scaled(item, tokens, item.tokens)
 
-    def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
-        """Return the image as it is."""
-        del sizes
-        return item
-
 
 @frozen
 class PatchGrid(BySides):
@@ -197,8 +226,8 @@ class PatchGrid(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return an image of at most these sides."""
-        rows = -(-min(sizes.height or self.side, self.side) // self.unit)
-        columns = -(-min(sizes.width or self.side, self.side) // self.unit)
+        width, height = within(sizes, (self.side, self.side))
+        rows, columns = -(-height // self.unit), -(-width // self.unit)
         return replace(scaled(item, rows * columns, item.tokens), marks=rows)
 
 
@@ -230,9 +259,8 @@ class Tiles(BySides):
         """Return the image with the tiles that its sides make."""
         whole = self._shapes(self._count(self.most))
         wide, high = next((c, r) for c, r in whole if c * r == self.most)
-        width = min(sizes.width or wide * self.side, wide * self.side)
-        height = min(sizes.height or high * self.side, high * self.side)
-        columns, rows = self._nearest(width, height)
+        sides = within(sizes, (wide * self.side, high * self.side))
+        columns, rows = self._nearest(*sides)
         now = self._count(self.most)
         return scaled(item, self._count(columns * rows), now)
 
@@ -280,8 +308,7 @@ class Canvas(BySides):
 
     def shrunk(self, item: MediaItem, sizes: DummySizes) -> MediaItem:
         """Return the image with the tiles of its canvas."""
-        height = min(sizes.height or self.most * self.side, self.most * self.side)
-        width = min(sizes.width or self.side, self.side)
+        width, height = within(sizes, (self.side, self.most * self.side))
         tiles = _with_whole(self._fitting(height, width))
         return scaled(item, tiles, _with_whole(self.most))
 

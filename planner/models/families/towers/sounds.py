@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from planner.models.architecture import MediaItem
 from planner.models.families.facts import Facts
-from planner.models.families.towers.facts import Items, if_known
+from planner.models.families.towers.grids import Items, if_known
 from planner.models.families.towers.sizing import AnySize, PaddedSound
 
 

@@ -10,8 +10,15 @@ from fractions import Fraction
 
 from planner.models.architecture import MediaItem
 from planner.models.families.facts import Facts
-from planner.models.families.towers.facts import RGB, Items, if_known
-from planner.models.families.towers.grids import Overlaps, PinPoints, Slices, Splits
+from planner.models.families.towers.grids import (
+    RGB,
+    Items,
+    Overlaps,
+    PinPoints,
+    Slices,
+    Splits,
+    if_known,
+)
 from planner.models.families.towers.sizing import (
     AnySize,
     Canvas,
