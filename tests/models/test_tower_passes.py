@@ -13,6 +13,7 @@ from planner.engine.layout import ParallelLayout
 from planner.memory.media.towers import widths
 from planner.models.families.facts import Facts
 from planner.models.families.towers.clip import encoder_pass
+from planner.units import GIB
 
 CASES = {
     # Queries, keys and values, two of them joined and rotated, the output, input, norm
@@ -73,3 +74,31 @@ def test_a_class_token_is_one_more_row_of_attention() -> None:
         attention = encoder_pass(facts, has_class_token=has_class_token).attention
         assert attention is not None
         assert attention.length == 24 * 24 + has_class_token
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu_name", "more", "recorded_gib"),
+    [
+        # Its activation copies a half; norms that add up return both.
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "L40S", 3420 + 1280, 4.755),
+        ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "A100-80GB", 4096, 0.523),
+    ],
+)
+def test_beside_a_compiled_model_activations_are_pytorchs(
+    model: str, gpu_name: str, more: int, recorded_gib: float
+) -> None:
+    """Encoders are not compiled, and have none of vLLM's kernels; by dry starts."""
+    made = planner.plan(
+        model,
+        gpu=gpu_name,
+        vllm_version="0.33.0",
+        max_model_len=32768,
+        max_num_seqs=32,
+        compile_cache="warm",
+    )
+    assert made.model is not None
+    tower, layout = made.model.towers[0], ParallelLayout()
+    eager, native = widths(tower, layout), widths(tower, layout, is_native=True)
+    assert native[1] - eager[1] == more
+    peak = made.ranks[0].line("peak activation").size_bytes
+    assert abs(peak / GIB - recorded_gib) < 0.02

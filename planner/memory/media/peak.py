@@ -98,7 +98,7 @@ def _tower_peak(
 ) -> Ranged:
     rows = _rows(run, batch, tower, layout)
     beside = _beside_bytes(run, batch, tower, rows)
-    low, middle, high = widths(tower, layout)
+    low, middle, high = widths(tower, layout, is_native=run.compiles)
     row_bytes = rows.at_once * run.element_size
     return Ranged(
         low_bytes=low * row_bytes + beside,

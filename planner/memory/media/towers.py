@@ -237,16 +237,23 @@ class _Linear:
 
 
 @lru_cache(maxsize=64)
-def widths(tower: Tower, layout: ParallelLayout) -> Range:
+def widths(tower: Tower, layout: ParallelLayout, *, is_native: bool = False) -> Range:
     """Return how many values a row has at once at the tower's widest point.
 
     Rows are those of its blocks; later layers process several rows as one.
 
-    Source: vLLM 0.33.0 `models/qwen2_5_vl.py` Qwen2_5_VisionMLP, Qwen2_5_VisionBlock,
+    Args:
+        tower: the encoder.
+        layout: the ranks over which it is sharded.
+        is_native: whether PyTorch computes what vLLM has kernels for, as in a start
+            that compiles the language model: encoders are not compiled with it.
+
+    Source: vLLM 0.33.0 `config/vllm.py` (custom_ops "none"),
+    `layers/activation.py` SiluAndMul.forward_native; `models/qwen2_5_vl.py` Qwen2_5_VisionMLP, Qwen2_5_VisionBlock,
     Qwen2_5_VisionAttention; `layers/rotary_embedding/common.py` ApplyRotaryEmb.
     """
     if tower.forward is not None:
-        return (_widest(tower.forward, layout),) * 3
+        return (_widest(tower.forward, layout, is_native=is_native),) * 3
     linears = [linear for m in tower.modules for linear in _linears(m, layout)]
     if len(linears) <= 1:  # nothing, or the projector of another tower
         return 0, 0, 0
@@ -273,11 +280,13 @@ def _gathered(size: int, layout: ParallelLayout) -> int:
     return whole * size + (3 + 2 + 2 + 1) * size // ranks
 
 
-def _widest(forward: TowerPass, layout: ParallelLayout) -> int:
+def _widest(forward: TowerPass, layout: ParallelLayout, *, is_native: bool) -> int:
     """Return the values of a row at the widest point, as the tower's code has them."""
     splits = key_splits(forward.attention, layout)
     ranks = layout.tensor_parallel_size
-    return max(moment.values(ranks, splits) for moment in forward.moments)
+    return max(
+        moment.values(ranks, splits, is_native=is_native) for moment in forward.moments
+    )
 
 
 def key_splits(attention: Attention | None, layout: ParallelLayout) -> int:

@@ -148,6 +148,13 @@ def _qwen2_5_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
     return TowerPass(
         moments=(
             Moment(
+                "MLP",
+                whole=3 * size + tables,
+                cut=3 * mlp_size,
+                native=mlp_size,
+                native_whole=size,
+            ),
+            Moment(
                 "MLP's output", whole=3 * size + tables, cut=3 * mlp_size, reduced=size
             ),
             Moment(
