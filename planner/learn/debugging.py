@@ -68,6 +68,8 @@ class Remedy:
 class DebugThisStart(ShownAsPage):
     """A start that failed: its command, its error, and what to choose from."""
 
+    script = "debug.js"
+
     number: int
     title: str
     gpu: str
@@ -122,6 +124,11 @@ class DebugThisStart(ShownAsPage):
             judgements={one.name: one.judge(given[one.name]) for one in self.parts},
             to_go_on=f"learn.debug_this_start({self.number}).explain()",
         )
+
+    @property
+    def page_title(self) -> str:
+        """The title of its own page."""
+        return "Debug this start"
 
     def __str__(self) -> str:
         lines = [self.heading, "", self.command, "", *self.error, ""]

@@ -143,6 +143,8 @@ def points(wrong: float, total: float) -> int:
 class GuessTheBar(ShownAsPage):
     """The pair of a day, and others to go on with."""
 
+    script = "guess.js"
+
     rounds: tuple[Round, ...]
 
     def score(self, guess: Mapping[str, float]) -> int:
@@ -152,6 +154,11 @@ class GuessTheBar(ShownAsPage):
             PlannerError: for a part that the bar does not have.
         """
         return self.rounds[0].score(guess)
+
+    @property
+    def page_title(self) -> str:
+        """The title of its own page."""
+        return "Guess the bar"
 
     def __str__(self) -> str:
         names = ", ".join(part.name for part in self.rounds[0].parts)

@@ -61,6 +61,8 @@ _MARKS = {Kind.FULL: "", Kind.WINDOW: "w", Kind.CHUNK: "c", Kind.STATE: "s"}
 class LivingCache(ShownAsPage):
     """A KV cache at work, step by step."""
 
+    script = "living.js"
+
     plan: Plan
     rules: tuple[Rule, ...]
     """Of the groups of layers, by the plan's blocks."""
@@ -131,6 +133,11 @@ class LivingCache(ShownAsPage):
         if any(rule.kind is Kind.STATE for rule in self.rules):
             return f"{counted(count, 'blocks')} = {size}"
         return f"{counted(count, 'blocks')} = {self.square_tokens:,} tokens = {size}"
+
+    @property
+    def page_title(self) -> str:
+        """The title of its own page."""
+        return f"The KV cache of {subject(self.plan)}"
 
     def __str__(self) -> str:
         lines = [

@@ -387,8 +387,3 @@ def _query(plan: Plan) -> str:
         return link(plan)
     except PlannerError:
         return ""
-
-
-def for_plan(plan: Plan) -> Explorer:
-    """Return the explorer for a plan; see `Plan.explore`."""
-    return Explorer.for_plan(plan)
