@@ -22,7 +22,7 @@ from typing import Any
 from planner.learn.display import Shown
 from planner.learn.exercise import Exercise
 from planner.learn.explanation import OpenQuestion
-from planner.learn.parts import Choice, Made, Mistake, Number, Part, Size
+from planner.learn.parts import Choice, MadePart, Mistake, Number, Part, Size
 from planner.units import format_gib, format_size
 from planner.values import frozen
 
@@ -84,7 +84,7 @@ class _Computed:
 
     def __init__(self, name: str) -> None:
         self._figures = cache(partial(figures, name))
-        self._made: Mapping[str, Made] = _module(name).MADE
+        self._made: Mapping[str, MadePart] = _module(name).MADE
 
     def figure(self, name: str) -> Any:  # noqa: ANN401 - as `figures` has it
         return self._figures()[name]

@@ -13,7 +13,7 @@ Source: Ray 2.60.0 `src/ray/common/scheduling/resource_instance_set.cc` TryAlloc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -204,7 +204,7 @@ def _choose(
         return _single(capacities, group.bundles[0], effort)
     effort.spend(len(group.bundles))
     order = _order(group.bundles)
-    ways = {
+    ways: dict[str, Callable[..., Chosen | None]] = {
         "PACK": _pack,
         "STRICT_PACK": _strict_pack,
         "SPREAD": partial(_apart, may_reuse=True),

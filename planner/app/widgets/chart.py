@@ -5,7 +5,7 @@ echoes 20 kB per update. `PlotlyChart` sends only the figure's JSON. plotly.js i
 static file in the app; in JupyterLab the kernel sends it once per page.
 
 A step of a slider changes the bars, the verdict and the figures: one update of one
-widget, the `Answer`, sends them together.
+widget, the `AnswerChart`, sends them together.
 
 The page shows the plain HTML until its controls work: the app's page draws the figure
 in it at once (`answer.js` takes that chart over), and a viewer without widgets shows
@@ -80,7 +80,7 @@ class PlotlyChart(PageWidget):
         return True
 
 
-class Answer(PlotlyChart):
+class AnswerChart(PlotlyChart):
     """Verdict, bars, figures and vLLM's message of the last good plan."""
 
     _esm = script("answer.js")
@@ -88,7 +88,7 @@ class Answer(PlotlyChart):
 
     parts = traitlets.Dict().tag(sync=True)
     """HTML by name: verdict, stale, figures, alert, error, and the command and the
-    panels, each of which is shown by a `Place`."""
+    panels, each of which is shown by a `PanelsPlace`."""
 
     def __init__(self) -> None:
         super().__init__(figure={"data": [], "layout": {"height": 160}})
@@ -170,7 +170,7 @@ class Answer(PlotlyChart):
             self.parts = parts
 
 
-class Place(PageWidget):
+class PanelsPlace(PageWidget):
     """Shows parts of the answer elsewhere than beside its chart.
 
     The answer's script fills it, so that a step stays one update. `opened` is called

@@ -25,7 +25,7 @@ LONGEST_SEARCH = 100
 
 
 @frozen(kw_only=False)
-class Group:
+class FieldGroup:
     """Fields under one heading; an empty title shows no heading."""
 
     title: str
@@ -60,7 +60,7 @@ class Controls(PageWidget):
     state: Any = traitlets.Dict().tag(sync=True, to_json=_full_state)
     """Only its serialised form is used, with what each field shows."""
 
-    def __init__(self, groups: Sequence[Group], *, finder: str = "") -> None:
+    def __init__(self, groups: Sequence[FieldGroup], *, finder: str = "") -> None:
         self.fields = {field.name: field for group in groups for field in group.fields}
         self.find: Find | None = None
         """Searches for models that are not in the list."""

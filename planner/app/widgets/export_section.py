@@ -29,7 +29,7 @@ PAUSE_SECONDS = 0.25
 
 
 @frozen(kw_only=False)
-class Format:
+class ExportFormat:
     """One format in which a plan is exported."""
 
     write: Callable[[Plan], str]
@@ -42,18 +42,22 @@ class Format:
 
 _YAML, _PYTHON = "application/yaml", "text/x-python"
 _FORMATS = (
-    Format(export.link, "Link that opens this plan", "plan.txt", "text/plain"),
-    Format(export.python, "Python, the LLM class", "plan.py", _PYTHON),
-    Format(export.compose, "Docker compose", "compose.yaml", _YAML),
-    Format(export.kubernetes, "Kubernetes", "vllm.yaml", _YAML),
-    Format(export.ray_data, "Ray Data LLM, a program", "pipeline.py", _PYTHON),
-    Format(export.ray_serve, "Ray Serve LLM, a program", "serve.py", _PYTHON),
-    Format(export.ray_job, "KubeRay, a RayJob", "rayjob.yaml", _YAML),
-    Format(export.yaml, "Plan file, for planner plan -f", "plan.yaml", _YAML),
-    Format(export.html, "Report as a page", "plan.html", "text/html", is_shown=False),
-    Format(export.markdown, "Report as Markdown", "plan.md", "text/markdown"),
-    Format(export.json, "All figures as JSON", "plan.json", "application/json", False),
-    Format(export.csv, "Memory lines as CSV", "plan.csv", "text/csv"),
+    ExportFormat(export.link, "Link that opens this plan", "plan.txt", "text/plain"),
+    ExportFormat(export.python, "Python, the LLM class", "plan.py", _PYTHON),
+    ExportFormat(export.compose, "Docker compose", "compose.yaml", _YAML),
+    ExportFormat(export.kubernetes, "Kubernetes", "vllm.yaml", _YAML),
+    ExportFormat(export.ray_data, "Ray Data LLM, a program", "pipeline.py", _PYTHON),
+    ExportFormat(export.ray_serve, "Ray Serve LLM, a program", "serve.py", _PYTHON),
+    ExportFormat(export.ray_job, "KubeRay, a RayJob", "rayjob.yaml", _YAML),
+    ExportFormat(export.yaml, "Plan file, for planner plan -f", "plan.yaml", _YAML),
+    ExportFormat(
+        export.html, "Report as a page", "plan.html", "text/html", is_shown=False
+    ),
+    ExportFormat(export.markdown, "Report as Markdown", "plan.md", "text/markdown"),
+    ExportFormat(
+        export.json, "All figures as JSON", "plan.json", "application/json", False
+    ),
+    ExportFormat(export.csv, "Memory lines as CSV", "plan.csv", "text/csv"),
 )
 FORMATS = {one.write.__name__: one for one in _FORMATS}
 """By the name of the function that writes the format."""
@@ -149,7 +153,7 @@ def _titles() -> list[list[str]]:
     return [[name, one.title] for name, one in FORMATS.items()]
 
 
-def _html(chosen: Format, text: str) -> Html:
+def _html(chosen: ExportFormat, text: str) -> Html:
     encoded = base64.b64encode(text.encode()).decode()
     download = tag(
         "a",

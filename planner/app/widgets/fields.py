@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from planner.app.widgets.parsing import Entry
+from planner.app.widgets.parsing import Notation
 from planner.errors import PlannerError
 
 VLLMS_CHOICE = "vLLM's choice"
@@ -272,7 +272,7 @@ class EntryField(Field):
     """
 
     def __init__(
-        self, name: str, hint: str, entry: Entry, *, steps: Sequence[float] = ()
+        self, name: str, hint: str, entry: Notation, *, steps: Sequence[float] = ()
     ) -> None:
         super().__init__(name, hint, default="")
         self.entry = entry

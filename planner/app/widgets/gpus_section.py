@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
 
-from planner.app.widgets.background import Slices
+from planner.app.widgets.background import SlicedJob
 from planner.app.widgets.callbacks import UNEXPECTED, guarded
 from planner.app.widgets.chart import PlotlyChart
 from planner.app.widgets.section import Section
@@ -64,8 +64,8 @@ class GpusSection(Section):
         self.chart: PlotlyChart | None = None
         self._apply = apply
         self._guarded_refresh = guard(self.refresh)
-        self._slices = Slices()
-        self._mapping = Slices()
+        self._slices = SlicedJob()
+        self._mapping = SlicedJob()
         self._asked: tuple[Inputs, str] | None = None
         self._released = ""
         """Name of the model whose checkpoints are listed."""

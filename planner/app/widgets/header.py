@@ -61,7 +61,7 @@ class History(Generic[State]):
         return source.pop()
 
 
-class Header(PageWidget):
+class PageHeader(PageWidget):
     """The row above the explorer, and the page's address.
 
     Named plans stay in the browser: each is a query, as the address has it. `opened` is
@@ -89,7 +89,7 @@ class Header(PageWidget):
         moved: Callable[[str], None],
         chosen: Callable[[Inputs], None],
     ) -> None:
-        super().__init__(recipes=[recipe.title for recipe in RECIPES])
+        super().__init__(recipes=list(RECIPES))
         self._opened = opened
         self._moved = moved
         self._chosen = chosen

@@ -33,7 +33,7 @@ _PARTS = {
 }
 """Title, hint and example of each part of a GPU that the user describes."""
 _NEEDED = ("gpu_memory", "gpu_capability")
-_AS_TYPED = parsing.Entry(kind="text", parse=lambda _name, text: text)
+_AS_TYPED = parsing.Notation(kind="text", parse=lambda _name, text: text)
 """Read with the other parts, where the GPU is."""
 
 Find = Callable[[str, Callable[[Sequence[HubGroup], str], None]], None]

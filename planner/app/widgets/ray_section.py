@@ -9,9 +9,9 @@ import ipywidgets as w
 
 from planner import ray
 from planner.app.widgets.chart import PlotlyChart
-from planner.app.widgets.controls import Controls, Group
+from planner.app.widgets.controls import Controls, FieldGroup
 from planner.app.widgets.fields import Field, FieldError, OwnEntry, read_all
-from planner.app.widgets.parsing import COUNT, FROM_NOTHING, Entry
+from planner.app.widgets.parsing import COUNT, FROM_NOTHING, Notation
 from planner.app.widgets.section import Fold, tables_view
 from planner.errors import PlannerError
 from planner.export import ray_data
@@ -44,8 +44,8 @@ def _share(name: str, text: str) -> float:
     return float(text)
 
 
-SHARE = Entry(kind="number", parse=_share)
-VERSION = Entry(kind="text", parse=lambda _name, text: text)
+SHARE = Notation(kind="number", parse=_share)
+VERSION = Notation(kind="text", parse=lambda _name, text: text)
 
 
 def _fields() -> list[tuple[str, list[Field]]]:
@@ -92,7 +92,9 @@ class RaySection(Fold):
     def inside(self) -> tuple[w.Widget, ...]:
         """Return the controls and the results, created when first opened."""
         if self.controls is None:
-            self.controls = Controls([Group(title, own) for title, own in _fields()])
+            self.controls = Controls(
+                [FieldGroup(title, own) for title, own in _fields()]
+            )
             self.controls.add_class("planner-ray-controls")
             for field in self.controls.fields.values():
                 field.term = f"ray {field.name}"

@@ -16,7 +16,7 @@ import ipywidgets as w
 
 from planner.app.widgets.background import Reader
 from planner.app.widgets.callbacks import alert_html
-from planner.app.widgets.controls import Controls, Group
+from planner.app.widgets.controls import Controls, FieldGroup
 from planner.app.widgets.fields import Field, FieldError
 from planner.app.widgets.paste_box import (
     PasteBox,
@@ -298,7 +298,7 @@ class ReadingSection(w.VBox):
         names = frozenset([*self._open, *(name for name in told if name in fields)])
         if names not in self._controls_of:
             asked = [fields[name] for name in sorted(names)]
-            made = Controls([Group("Still to be said", asked)])
+            made = Controls([FieldGroup("Still to be said", asked)])
             made.add_class("planner-open")
             self._controls_of[names] = made
         shown = [self._controls_of[names]] if names else []

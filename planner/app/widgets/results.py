@@ -13,7 +13,7 @@ import ipywidgets as w
 import traitlets
 
 from planner.app.widgets.advice_section import AdviceSection
-from planner.app.widgets.chart import Answer, Place
+from planner.app.widgets.chart import AnswerChart, PanelsPlace
 from planner.app.widgets.export_section import ExportSection
 from planner.app.widgets.gpus_section import GpusSection
 from planner.app.widgets.page_widget import PageWidget
@@ -120,10 +120,10 @@ class Results(w.VBox):
         undo: Callable[[], None],
         open_plan: Callable[[Plan], None],
     ) -> None:
-        self.answer = Answer()
-        self.command = Place("command", f"panel-{NOTES}", opened=self._toggled)
+        self.answer = AnswerChart()
+        self.command = PanelsPlace("command", f"panel-{NOTES}", opened=self._toggled)
         panels = (f"panel-{key}" for key in PANELS if key != NOTES)
-        self.panels = Place(*panels, opened=self._toggled)
+        self.panels = PanelsPlace(*panels, opened=self._toggled)
         self.advice = AdviceSection(apply, undo)
         self.gpus = GpusSection(lambda changes: apply(_SET_UP, changes))
         self.pins = PinSection(open_plan)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import traitlets
 
 from planner.app.widgets.callbacks import Presence
-from planner.app.widgets.controls import Controls, Group
+from planner.app.widgets.controls import Controls, FieldGroup
 from planner.app.widgets.fields import ChoiceField, EntryField, OwnEntry, read_all
 from planner.app.widgets.page_widget import PageWidget
-from planner.app.widgets.parsing import Entry
+from planner.app.widgets.parsing import Notation
 from planner.app.widgets.static_files import script, sheet
 from planner.confirming.options import RunOptions
 from planner.confirming.stages import StartStage
@@ -56,7 +56,7 @@ _ESCAPES = re.compile(
 class OptionEntry(OwnEntry):
     """An entry that is not an argument of vLLM; its default is the planner's."""
 
-    def __init__(self, name: str, hint: str, entry: Entry, value: str) -> None:
+    def __init__(self, name: str, hint: str, entry: Notation, value: str) -> None:
         super().__init__(name, hint, entry)
         self.default = value
         self.value = value
@@ -79,7 +79,7 @@ class OptionsForm(Controls):
         self.python = OptionEntry(
             "Python of vLLM",
             "empty: PLANNER_VLLM_PYTHON, else the Python of this page",
-            Entry(kind="text", parse=lambda _name, text: text),
+            Notation(kind="text", parse=lambda _name, text: text),
             "",
         )
         self.compile_cache = ChoiceField(
@@ -89,9 +89,9 @@ class OptionsForm(Controls):
         )
         super().__init__(
             [
-                Group("", [self.minutes, self.python]),
-                Group("Run", [self.weights, self.load_requests]),
-                Group("Ask vLLM", [self.compile_cache]),
+                FieldGroup("", [self.minutes, self.python]),
+                FieldGroup("Run", [self.weights, self.load_requests]),
+                FieldGroup("Ask vLLM", [self.compile_cache]),
             ]
         )
         self.add_class("planner-run-options")
@@ -289,8 +289,8 @@ def command_of(plan: Plan) -> str:
     return " ".join([*assignments(plan.env), f"{plan.command()}{by_class}"])
 
 
-def _whole(smallest: int) -> Entry:
-    return Entry(kind="number", parse=partial(_at_least, smallest))
+def _whole(smallest: int) -> Notation:
+    return Notation(kind="number", parse=partial(_at_least, smallest))
 
 
 def _at_least(smallest: int, name: str, text: str) -> int:

@@ -22,7 +22,7 @@ _ALONE = "count"
 
 
 @frozen
-class Part:
+class SubField:
     """A field, and the place of its value in the table."""
 
     field: Field
@@ -79,11 +79,11 @@ def _entry(table: object, key: str) -> object:
     return table.get(key, table.get(key.replace("_", "-")))
 
 
-class Table:
+class FieldTable:
     """An argument that is a table, and fields for some of its entries."""
 
     def __init__(
-        self, whole: EntryField, parts: Sequence[Part], *, alone: str = ""
+        self, whole: EntryField, parts: Sequence[SubField], *, alone: str = ""
     ) -> None:
         self.whole = whole
         self.parts = tuple(parts)
@@ -166,7 +166,7 @@ class Table:
             return ""
         return f"also holds {', '.join(names)}, which no field above shows"
 
-    def _compose(self, part: Part, field: Field) -> None:
+    def _compose(self, part: SubField, field: Field) -> None:
         """Write a part's entry into the table."""
         if self._is_following:
             return

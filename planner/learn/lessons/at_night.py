@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.learn.catalogue import checkpoint
-from planner.learn.parts import Condition, Made
+from planner.learn.parts import Condition, MadePart
 from planner.planning.load import Load
 from planner.ray.build import pipeline
 from planner.ray.bundles import Node
@@ -30,7 +30,7 @@ def minutes_at_least(job: Pipeline) -> float:
 
 
 MADE = {
-    "7.3": Made(
+    "7.3": MadePart(
         name="pipeline",
         kind=Pipeline,
         conditions=(
