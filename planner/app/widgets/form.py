@@ -123,7 +123,7 @@ class Form:
             raise FieldError(self.features.wrong)
         load = self.needs.load()
         for name, words in FOLLOWS.items():
-            self.fields[name].show_own("" if load is None else words)
+            self.fields[name].say(own="" if load is None else words)
         if values["gpu"] == choices.OTHER_GPU:
             values["gpu"] = described_gpu(self.other_gpu)
         for name in (*self.needs.parts, *self.other_gpu):  # no arguments of a plan
@@ -195,7 +195,7 @@ class Form:
         """Show no longer what vLLM chose for another start; it has not chosen yet."""
         for field in self.fields.values():
             if not field.name.endswith("parallel_size"):  # left to vLLM, always 1
-                field.forget_default()
+                field.say(chosen="")
 
     def show_model(self, model: ModelArchitecture) -> None:
         """Show what applies to the model; end the slider of lengths at its limit."""
@@ -253,7 +253,7 @@ class Form:
         release = _release(self._release)
         for name, one in self.fields.items():
             first = came_later("arguments", name, release)
-            one.show_since(first or "")
+            one.say(since=first or "")
 
 
 def _is_argument(word: str, text: str) -> bool:

@@ -96,7 +96,7 @@ class ModelField(Field):
 
     def show_reading(self, name: str) -> None:
         """Show that a model is being read; an empty name ends that."""
-        self._put_words("reading", name)
+        self.say(reading=name)
 
     def state(self) -> dict[str, object]:
         """Add the bundled models, and the model that is being read."""

@@ -112,7 +112,7 @@ class NeedField(OwnEntry):
 
     def show_assumed(self, is_needed: bool) -> None:
         """Show what counts while it is empty; nothing where no part is given."""
-        self._put_words("chosen", str(self.assumed) if is_needed else "")
+        self.say(chosen=str(self.assumed) if is_needed else "")
 
 
 class PresetField(Field):

@@ -105,7 +105,7 @@ class ReadingSection(w.VBox):
         """Take the mark off a control that the user moved; explain a log again."""
         if not isinstance(field, Field):
             return
-        field.show_mark("")
+        field.say(mark="")
         if not self.question:
             self._asked = self._asked or self._request()
         if field.name in self._open and self._found is not None:
@@ -310,14 +310,14 @@ class ReadingSection(w.VBox):
         parts = form.features.parts
         for name, field in {**form.fields, **parts}.items():
             if name.partition(".")[0] in names and (name in names or field.is_set):
-                field.show_mark(MARK)
+                field.say(mark=MARK)
                 self._marked.add(name)
 
     def _unmark(self) -> None:
         form = self._host.form
         fields = {**form.fields, **form.features.parts}
         for name in self._marked:
-            fields[name].show_mark("")
+            fields[name].say(mark="")
         self._marked.clear()
 
     def _names(self) -> list[str]:

@@ -152,7 +152,7 @@ class FieldTable:
         finally:
             self._is_following = False
         hints = (self._hint, self._beyond(table or {}))
-        self.whole.show_hint("; ".join(words for words in hints if words))
+        self.whole.say(hint="; ".join(words for words in hints if words))
 
     def _beyond(self, table: Values) -> str:
         """Return a hint about entries of the table that no field shows."""
