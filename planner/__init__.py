@@ -184,9 +184,9 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Bring `%plan`: IPython calls this for `%load_ext planner`."""
-    import_module("planner.app.magic").load(shell)
+    import_module("planner.app.magic").register(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Take `%plan` back: IPython calls this for `%unload_ext planner`."""
-    import_module("planner.app.magic").unload(shell)
+    import_module("planner.app.magic").unregister(shell)

@@ -10,6 +10,7 @@ from planner.engine.dtypes import ELEMENT_BYTES
 from planner.learn import debugging
 from planner.learn.account import line_of, rank_of, token_bytes
 from planner.learn.catalogue import LESSONS
+from planner.learn.lesson import figures
 from planner.learn.lessons import (
     at_night,
     capacity_plan,
@@ -33,6 +34,7 @@ LARGER = DESK.changed(model="Qwen/Qwen3-14B")
 LARGEST = DESK.changed(model="Qwen/Qwen3-32B")
 PAIR = LARGER.changed(tensor_parallel_size=2)
 VISITORS = capacity_plan.VISITORS
+NIGHT = figures("at_night")
 
 
 def _as_sold() -> float:
@@ -133,7 +135,7 @@ def _all_at_full_length() -> float:
 
 def _num_factors() -> int:
     """Return how many factors the arithmetic of a token has."""
-    return kv_cache._token_sum().split("=")[0].count(" x ") + 1
+    return learn.exercise("3.1").solution().text.split("=")[0].count(" x ") + 1
 
 
 def _difference() -> float:
@@ -220,7 +222,7 @@ SECOND: Computed = {
     "2, 4 or 8 cards": lambda: _divisors(8),
     "8,192 tokens": lambda: _tokens(weights._LENGTH),
     "less than a third": lambda: (
-        f"{'less' if weights._budgets() > 3 else 'more'} than a third"
+        f"{'less' if figures('weights')['budgets'] > 3 else 'more'} than a third"
     ),
     "two cards as one": lambda: (
         f"{_words(_setting(PAIR, 'tensor_parallel_size'))} cards as one"
@@ -278,7 +280,9 @@ FOURTH: Computed = {
         "%", " %"
     ),
     "0.95": lambda: f"{rest_of_the_budget._HIGHER}",
-    "0.03": lambda: f"{rest_of_the_budget._HIGHER - rest_of_the_budget._share():.2f}",
+    "0.03": lambda: (
+        f"{rest_of_the_budget._HIGHER - _setting(DESK, 'gpu_memory_utilization'):.2f}"
+    ),
     "256": lambda: f"{_setting(DESK, 'max_num_seqs'):.0f}",
     "64": lambda: f"{rest_of_the_budget._FEWER}",
     "64 instead of 256: a quarter": lambda: (
@@ -333,7 +337,9 @@ FIFTH: Computed = {
     "4,096 tokens": lambda: _tokens(confirm._LENGTH),
     "16,384": lambda: f"{confirm._AT_ONCE * confirm._LENGTH:,}",
     "0.4": lambda: f"{confirm._MOST}",
-    "0.36": lambda: f"{_setting(confirm._answer(), 'gpu_memory_utilization')}",
+    "0.36": lambda: (
+        f"{_setting(confirm.MADE['5.5'].example(), 'gpu_memory_utilization')}"
+    ),
 }
 
 SIXTH: Computed = {
@@ -364,26 +370,25 @@ SEVENTH: Computed = {
     "20,000 old letters": lambda: f"{at_night.ROWS:,} old letters",
     "3,000 tokens": lambda: _tokens(at_night.LETTER.prompt_tokens),
     "300": lambda: f"{at_night.LETTER.output_tokens}",
-    "four L4 by now": lambda: f"{_words(at_night._cards_there())} L4 by now",
+    "four L4 by now": lambda: f"{_words(at_night._CARDS)} L4 by now",
     "two in each of two servers": lambda: (
-        f"{_words(at_night._servers()[0].gpus)} in each of "
-        f"{_words(len(at_night._servers()))} servers"
+        f"{_words(at_night.SERVERS[0].gpus)} in each of "
+        f"{_words(len(at_night.SERVERS))} servers"
     ),
     "four replicas of two cards": lambda: (
         f"{_words(at_night.REPLICAS[1])} replicas of "
-        f"{_words(at_night._night().gpus_per_replica)} cards"
+        f"{_words(NIGHT['of_a_replica'])} cards"
     ),
-    "eight cards, for": lambda: f"{_words(at_night._night().gpus_maximum)} cards, for",
+    "eight cards, for": lambda: f"{_words(NIGHT['at_most'])} cards, for",
     "eight cards, and I have four": lambda: (
-        f"{_words(at_night._night().gpus_maximum)} cards, and I have "
-        f"{_words(at_night._cards_there())}"
+        f"{_words(NIGHT['at_most'])} cards, and I have {_words(at_night._CARDS)}"
     ),
     "2 or 4 cards": lambda: _divisors(4),
-    "Replicas x 2": lambda: f"Replicas x {at_night._night().gpus_per_replica:g}",
-    "exactly four cards": lambda: f"exactly {_words(at_night._cards_there())} cards",
+    "Replicas x 2": lambda: f"Replicas x {NIGHT['of_a_replica']:g}",
+    "exactly four cards": lambda: f"exactly {_words(at_night._CARDS)} cards",
     "about twice as long": lambda: (
         "about twice as long"
-        if 2 == at_night.REPLICAS[1] / at_night._places()[0]
+        if 2 == at_night.REPLICAS[1] / NIGHT["placed"]
         else "longer"
     ),
 }

@@ -1,7 +1,7 @@
 """The words of the workshop that people wrote, and the figures in them.
 
-A lesson's words are the text of its notebook and every piece of text in its module of
-`planner.learn.lessons`: hints, what is said to a mistake, and what stands around the
+A lesson's words are the text of its notebook and every piece of text in its files of
+`planner/learn/lessons/`: hints, what is said to a mistake, and what stands around the
 computed figures of a solution.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 
 from planner.learn.catalogue import LESSONS
@@ -68,8 +69,19 @@ def _prose(source: str) -> str:
 
 
 def _literals(lesson: str) -> Iterator[str]:
-    """Yield every text in a module, and of a computed one what is not computed."""
+    """Yield every text of a lesson, and of a computed one what is not computed."""
+    words = tomllib.loads((_MODULES / f"{lesson}.toml").read_text("utf-8"))
+    for text in _texts(words):
+        yield re.sub(r"\{[^{}]*\}", "\n", text)
     tree = ast.parse((_MODULES / f"{lesson}.py").read_text("utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
+
+
+def _texts(words: object) -> Iterator[str]:
+    if isinstance(words, str):
+        yield words
+    elif isinstance(words, list | dict):
+        for one in words.values() if isinstance(words, dict) else words:
+            yield from _texts(one)

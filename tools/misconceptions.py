@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 from planner import learn  # noqa: E402
 from planner.learn.catalogue import LESSONS  # noqa: E402
 from planner.learn.exercise import Exercise  # noqa: E402
-from planner.learn.parts import Choice, Made, Number, Part, Size  # noqa: E402
+from planner.learn.parts import Choice, MadePart, Number, Part, Size  # noqa: E402
 from planner.units import format_size  # noqa: E402
 
 PAGE = ROOT / "docs" / "workshop" / "misconceptions.md"
@@ -64,7 +64,7 @@ def _choices(part: Part) -> tuple[object, ...]:
 def _right(part: Part) -> str:
     if isinstance(part, Choice):
         return f"`{part.expected}`"
-    return "" if isinstance(part, Made) else _told(part, part.expected())
+    return "" if isinstance(part, MadePart) else _told(part, part.expected())
 
 
 def _wrong_letters(parts: Sequence[Part]) -> list[str]:
@@ -82,7 +82,7 @@ def _wrong_letters(parts: Sequence[Part]) -> list[str]:
 
 def _wrong_figures(part: Part) -> list[str]:
     """Return a row for each wrong figure that is known, with what the check says."""
-    if isinstance(part, Choice | Made):
+    if isinstance(part, Choice | MadePart):
         return []
     return [f"- {_told(part, one.value())}: {one.says}" for one in part.mistakes]
 

@@ -23,7 +23,7 @@ _SWEPT = ("gpu", "model", "vllm_version")
 
 
 @frozen
-class Words:
+class Completions:
     """The completions of the word that is being typed."""
 
     typed: str
@@ -31,7 +31,7 @@ class Words:
     offered: tuple[str, ...] = ()
 
 
-def next_words(parser: argparse.ArgumentParser, line: str) -> Words:
+def next_words(parser: argparse.ArgumentParser, line: str) -> Completions:
     """Return the completions of `line`, which ends at the cursor.
 
     Of a list with commas, the part after the last one is completed.
@@ -40,17 +40,17 @@ def next_words(parser: argparse.ArgumentParser, line: str) -> Words:
     try:
         before = shlex.split(line[: len(line) - len(typed)])
     except ValueError:  # inside quotes
-        return Words(typed=typed)
+        return Completions(typed=typed)
     flag, joined, value = typed.partition("=")
     if joined and flag.startswith("--"):
         action = parser._option_string_actions.get(flag)
         return _of_values(value, action)
     if typed.startswith("-"):
-        return Words(typed=typed, offered=_flags(parser, typed))
+        return Completions(typed=typed, offered=_flags(parser, typed))
     action, is_complete = _awaiting(parser, before)
     found = _of_values(typed, action)
     if is_complete and not typed:
-        return Words(typed=typed, offered=found.offered + _flags(parser, "--"))
+        return Completions(typed=typed, offered=found.offered + _flags(parser, "--"))
     return found
 
 
@@ -66,12 +66,12 @@ def matching(typed: str, names: Sequence[str]) -> tuple[str, ...]:
     return begin or tuple(name for name in names if wanted in name.lower())
 
 
-def _of_values(typed: str, action: argparse.Action | None) -> Words:
+def _of_values(typed: str, action: argparse.Action | None) -> Completions:
     if action is None:
-        return Words(typed=typed)
+        return Completions(typed=typed)
     if action.nargs == "+":
         typed = typed.rpartition(",")[2]
-    return Words(typed=typed, offered=matching(typed, _values(action)))
+    return Completions(typed=typed, offered=matching(typed, _values(action)))
 
 
 def _awaiting(

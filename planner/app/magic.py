@@ -66,7 +66,7 @@ _LINE = re.compile(r"\s*(?:[\w.,\s]+=\s*)?%plan\s(.*)\Z", re.DOTALL)
 _VARIABLE = re.compile(r"(?:\$|\{)([^\W\d]\w*)(\}?)\Z")
 
 
-def load(shell: InteractiveShell) -> None:
+def register(shell: InteractiveShell) -> None:
     """Register `%plan`, its completion and `%%vllm` with a shell, once."""
     parser = _parser()
     _load_cell(shell, _cell_parser())
@@ -91,7 +91,7 @@ def _load_cell(shell: InteractiveShell, parser: argparse.ArgumentParser) -> None
     shell.register_magic_function(vllm, "cell", "vllm")  # type: ignore[arg-type]
 
 
-def unload(shell: InteractiveShell) -> None:
+def unregister(shell: InteractiveShell) -> None:
     """Remove `%plan`, its completion and `%%vllm`."""
     shell.magics_manager.magics["line"].pop("plan", None)
     shell.magics_manager.magics["cell"].pop("vllm", None)
@@ -266,7 +266,7 @@ def _complete_with(shell: InteractiveShell, parser: argparse.ArgumentParser) -> 
 
 
 def _forget_matchers(shell: InteractiveShell) -> None:
-    """Remove the completion that an earlier `load` registered."""
+    """Remove the completion that an earlier `register` registered."""
     matchers = shell.Completer.custom_matchers
     matchers[:] = [
         one

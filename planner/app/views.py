@@ -9,17 +9,14 @@ from planner.registries import registry
 from planner.views import Views
 
 if TYPE_CHECKING:
-    from planner.learn.debugging import DebugThisStart
-    from planner.learn.guessing import GuessTheBar
-    from planner.learn.living import LivingCache
-    from planner.learn.slide import Slider
+    from planner.learn.display import ShownAsPage
     from planner.show.charts.frame import ChartShower
 
 
 def _explorer_maker() -> ExplorerMaker:
-    from planner.app.widgets.explorer import for_plan
+    from planner.app.widgets.explorer import Explorer
 
-    return ExplorerMaker(explorer=for_plan)
+    return ExplorerMaker(explorer=Explorer.for_plan)
 
 
 def _chart_shower() -> ChartShower:
@@ -29,28 +26,10 @@ def _chart_shower() -> ChartShower:
     return ChartShower(mimebundle=chart_mimebundle)
 
 
-def _slider() -> Views[Slider]:
-    from planner.app.widgets.pieces import slider_html, slider_page
+def _pieces() -> Views[ShownAsPage]:
+    from planner.app.widgets.pieces import html, page
 
-    return Views(text=str, html=slider_html, page=slider_page)
-
-
-def _living() -> Views[LivingCache]:
-    from planner.app.widgets.pieces import living_html, living_page
-
-    return Views(text=str, html=living_html, page=living_page)
+    return Views(text=str, html=html, page=page)
 
 
-def _guess() -> Views[GuessTheBar]:
-    from planner.app.widgets.pieces import guess_html, guess_page
-
-    return Views(text=str, html=guess_html, page=guess_page)
-
-
-def _debug() -> Views[DebugThisStart]:
-    from planner.app.widgets.pieces import debug_html, debug_page
-
-    return Views(text=str, html=debug_html, page=debug_page)
-
-
-REGISTRY = registry(_explorer_maker, _chart_shower, _slider, _living, _guess, _debug)
+REGISTRY = registry(_explorer_maker, _chart_shower, _pieces)

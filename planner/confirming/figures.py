@@ -89,7 +89,7 @@ def engine_from(
     )
 
 
-def load_from(
+def load_figures(
     load: Mapping[str, int], seen: Mapping[str, float], *, preempted_before: float = 0
 ) -> LoadFigures:
     """Return the figures of a load, from its requests and the peaks that were seen."""

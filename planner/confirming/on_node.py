@@ -36,7 +36,7 @@ _MAX_BYTES = 64 << 20
 
 
 @frozen
-class Job:
+class NodeJob:
     """A plan with what a machine needs to confirm it."""
 
     plan: Plan
@@ -52,12 +52,12 @@ def job_of(plan: Plan, options: RunOptions) -> bytes:
         PlannerError: if its model's folder is too large to be sent.
     """
     files = _files(plan.name) if options.weights == "dummy" else {}
-    return pickle.dumps(Job(plan=plan, options=options, files=files))
+    return pickle.dumps(NodeJob(plan=plan, options=options, files=files))
 
 
 def confirm_here(payload: bytes, report: Report) -> dict[str, Any]:
     """Confirm a packed plan on this machine; return plain values."""
-    job: Job = pickle.loads(payload)
+    job: NodeJob = pickle.loads(payload)
     machine = os.uname().nodename
     report({"stage": str(StartStage.CHECKING), "machine": machine, "pid": os.getpid()})
     _unset_rays_threads()

@@ -20,12 +20,12 @@ from planner.confirming.calibration import store
 from planner.confirming.confirmation import Confirmation
 from planner.confirming.devices import Devices, choose
 from planner.confirming.differences import confirmation_of
-from planner.confirming.figures import FIGURES, load_from
+from planner.confirming.figures import FIGURES, load_figures
 from planner.confirming.launch import FIRST_ANSWER, Launch, first_prompt, prepare
 from planner.confirming.measurement import LoadFigures, Measurement
 from planner.confirming.options import Listener, RunOptions
 from planner.confirming.process import Process
-from planner.confirming.server import Server, load_of, send_load
+from planner.confirming.server import Server, send_load, sent_load
 from planner.confirming.stages import StartStage
 from planner.confirming.start import StartedProcess, stage_lines
 from planner.errors import PlannerError
@@ -112,7 +112,7 @@ class Run(StartedProcess):
         devices = choose(self.plan, found)
         self._notes += devices.notes
         if self.options.load_requests is not None:
-            self._load_task = load_of(self.plan, self.options.load_requests)
+            self._load_task = sent_load(self.plan, self.options.load_requests)
         # A short path: the path of a socket has at most 107 characters.
         scratch = Path(tempfile.mkdtemp(prefix="planner-"))
         try:
@@ -227,4 +227,4 @@ class Run(StartedProcess):
         load = self.results.get("load")
         if load is None or self._load_task is None or isinstance(load, LoadFigures):
             return load
-        return load_from(self._load_task, load)
+        return load_figures(self._load_task, load)

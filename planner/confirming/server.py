@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from planner.confirming.beside_vllm.offline import METRICS
-from planner.confirming.figures import load_from
+from planner.confirming.figures import load_figures
 from planner.confirming.measurement import LoadFigures
 from planner.errors import PlannerError
 from planner.planning.result import Plan
@@ -147,7 +147,7 @@ class Server:
             connection.close()
 
 
-def load_of(plan: Plan, num_requests: int) -> dict[str, int]:
+def sent_load(plan: Plan, num_requests: int) -> dict[str, int]:
     """Return the load of `num_requests`: the tokens of each prompt and answer.
 
     Prompt and answer together are `max_model_len`. The answer is long enough that the
@@ -196,7 +196,7 @@ def send_load(
             if watcher.num_readings >= _MIN_READINGS or is_stopped():
                 break
     seen["readings"] = watcher.num_readings
-    return load_from(load, {**watcher.peaks, **seen}, preempted_before=before)
+    return load_figures(load, {**watcher.peaks, **seen}, preempted_before=before)
 
 
 def _prompts(load: Mapping[str, int], rng: random.Random) -> list[list[int]]:

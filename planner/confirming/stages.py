@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 
 from planner.confirming.log.lines import lines_of
@@ -44,67 +45,47 @@ class StartStage(StrEnum):
 # `v1/worker/gpu/cudagraph_utils.py`, `v1/worker/gpu_worker.py`, `cpu_model_runner.py`,
 # `cpu_worker.py`, `v1/core/kv_cache_utils.py`, `compilation/`,
 # `model_executor/model_loader/`, `entrypoints/`.
-_STAGES: tuple[tuple[StartStage, re.Pattern[str]], ...] = (
-    (
-        StartStage.READY,
-        re.compile(
-            r"Application startup complete|Uvicorn running on"
-            r"|vLLM gRPC server started|API server: HTTP server started"
-        ),
+_WORDS: Mapping[StartStage, str] = {
+    StartStage.READY: (
+        r"Application startup complete|Uvicorn running on"
+        r"|vLLM gRPC server started|API server: HTTP server started"
     ),
-    (
-        StartStage.CAPTURING,
-        re.compile(
-            r"^Capturing .*?(?:CUDA|XPU|ACL) ?graph|^CG Capture:"
-            r"|[Gg]raph capturing finished|CUDA graph pool memory:"
-            r"|^JIT kernel warmup|DeepGEMM warmup|Warming up FlashInfer"
-        ),
+    StartStage.CAPTURING: (
+        r"^Capturing .*?(?:CUDA|XPU|ACL) ?graph|^CG Capture:"
+        r"|[Gg]raph capturing finished|CUDA graph pool memory:"
+        r"|^JIT kernel warmup|DeepGEMM warmup|Warming up FlashInfer"
     ),
-    (
-        StartStage.KV_CACHE,
-        re.compile(
-            r"Available KV cache memory|KV cache size: |GiB for KV cache on node"
-            r"|memory for KV Cache as specified|Auto-fit max_model_len"
-            r"|Applying persisted startup plan|VLLM_CPU_KVCACHE_SPACE not set"
-        ),
+    StartStage.KV_CACHE: (
+        r"Available KV cache memory|KV cache size: |GiB for KV cache on node"
+        r"|memory for KV Cache as specified|Auto-fit max_model_len"
+        r"|Applying persisted startup plan|VLLM_CPU_KVCACHE_SPACE not set"
     ),
-    (
-        StartStage.PROFILING,
-        re.compile(
-            r"Encoder cache will be initialized|Skipping memory profiling"
-            r"|Initial profiling/warmup run|Profiling CUDA graph memory"
-            r"|Memory profiling takes|Estimated CUDA graph memory"
-            r"|torch\.compile .*t(?:akes|ook) [\d.]+ s in total|^Warming up done"
-        ),
+    StartStage.PROFILING: (
+        r"Encoder cache will be initialized|Skipping memory profiling"
+        r"|Initial profiling/warmup run|Profiling CUDA graph memory"
+        r"|Memory profiling takes|Estimated CUDA graph memory"
+        r"|torch\.compile .*t(?:akes|ook) [\d.]+ s in total|^Warming up done"
     ),
-    (
-        StartStage.COMPILING,
-        re.compile(
-            r"Using cache directory: .* torch\.compile|Dynamo bytecode transform"
-            r"|Directly load (?:the compiled|AOT)|Compiling (?:a graph|model) "
-            r"|sav(?:ed|ing) AOT compiled|Starting torch\.compile|Start compiling"
-            r"|Cache the graph|Warming up model for the compilation"
-            r"|Model loading took|Loading model weights took"
-            r"|torch\.compile cache is disabled|reconstruct(?:ed|ing) serializable fn"
-        ),
+    StartStage.COMPILING: (
+        r"Using cache directory: .* torch\.compile|Dynamo bytecode transform"
+        r"|Directly load (?:the compiled|AOT)|Compiling (?:a graph|model) "
+        r"|sav(?:ed|ing) AOT compiled|Starting torch\.compile|Start compiling"
+        r"|Cache the graph|Warming up model for the compilation"
+        r"|Model loading took|Loading model weights took"
+        r"|torch\.compile cache is disabled|reconstruct(?:ed|ing) serializable fn"
     ),
-    (
-        StartStage.LOADING,
-        re.compile(
-            r"Starting to load (?:draft )?model|Loading model from scratch"
-            r"|^Loading .*(?:shards|Streamer|loader):"
-            r"|Loading weights|Multi-thread loading|Initializing model took"
-            r"|Loading drafter model|Time spent downloading weights"
-        ),
+    StartStage.LOADING: (
+        r"Starting to load (?:draft )?model|Loading model from scratch"
+        r"|^Loading .*(?:shards|Streamer|loader):"
+        r"|Loading weights|Multi-thread loading|Initializing model took"
+        r"|Loading drafter model|Time spent downloading weights"
     ),
-    (
-        StartStage.STARTING,
-        re.compile(
-            r"vLLM (?:API )?server version|█\s+version \d|non-default args"
-            r"|Initializing a V1 LLM engine|Resolved architecture|Using max model len"
-        ),
+    StartStage.STARTING: (
+        r"vLLM (?:API )?server version|█\s+version \d|non-default args"
+        r"|Initializing a V1 LLM engine|Resolved architecture|Using max model len"
     ),
-)
+}
+_STAGES = {stage: re.compile(words) for stage, words in _WORDS.items()}
 _EAGER = re.compile(
     r"Enforce eager set, disabling torch\.compile"
     r"|Cudagraph is disabled under eager mode"
@@ -150,7 +131,7 @@ def progress_of(line: str) -> float | None:
 
 def _stage(text: str) -> StartStage | None:
     message = text.lstrip()
-    for stage, pattern in _STAGES:
+    for stage, pattern in _STAGES.items():
         if pattern.search(message):
             return stage
     return None

@@ -21,7 +21,6 @@ from planner.planning.entrypoints import release_of, serve_arguments
 if TYPE_CHECKING:
     from planner.planning.result import Plan
 
-_SECRET = "vllm-secrets"
 _JOINS_NODES = Change(
     since=(0, 11, 1),
     what="vLLM joins machines without Ray, by nnodes and node_rank.",
@@ -41,12 +40,7 @@ def kubernetes(plan: Plan) -> str:
     Source: Kubernetes apps/v1 and v1; LeaderWorkerSet v1 (leaderworkerset.sigs.k8s.io);
     vLLM 0.33.0 `entrypoints/cli/serve.py` (--headless, --nnodes).
     """
-    if needs.local_folder(plan) is not None:
-        raise PlannerError(
-            f"The model {plan.name!r} is in a folder of this machine, which a "
-            "cluster does not see. Put it on a volume or the Hub, and plan with "
-            "that name."
-        )
+    needs.check_reachable(plan)
     found = needs.nodes(plan)
     documents = _single(plan, found) if found.count == 1 else _group(plan, found)
     texts = [yaml_text(document) for document in documents]
@@ -54,11 +48,7 @@ def kubernetes(plan: Plan) -> str:
 
 
 def _comments(plan: Plan, found: Nodes) -> str:
-    lines = [
-        needs.headline(plan),
-        f"For a model that needs a token: kubectl create secret generic {_SECRET} "
-        "--from-literal=HF_TOKEN=...",
-    ]
+    lines = [needs.headline(plan), needs.TOKEN_NOTE]
     if found.count > 1:
         lines.append(
             f"{found.count} machines with {found.gpus} GPUs each; needs "
@@ -68,23 +58,23 @@ def _comments(plan: Plan, found: Nodes) -> str:
 
 
 def _single(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
-    name = needs.short_name(plan)
-    labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": name}
+    metadata = needs.metadata(plan)
+    labels = metadata["labels"]
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": metadata,
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": f"{needs.cache_gib(plan)}Gi"}},
         },
     }
     pod = _pod(plan, found, _words(plan))
-    pod["volumes"][0]["persistentVolumeClaim"] = {"claimName": name}
+    pod["volumes"][0]["persistentVolumeClaim"] = {"claimName": metadata["name"]}
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": metadata,
         "spec": {
             "replicas": 1,
             # A new pod finds no free GPU while the old pod still has it.
@@ -93,16 +83,16 @@ def _single(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     }
-    return [claim, deployment, _service(name, labels)]
+    return [claim, deployment, _service(metadata)]
 
 
-def _service(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
+def _service(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "labels": dict(labels)},
+        "metadata": metadata,
         "spec": {
-            "selector": dict(labels),
+            "selector": metadata["labels"],
             "ports": [{"name": "http", "port": needs.PORT, "targetPort": "http"}],
         },
     }
@@ -111,8 +101,8 @@ def _service(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
 def _group(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
     """Return a leader, which serves, and workers, which contribute their GPUs."""
     _check_joins(plan)
-    name = needs.short_name(plan)
-    labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": name}
+    metadata = needs.metadata(plan)
+    labels = metadata["labels"]
     leader = {**labels, "role": "leader"}
     joining = [
         *("--nnodes", str(found.count), "--node-rank", "$(LWS_WORKER_INDEX)"),
@@ -132,7 +122,7 @@ def _group(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
     group = {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": metadata,
         "spec": {
             "replicas": 1,
             "leaderWorkerTemplate": {
@@ -143,7 +133,7 @@ def _group(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
             },
         },
     }
-    return [group, _service(name, leader)]
+    return [group, _service(metadata | {"labels": leader})]
 
 
 def _check_joins(plan: Plan) -> None:
@@ -204,20 +194,11 @@ def _pod(plan: Plan, found: Nodes, words: list[str]) -> dict[str, Any]:
 
 
 def _environment(plan: Plan) -> list[dict[str, Any]]:
-    secrets = [
-        {
-            "name": name,
-            "valueFrom": {
-                "secretKeyRef": {"name": _SECRET, "key": name, "optional": True}
-            },
-        }
-        for name in needs.secrets(plan)
-    ]
     plain = [
         {"name": name, "value": value.replace("$", "$$")}
         for name, value in needs.environment(plan).items()
     ]
-    return [*secrets, *plain]
+    return [*needs.secret_variables(plan), *plain]
 
 
 def _resources(plan: Plan, gpus: int) -> dict[str, Any]:

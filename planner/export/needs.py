@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from planner.planning.result import Plan
 
 PORT = 8000
+SECRET = "vllm-secrets"
+"""Of a cluster, with the values that no manifest has."""
+TOKEN_NOTE = (
+    f"For a model that needs a token: kubectl create secret generic {SECRET} "
+    "--from-literal=HF_TOKEN=..."
+)
 GPUS_IN_A_NODE = 8
 """The usual size of a server; more GPUs are assumed to be in several servers."""
 CACHE = "/root/.cache/huggingface"
@@ -122,6 +128,32 @@ def secrets(plan: Plan) -> tuple[str, ...]:
     """Return the names of variables whose values are secret."""
     given = tuple(name for name, _ in plan.env if _SECRET.search(name))
     return tuple(dict.fromkeys(("HF_TOKEN", *given)))
+
+
+def secret_variables(plan: Plan) -> list[dict[str, Any]]:
+    """Return the variables that a pod has from the cluster's secret."""
+    key = {"name": SECRET, "optional": True}
+    return [
+        {"name": name, "valueFrom": {"secretKeyRef": key | {"key": name}}}
+        for name in secrets(plan)
+    ]
+
+
+def check_reachable(plan: Plan) -> None:
+    """Refuse a model in a folder of this machine, which a cluster does not see."""
+    if local_folder(plan) is not None:
+        raise PlannerError(
+            f"The model {plan.name!r} is in a folder of this machine, which a "
+            "cluster does not see. Put it on a volume or the Hub, and plan with "
+            "that name."
+        )
+
+
+def metadata(plan: Plan) -> dict[str, Any]:
+    """Return the name and labels of what a cluster runs for a plan."""
+    name = short_name(plan)
+    labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": name}
+    return {"name": name, "labels": labels}
 
 
 def short_name(plan: Plan) -> str:

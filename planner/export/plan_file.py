@@ -38,14 +38,14 @@ _LOAD = ("prompt_tokens", "output_tokens", "requests")
 
 
 @frozen
-class Node:
+class FileNode:
     """A value of the file."""
 
     value: Any
     """As the format's own reader reads it."""
     text: str | None = None
     """As it is written; None for tables and lists."""
-    items: Mapping[str, Node] | None = None
+    items: Mapping[str, FileNode] | None = None
     """The entries of a table; None for other values."""
     line: int | None = None
     """From 1; None for JSON."""
@@ -56,7 +56,7 @@ class Node:
         return "" if self.line is None else f"Line {self.line}: "
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> FileNode:
     """Read YAML, or JSON where the text starts with a brace.
 
     Raises:
@@ -85,7 +85,7 @@ def _is_finite(value: object) -> bool:
     return not isinstance(value, float) or isfinite(value)
 
 
-def _from_json(text: str) -> Node:
+def _from_json(text: str) -> FileNode:
     try:
         return _of_value(json.loads(text, object_pairs_hook=_once))
     except json.JSONDecodeError as error:
@@ -110,17 +110,17 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _of_value(value: Any) -> Node:  # noqa: ANN401 - any JSON
+def _of_value(value: Any) -> FileNode:  # noqa: ANN401 - any JSON
     if isinstance(value, dict):
-        return Node(value=value, items={k: _of_value(v) for k, v in value.items()})
+        return FileNode(value=value, items={k: _of_value(v) for k, v in value.items()})
     if isinstance(value, list):
-        return Node(value=value)
-    return Node(
+        return FileNode(value=value)
+    return FileNode(
         value=value, text=value if isinstance(value, str) else json.dumps(value)
     )
 
 
-def _from_yaml(text: str) -> Node:
+def _from_yaml(text: str) -> FileNode:
     try:
         import yaml  # noqa: PLC0415 - an extra: JSON files need no YAML
     except ImportError:
@@ -159,7 +159,7 @@ def _check_shape(yaml: Any, text: str) -> None:  # noqa: ANN401 - the library
             raise PlannerError(f"Line {line}: nested too deeply.")
 
 
-def _of_node(node: Any, value: Any, line: int) -> Node:  # noqa: ANN401 - PyYAML's
+def _of_node(node: Any, value: Any, line: int) -> FileNode:  # noqa: ANN401 - PyYAML's
     """Return a value with its line; for lists, only the line of the list."""
     if node.id == "mapping":
         if not isinstance(value, dict):
@@ -167,7 +167,7 @@ def _of_node(node: Any, value: Any, line: int) -> Node:  # noqa: ANN401 - PyYAML
                 f"Line {line}: {node.tag.rpartition(':')[2]} is not a type of a plan "
                 "file: write a table of names and values."
             )
-        items: dict[str, Node] = {}
+        items: dict[str, FileNode] = {}
         for key, inner in node.value:
             name = str(key.value)
             at = key.start_mark.line + 1
@@ -176,10 +176,10 @@ def _of_node(node: Any, value: Any, line: int) -> Node:  # noqa: ANN401 - PyYAML
                     f"Line {at}: {name!r} is not a name, or occurs twice in one table."
                 )
             items[name] = _of_node(inner, value[name], at)
-        return Node(value=value, items=items, line=line)
+        return FileNode(value=value, items=items, line=line)
     if node.id == "scalar":
-        return Node(value=value, text=node.value, line=line)
-    return Node(value=value, line=line)
+        return FileNode(value=value, text=node.value, line=line)
+    return FileNode(value=value, line=line)
 
 
 @frozen
@@ -270,7 +270,7 @@ def _gpu(gpu: GPU) -> object:
     }
 
 
-def _read_gpu(node: Node | None) -> str | GPU:
+def _read_gpu(node: FileNode | None) -> str | GPU:
     if node is None:
         return "H100"
     if node.items is None:
@@ -282,13 +282,13 @@ def _read_gpu(node: Node | None) -> str | GPU:
     return _at(node, lambda: gpu_from_link(name, texts))
 
 
-def _environment(node: Node | None) -> Iterator[tuple[str, str]]:
+def _environment(node: FileNode | None) -> Iterator[tuple[str, str]]:
     if node is not None:
         for name, inner in _table(node, "env").items():
             yield name, _text(name, inner)
 
 
-def _arguments(node: Node | None) -> Iterator[tuple[str, Any]]:
+def _arguments(node: FileNode | None) -> Iterator[tuple[str, Any]]:
     """Yield engine arguments, each checked by its name and type."""
     if node is None or (node.items is None and node.value is None):
         return
@@ -299,7 +299,7 @@ def _arguments(node: Node | None) -> Iterator[tuple[str, Any]]:
         yield name, _at(inner, partial(checked, name, value))
 
 
-def _load(node: Node | None) -> Load | None:
+def _load(node: FileNode | None) -> Load | None:
     if node is None:
         return None
     given = {n: inner.value for n, inner in _table(node, "load", _LOAD).items()}
@@ -310,8 +310,8 @@ def _load(node: Node | None) -> Load | None:
 
 
 def _table(
-    node: Node, what: str, known: tuple[str, ...] | None = None
-) -> Mapping[str, Node]:
+    node: FileNode, what: str, known: tuple[str, ...] | None = None
+) -> Mapping[str, FileNode]:
     if node.items is None:
         raise PlannerError(f"{node.where}{what} is a table of names and values.")
     for name, inner in node.items.items():
@@ -330,14 +330,14 @@ def _unknown(name: str, what: str, known: tuple[str, ...]) -> str:
     return f"{name} is an engine argument: write it under engine_args."
 
 
-def _text(name: str, node: Node) -> str:
+def _text(name: str, node: FileNode) -> str:
     """Return a scalar as it is written, such as 0.30."""
     if node.text is None:
         raise PlannerError(f"{node.where}{name}: a text is needed.")
     return node.text
 
 
-def _at(node: Node, read: Callable[[], _Read]) -> _Read:
+def _at(node: FileNode, read: Callable[[], _Read]) -> _Read:
     """Add the line to the error of a refused value."""
     try:
         return read()

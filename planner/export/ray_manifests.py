@@ -10,22 +10,21 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.errors import PlannerError
 from planner.export import needs, ray_arguments
 from planner.export.ray_arguments import comments, pipeline_of, release_of_ray
 from planner.export.ray_data_code import ray_data
-from planner.export.ray_pods import OBJECT_STORE_SHARE, Group, groups_of
+from planner.export.ray_pods import OBJECT_STORE_SHARE, PodGroup, groups_of
 from planner.export.ray_serve_code import applications
-from planner.export.yaml_text import Block, yaml_text
+from planner.export.yaml_text import LiteralBlock, yaml_text
 from planner.given import named_in_errors
 from planner.planning.result import Plan
 from planner.ray import NodeType, Pipeline
 from planner.units import GIB
 
-SECRET = "vllm-secrets"
 _CACHE = "/home/ray/.cache/huggingface"
 _CODE = "/home/ray/pipeline"
 _FILE = "pipeline.py"
@@ -51,13 +50,8 @@ def ray_cluster(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> 
             (MIG), and where a worker does not fit such a pod.
     """
     found, groups = _checked(what, node_type)
-    document = {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "metadata": _metadata(found),
-        "spec": _cluster(found, groups, has_code=False),
-    }
-    return _written(found, [document])
+    spec = _cluster(found, groups, has_code=False)
+    return _written(found, {"RayCluster": spec})
 
 
 @named_in_errors
@@ -80,27 +74,21 @@ def ray_job(
         PlannerError: as `ray_cluster`.
     """
     found, groups = _checked(what, node_type)
-    metadata = _metadata(found)
     program = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata,
-        "data": {_FILE: Block(ray_data(found))},
+        "metadata": needs.metadata(found.plan),
+        "data": {_FILE: LiteralBlock(ray_data(found))},
     }
     words = ["python", f"{_CODE}/{_FILE}", source, target]
-    job = {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayJob",
-        "metadata": metadata,
-        "spec": {
-            "entrypoint": shlex.join(words),
-            "shutdownAfterJobFinishes": True,
-            "ttlSecondsAfterFinished": _TTL_SECONDS,
-            "rayClusterSpec": _cluster(found, groups, has_code=True),
-        },
+    spec = {
+        "entrypoint": shlex.join(words),
+        "shutdownAfterJobFinishes": True,
+        "ttlSecondsAfterFinished": _TTL_SECONDS,
+        "rayClusterSpec": _cluster(found, groups, has_code=True),
     }
     note = "The entrypoint's last two arguments: where to read rows and write answers."
-    return _written(found, [program, job], note)
+    return _written(found, {"RayJob": spec}, note, program=program)
 
 
 @named_in_errors
@@ -115,28 +103,18 @@ def ray_service(what: Pipeline | Plan, *, node_type: NodeType | None = None) -> 
         PlannerError: as `ray_cluster`.
     """
     found, groups = _checked(what, node_type)
-    document = {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayService",
-        "metadata": _metadata(found),
-        "spec": {
-            "serveConfigV2": Block(yaml_text(applications(found)) + "\n"),
-            "rayClusterConfig": _cluster(found, groups, has_code=False),
-        },
+    spec = {
+        "serveConfigV2": LiteralBlock(yaml_text(applications(found)) + "\n"),
+        "rayClusterConfig": _cluster(found, groups, has_code=False),
     }
-    return _written(found, [document])
+    return _written(found, {"RayService": spec})
 
 
 def _checked(
     what: Pipeline | Plan, node_type: NodeType | None
-) -> tuple[Pipeline, tuple[Group, ...]]:
+) -> tuple[Pipeline, tuple[PodGroup, ...]]:
     found = pipeline_of(what)
-    if needs.local_folder(found.plan) is not None:
-        raise PlannerError(
-            f"The model {found.plan.name!r} is in a folder of this machine, which a "
-            "cluster does not see. Put it on a volume or the Hub, and plan with "
-            "that name."
-        )
+    needs.check_reachable(found.plan)
     if found.plan.gpu.is_cpu or not found.gpus_maximum:
         raise PlannerError(
             "Ray's images with vLLM are for NVIDIA GPUs: plan one, such as gpu='L4'."
@@ -150,14 +128,8 @@ def _checked(
     return found, groups_of(found, node_type)
 
 
-def _metadata(found: Pipeline) -> dict[str, Any]:
-    name = needs.short_name(found.plan)
-    labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": name}
-    return {"name": name, "labels": labels}
-
-
 def _cluster(
-    found: Pipeline, groups: Sequence[Group], *, has_code: bool
+    found: Pipeline, groups: Sequence[PodGroup], *, has_code: bool
 ) -> dict[str, Any]:
     """Return the specification of a RayCluster.
 
@@ -258,30 +230,26 @@ def _container(
     return {
         "name": name,
         "image": ray_arguments.image(release_of_ray(found)),
-        "env": _secrets(found),
+        # The program sets the others.
+        "env": needs.secret_variables(found.plan),
         "resources": {"limits": amounts, "requests": dict(amounts)},
     }
 
 
-def _secrets(found: Pipeline) -> list[dict[str, Any]]:
-    """Return the variables from a secret; the program sets the others."""
-    return [
-        {
-            "name": name,
-            "valueFrom": {
-                "secretKeyRef": {"name": SECRET, "key": name, "optional": True}
-            },
-        }
-        for name in needs.secrets(found.plan)
+def _written(
+    found: Pipeline,
+    named: Mapping[str, dict[str, Any]],
+    *notes: str,
+    program: dict[str, Any] | None = None,
+) -> str:
+    """Write KubeRay's documents, given by their kinds, after the program's."""
+    metadata = needs.metadata(found.plan)
+    documents = [
+        {"apiVersion": "ray.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
+        for kind, spec in named.items()
     ]
-
-
-def _written(found: Pipeline, documents: Sequence[dict[str, Any]], *notes: str) -> str:
-    lines = [
-        *comments(found, brings_vllm=True),
-        f"For a model that needs a token: kubectl create secret generic {SECRET} "
-        "--from-literal=HF_TOKEN=...",
-        *notes,
-    ]
+    if program is not None:
+        documents.insert(0, program)
+    lines = [*comments(found, brings_vllm=True), needs.TOKEN_NOTE, *notes]
     head = "".join(f"# {line}\n" for line in lines)
-    return head + "\n---\n".join(yaml_text(one) for one in documents) + "\n"
+    return head + "\n---\n".join(map(yaml_text, documents)) + "\n"

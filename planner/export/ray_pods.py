@@ -28,7 +28,7 @@ Source: Ray 2.60.0 `_private/ray_constants.py` DEFAULT_OBJECT_STORE_MEMORY_PROPO
 
 
 @frozen
-class Group:
+class PodGroup:
     """Identical pods, between a minimum and a maximum number."""
 
     node: NodeType
@@ -41,7 +41,7 @@ class Group:
         return [self.node.node(f"{name}-{number}") for number in range(self.maximum)]
 
 
-def groups_of(found: Pipeline, node_type: NodeType | None) -> tuple[Group, ...]:
+def groups_of(found: Pipeline, node_type: NodeType | None) -> tuple[PodGroup, ...]:
     """Return the groups of pods: of the given size, else of sizes that fit the workers.
 
     Raises:
@@ -50,13 +50,13 @@ def groups_of(found: Pipeline, node_type: NodeType | None) -> tuple[Group, ...]:
     nodes = [node_type] if node_type else [_gpu_node(found), _cpu_node(found)]
     needed = found.nodes_needed(nodes)
     groups = tuple(
-        Group(node=node, minimum=least, maximum=most)
+        PodGroup(node=node, minimum=least, maximum=most)
         for node, least, most in zip(nodes, needed.minimum, needed.maximum, strict=True)
     )
     return _with_room(found, groups)
 
 
-def _with_room(found: Pipeline, groups: tuple[Group, ...]) -> tuple[Group, ...]:
+def _with_room(found: Pipeline, groups: tuple[PodGroup, ...]) -> tuple[PodGroup, ...]:
     """Return the groups with as many more pods as Ray's order of placement needs.
 
     Ray places workers one by one, not so that all fit on the fewest nodes.

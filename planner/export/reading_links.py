@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import unquote_plus
 
 from planner.engine.arguments import check_release
@@ -44,6 +45,7 @@ LONGEST_VALUE = 4000
 _LONGEST_NAME = 64
 _MOST_SENTENCES = 20
 _LONGEST_SENTENCE = 300
+_Read = TypeVar("_Read")
 _START = ("model", "gpu", "vllm_version", "entrypoint")
 _RELEASE = re.compile(r"v?[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?\Z", re.ASCII)
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -177,48 +179,47 @@ class _Reading:
         arguments = dict(self._arguments(given))
         return self._plannable(given, arguments)
 
+    def _or(
+        self, otherwise: _Read, read: Callable[[], _Read], note: str = "{}"
+    ) -> _Read:
+        """Return what can be read; else note the error, and return `otherwise`."""
+        try:
+            return read()
+        except PlannerError as error:
+            self.ignored.append(note.format(error))
+            return otherwise
+
+    def _parts(self, kind: str) -> dict[str, str]:
+        """Return the texts whose names begin with `kind`, by the rest of the name."""
+        return {
+            name.removeprefix(kind): text
+            for name, text in self.pairs.items()
+            if name.startswith(kind)
+        }
+
     def _model(self) -> str:
         text = self.pairs.get("model")
         if text is None:
             return DEFAULT_MODEL
-        try:
-            return model_from_link(text)
-        except PlannerError as error:
-            self.ignored.append(f"{error} {DEFAULT_MODEL} is shown instead.")
-            return DEFAULT_MODEL
+        note = f"{{}} {DEFAULT_MODEL} is shown instead."
+        return self._or(DEFAULT_MODEL, partial(model_from_link, text), note)
 
     def _gpu(self) -> str | GPU:
-        name = self.pairs.get("gpu", DEFAULT_GPU)
-        facts = {
-            key.removeprefix("gpu."): text
-            for key, text in self.pairs.items()
-            if key.startswith("gpu.")
-        }
-        try:
-            gpu = gpu_from_link(name, facts)
-        except PlannerError as error:
-            self.ignored.append(f"gpu: {error} {DEFAULT_GPU} is shown instead.")
+        name, facts = self.pairs.get("gpu", DEFAULT_GPU), self._parts("gpu.")
+        note = f"gpu: {{}} {DEFAULT_GPU} is shown instead."
+        gpu = self._or(None, partial(gpu_from_link, name, facts), note)
+        if gpu is None:
             return DEFAULT_GPU
         return gpu if facts or is_description(name) else gpu.name
 
     def _load(self) -> Load | None:
-        parts = {
-            key.removeprefix("load."): text
-            for key, text in self.pairs.items()
-            if key.startswith("load.")
-        }
-        try:
-            return load_from_link(parts)
-        except PlannerError as error:
-            self.ignored.append(f"{error} No load is shown.")
-            return None
+        read = partial(load_from_link, self._parts("load."))
+        return self._or(None, read, "{} No load is shown.")
 
     def _release(self) -> str:
         text = self.pairs.get("vllm_version", NEWEST)
-        try:
-            resolve_version(text)
-        except PlannerError as error:
-            self.ignored.append(f"{error} {NEWEST} is shown instead.")
+        note = f"{{}} {NEWEST} is shown instead."
+        if self._or(None, partial(resolve_version, text), note) is None:
             return NEWEST
         if not _RELEASE.match(text):
             self.ignored.append(f"vllm_version={text!r} is not a release.")
@@ -237,21 +238,13 @@ class _Reading:
     def _environment(self) -> dict[str, str]:
         """Return the variables that decide memory; a link sets no others."""
         taken: dict[str, str] = {}
-        for key, value in self.pairs.items():
-            name = key.removeprefix("env.")
-            if name == key:
-                continue
+        for name, value in self._parts("env.").items():
             if name not in ENVIRONMENT:
                 self.ignored.append(
                     f"The variable {_shown(name)}: a link sets only those that decide "
                     "memory."
                 )
-                continue
-            try:
-                environment_from({name: value})
-            except PlannerError as error:
-                self.ignored.append(str(error))
-            else:
+            elif self._or(None, partial(environment_from, {name: value})) is not None:
                 taken[name] = value
         return taken
 

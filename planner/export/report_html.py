@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from planner.engine.releases import NEWEST
 from planner.export.report_parts import (
     GROUPS,
-    Way,
+    StartText,
     blocks_sentence,
     given,
     groups,
@@ -158,7 +158,7 @@ def _scrolling(label: str, *content: Html) -> Html:
     )
 
 
-def _way(way: Way) -> Html:
+def _way(way: StartText) -> Html:
     shown = (
         command_line(way.text, is_reached=True) if way.text else tag("p", way.reason)
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from planner.export.report_parts import (
     GROUPS,
-    Way,
+    StartText,
     blocks_sentence,
     given,
     groups,
@@ -182,7 +182,7 @@ def _upgrade(plan: Plan) -> list[str]:
     return parts
 
 
-def _way(way: Way) -> list[str]:
+def _way(way: StartText) -> list[str]:
     body = fenced(way.text, way.language) if way.text else text(way.reason)
     return [f"### {way.title}", body]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @frozen
-class Way:
+class StartText:
     """One way to start the plan: text to copy, or the reason why there is none."""
 
     title: str
@@ -30,20 +30,20 @@ class Way:
     reason: str = ""
 
 
-def ways(plan: Plan) -> tuple[Way, ...]:
+def ways(plan: Plan) -> tuple[StartText, ...]:
     """Return the command, the Python code and the Compose file."""
     return (
-        Way(title="Command", language="sh", text=plan.command() + "\n"),
+        StartText(title="Command", language="sh", text=plan.command() + "\n"),
         _way("Python", "python", lambda: python(plan)),
         _way("Docker Compose", "yaml", lambda: compose(plan)),
     )
 
 
-def _way(title: str, language: str, write: Callable[[], str]) -> Way:
+def _way(title: str, language: str, write: Callable[[], str]) -> StartText:
     try:
-        return Way(title=title, language=language, text=write())
+        return StartText(title=title, language=language, text=write())
     except PlannerError as error:
-        return Way(title=title, language=language, reason=str(error))
+        return StartText(title=title, language=language, reason=str(error))
 
 
 def link_or_reason(plan: Plan, base: str) -> tuple[str, str]:

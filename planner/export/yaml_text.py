@@ -24,7 +24,7 @@ Source: YAML 1.1, section 7.3.1 (simple keys).
 """
 
 
-class Block(str):
+class LiteralBlock(str):
     """A text of several lines that is written as a block with its line breaks."""
 
     __slots__ = ()
@@ -39,7 +39,7 @@ def yaml_text(value: object) -> str:
       - "8000:8000"
     tty: null
 
-    >>> print(yaml_text({"code": Block("if a:\n    b()\n")}))
+    >>> print(yaml_text({"code": LiteralBlock("if a:\n    b()\n")}))
     code: |
       if a:
           b()
@@ -68,7 +68,7 @@ def _entry(head: str, value: object) -> Iterator[str]:
     if isinstance(value, Mapping | list | tuple) and value:
         yield head
         yield from _indented(_lines(value))
-    elif isinstance(value, Block) and _is_block(value):
+    elif isinstance(value, LiteralBlock) and _is_block(value):
         yield f"{head} |"
         yield from _indented(value[:-1].split("\n"))
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 from planner.errors import PlannerError
@@ -11,6 +10,7 @@ from planner.learn.account import recorded
 from planner.learn.display import ShownAsText, symbol
 from planner.learn.exercise import Exercise
 from planner.learn.explanation import Explained, OpenQuestion, explained
+from planner.learn.lesson import lesson as read_lesson
 from planner.learn.parts import AnswerState, Mistake
 from planner.learn.progress import kept
 from planner.planning.planning import plan
@@ -93,11 +93,7 @@ def exercises(lesson: int | str | None = None) -> tuple[Exercise, ...]:
         PlannerError: when there is no such lesson.
     """
     names = LESSONS if lesson is None else (lesson_name(lesson),)
-    return tuple(one for name in names for one in _module(name).EXERCISES)
-
-
-def _module(name: str) -> Any:  # noqa: ANN401 - modules have no type of their own
-    return import_module(f"planner.learn.lessons.{name}")
+    return tuple(one for name in names for one in read_lesson(name).exercises)
 
 
 def slips(lesson: int | str) -> tuple[Mistake, ...]:
@@ -106,8 +102,7 @@ def slips(lesson: int | str) -> tuple[Mistake, ...]:
     Raises:
         PlannerError: when there is no such lesson.
     """
-    found: tuple[Mistake, ...] = _module(lesson_name(lesson)).SLIPS
-    return found
+    return read_lesson(lesson_name(lesson)).slips
 
 
 def question(lesson: int | str) -> OpenQuestion:
@@ -116,8 +111,7 @@ def question(lesson: int | str) -> OpenQuestion:
     Raises:
         PlannerError: when there is no such lesson.
     """
-    found: OpenQuestion = _module(lesson_name(lesson)).QUESTION
-    return found
+    return read_lesson(lesson_name(lesson)).question
 
 
 def explain(lesson: int | str, words: object) -> Explained:

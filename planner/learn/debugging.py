@@ -18,7 +18,7 @@ from typing import Any
 from planner.data import DATA
 from planner.errors import PlannerError
 from planner.learn.display import ShownAsPage
-from planner.learn.exercise import Outcome
+from planner.learn.exercise import CheckedAnswer
 from planner.learn.parts import Choice
 from planner.models.catalogue import find
 from planner.reading.recognising import read
@@ -68,6 +68,8 @@ class Remedy:
 class DebugThisStart(ShownAsPage):
     """A start that failed: its command, its error, and what to choose from."""
 
+    script = "debug.js"
+
     number: int
     title: str
     gpu: str
@@ -113,15 +115,20 @@ class DebugThisStart(ShownAsPage):
         first = self.number % len(self.remedies)
         return self.remedies[first:] + self.remedies[:first]
 
-    def check(self, cause: str = "...", remedy: str = "...") -> Outcome:
+    def check(self, cause: str = "...", remedy: str = "...") -> CheckedAnswer:
         """Judge the letters of a cause and a remedy."""
         given = {"cause": cause, "remedy": remedy}
-        return Outcome(
+        return CheckedAnswer(
             exercise=f"debug {self.number}",
             title=self.title,
             judgements={one.name: one.judge(given[one.name]) for one in self.parts},
             to_go_on=f"learn.debug_this_start({self.number}).explain()",
         )
+
+    @property
+    def page_title(self) -> str:
+        """The title of its own page."""
+        return "Debug this start"
 
     def __str__(self) -> str:
         lines = [self.heading, "", self.command, "", *self.error, ""]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from planner.learn.parts import AnswerState
+from planner.registries import provided
 from planner.show.html import Html, fragment, tag
 from planner.show.page import whole
 from planner.show.pieces import NOTHING, to_open
 from planner.values import frozen
-from planner.views import views_of
+from planner.views import Views
 
 _SYMBOLS = {
     AnswerState.RIGHT: "✔",
@@ -35,12 +38,28 @@ class ShownAsPage(ShownAsText):
 
     __slots__ = ()
 
+    script: ClassVar[str]
+    """What makes it interactive, such as "slide.js"."""
+
+    @property
+    def page_title(self) -> str:
+        """The title of its own page."""
+        raise NotImplementedError
+
+    def described(self) -> dict[str, Any]:
+        """Describe it for the script."""
+        raise NotImplementedError
+
+    def table(self) -> Html:
+        """Show it where no script runs."""
+        raise NotImplementedError
+
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        return views_of(self).mimebundle(self)
+        return provided(Views, "ShownAsPage").mimebundle(self)
 
     def to_html(self) -> str:
         """Return a page of its own, which needs no kernel and no network."""
-        return views_of(self).page(self)
+        return provided(Views, "ShownAsPage").page(self)
 
 
 @frozen(repr=False)

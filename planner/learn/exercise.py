@@ -15,7 +15,7 @@ from planner.values import frozen
 
 
 @frozen(repr=False)
-class Outcome(ShownAsText):
+class CheckedAnswer(ShownAsText):
     """The result of a check, for a notebook and for a terminal."""
 
     exercise: str
@@ -53,14 +53,14 @@ class Exercise:
     solved: Callable[[], Shown]
     """Work the solution out, with the planner's own arithmetic."""
 
-    def check(self, *answers: object, **named: object) -> Outcome:
+    def check(self, *answers: object, **named: object) -> CheckedAnswer:
         """Judge each part of the answer, without giving the right answer away.
 
         Raises:
             PlannerError: for more answers than parts, or a name that no part has.
         """
         given = self._by_name(answers, named)
-        outcome = Outcome(
+        outcome = CheckedAnswer(
             exercise=self.name,
             title=self.title,
             judgements={
@@ -104,7 +104,7 @@ class Exercise:
         return {**dict(zip(names, answers, strict=False)), **named}
 
 
-def outcome_text(outcome: Outcome) -> str:
+def outcome_text(outcome: CheckedAnswer) -> str:
     """Write the result of a check, with a line for each part if there are several."""
     head = (
         f"{symbol(outcome.state)} Exercise {outcome.exercise}, {outcome.title}: "
@@ -113,7 +113,7 @@ def outcome_text(outcome: Outcome) -> str:
     return "\n".join([head, *_lines(outcome)])
 
 
-def outcome_html(outcome: Outcome) -> Html:
+def outcome_html(outcome: CheckedAnswer) -> Html:
     """Show the result of a check, which a screen reader announces."""
     state = outcome.state
     return whole(
@@ -128,7 +128,7 @@ def outcome_html(outcome: Outcome) -> Html:
     )
 
 
-def _lines(outcome: Outcome) -> list[str]:
+def _lines(outcome: CheckedAnswer) -> list[str]:
     several = len(outcome.judgements) > 1
     if outcome.state is AnswerState.NOT_ATTEMPTED:
         return ["Replace the ... with your answer and run the cell again."]

@@ -45,7 +45,7 @@ _REST = _LINES["peak activation"]
 
 
 @frozen
-class Part:
+class Segment:
     """A segment of the bar, and the arithmetic of its lines."""
 
     name: str
@@ -62,7 +62,7 @@ class Round(ShownAsText):
     """Such as "Guess the bar of 24 November 2026"."""
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Segment, ...]:
         """The segments, from the left; together they are the whole GPU."""
         rank = rank_of(self.plan)
         lines: dict[str, list[Any]] = {name: [] for name in _LINES.values()}
@@ -72,14 +72,14 @@ class Round(ShownAsText):
         share = self.plan.resolved.gpu_memory_utilization if self.plan.resolved else 0
         return (
             *(
-                Part(
+                Segment(
                     name=name,
                     size_bytes=sum(one.size_bytes for one in found),
                     why=tuple(f"{one.name}: {one.why}" for one in found),
                 )
                 for name, found in lines.items()
             ),
-            Part(
+            Segment(
                 name=OUTSIDE,
                 size_bytes=outside,
                 why=(f"the total, without the {share:g} of it that vLLM may use",),
@@ -143,6 +143,8 @@ def points(wrong: float, total: float) -> int:
 class GuessTheBar(ShownAsPage):
     """The pair of a day, and others to go on with."""
 
+    script = "guess.js"
+
     rounds: tuple[Round, ...]
 
     def score(self, guess: Mapping[str, float]) -> int:
@@ -152,6 +154,11 @@ class GuessTheBar(ShownAsPage):
             PlannerError: for a part that the bar does not have.
         """
         return self.rounds[0].score(guess)
+
+    @property
+    def page_title(self) -> str:
+        """The title of its own page."""
+        return "Guess the bar"
 
     def __str__(self) -> str:
         names = ", ".join(part.name for part in self.rounds[0].parts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from planner.learn.kv_tables import Block, Kind, Request, Table
+from planner.learn.kv_tables import Block, BlockTable, DrawnRequest, GroupKind
 from planner.values import frozen
 
 Row: TypeAlias = "list[Block | None]"
@@ -26,20 +26,22 @@ class CachedBlocks:
     """Tokens that some groups have, where others have fewer; 0: all have as many."""
 
 
-def found_in(tables: Sequence[Table], one: Request, alignment: int) -> CachedBlocks:
+def found_in(
+    tables: Sequence[BlockTable], one: DrawnRequest, alignment: int
+) -> CachedBlocks:
     """Return what all groups have of a request, without its last token.
 
     That one is computed again, for its logits.
     """
     parts = _alike(tables)
-    is_simple = len(parts) == 2 and parts[0][0].rule.kind is Kind.FULL  # noqa: PLR2004
+    is_simple = len(parts) == 2 and parts[0][0].rule.kind is GroupKind.FULL  # noqa: PLR2004
     rows: dict[int, Row] = {}
     tokens, longest = one.known - 1, 0
     while True:
         current = tokens
         for part in parts:
             first = part[0]
-            if first.rule.kind is Kind.FULL and first.group in rows:
+            if first.rule.kind is GroupKind.FULL and first.group in rows:
                 current = min(current, len(rows[first.group]) * first.size)
                 continue
             current = _search(part, one, current, alignment, rows)
@@ -50,7 +52,7 @@ def found_in(tables: Sequence[Table], one: Request, alignment: int) -> CachedBlo
         if is_simple:
             break
     for table in tables:
-        if table.rule.kind is Kind.FULL:
+        if table.rule.kind is GroupKind.FULL:
             del rows[table.group][-(-tokens // table.size) :]
     return CachedBlocks(
         blocks=[rows[table.group] for table in tables],
@@ -59,27 +61,29 @@ def found_in(tables: Sequence[Table], one: Request, alignment: int) -> CachedBlo
     )
 
 
-def _alike(tables: Sequence[Table]) -> list[list[Table]]:
+def _alike(tables: Sequence[BlockTable]) -> list[list[BlockTable]]:
     """Collect the groups of one rule, those that store every token first."""
-    parts: dict[object, list[Table]] = {}
+    parts: dict[object, list[BlockTable]] = {}
     for table in tables:
         parts.setdefault(table.rule, []).append(table)
-    return sorted(parts.values(), key=lambda part: part[0].rule.kind is not Kind.FULL)
+    return sorted(
+        parts.values(), key=lambda part: part[0].rule.kind is not GroupKind.FULL
+    )
 
 
 def _search(
-    part: Sequence[Table],
-    one: Request,
+    part: Sequence[BlockTable],
+    one: DrawnRequest,
     most: int,
     alignment: int,
     rows: dict[int, Row],
 ) -> int:
     """Find the longest prefix of some groups of one rule; return its tokens."""
     search = {
-        Kind.FULL: _of_every_token,
-        Kind.WINDOW: _of_window,
-        Kind.CHUNK: _of_chunk,
-        Kind.STATE: _of_state,
+        GroupKind.FULL: _of_every_token,
+        GroupKind.WINDOW: _of_window,
+        GroupKind.CHUNK: _of_chunk,
+        GroupKind.STATE: _of_state,
     }[part[0].rule.kind]
     size = part[0].size
     places = search(part, one, most, alignment)
@@ -95,7 +99,7 @@ Places: TypeAlias = "list[int | None]"
 """For each block, its number from 1 where it is used; None where it is not needed."""
 
 
-def _has(part: Sequence[Table], one: Request, place: int) -> bool:
+def _has(part: Sequence[BlockTable], one: DrawnRequest, place: int) -> bool:
     """Whether all groups have a block, by its number from 1."""
     return all(
         table.pool.find(table.key(one, place * table.size)) is not None
@@ -104,7 +108,7 @@ def _has(part: Sequence[Table], one: Request, place: int) -> bool:
 
 
 def _of_every_token(
-    part: Sequence[Table], one: Request, most: int, alignment: int
+    part: Sequence[BlockTable], one: DrawnRequest, most: int, alignment: int
 ) -> Places:
     size, places = part[0].size, 0
     while places < most // size and _has(part, one, places + 1):
@@ -114,7 +118,7 @@ def _of_every_token(
 
 
 def _of_window(
-    part: Sequence[Table], one: Request, most: int, alignment: int
+    part: Sequence[BlockTable], one: DrawnRequest, most: int, alignment: int
 ) -> Places:
     """From the right: so many blocks in a row as a window needs, or all to the left."""
     size, needed = part[0].size, -(-(part[0].rule.kept_tokens - 1) // part[0].size)
@@ -135,7 +139,9 @@ def _of_window(
     return list(range(1, run + 1))
 
 
-def _of_chunk(part: Sequence[Table], one: Request, most: int, _aligned: int) -> Places:
+def _of_chunk(
+    part: Sequence[BlockTable], one: DrawnRequest, most: int, _aligned: int
+) -> Places:
     """Nothing of the chunks before the last one is needed."""
     size, kept = part[0].size, part[0].rule.kept_tokens
     begin = end = most // kept * kept // size
@@ -144,7 +150,9 @@ def _of_chunk(part: Sequence[Table], one: Request, most: int, _aligned: int) -> 
     return [None] * begin + list(range(begin + 1, end + 1))
 
 
-def _of_state(part: Sequence[Table], one: Request, most: int, alignment: int) -> Places:
+def _of_state(
+    part: Sequence[BlockTable], one: DrawnRequest, most: int, alignment: int
+) -> Places:
     """The last state that is there."""
     size = part[0].size
     for place in range(most // size, 0, -1):

@@ -24,19 +24,19 @@ from planner.learn.kv_states import ReusedStateTable, StateTable, saves_inside
 from planner.learn.kv_tables import (
     NEVER,
     Arrival,
-    Kind,
+    BlockTable,
+    DrawnRequest,
+    GroupKind,
+    GroupRule,
     Phase,
     Pool,
-    Request,
-    Rule,
-    Table,
     WindowTable,
 )
 from planner.values import frozen
 
 
 @frozen
-class Block:
+class DrawnBlock:
     """What a block of the cache holds after a step."""
 
     owners: tuple[str, ...]
@@ -46,7 +46,7 @@ class Block:
     content: str
     """Whose tokens they are, a request's or `SHARED`; empty for an empty block. Without
     owners the tokens are kept until the block is allocated again."""
-    kind: Kind
+    kind: GroupKind
     """Of its group of layers."""
     size: int
     """Tokens of which it has room for the keys and values."""
@@ -65,10 +65,10 @@ class Standing:
 
 
 @frozen
-class Step:
+class DrawnStep:
     """The cache after a step, and what happened in it."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[DrawnBlock, ...]
     requests: tuple[Standing, ...]
     events: tuple[str, ...]
 
@@ -85,7 +85,7 @@ class Simulation:
         self,
         arrivals: Sequence[Arrival],
         *,
-        rules: Sequence[Rule],
+        rules: Sequence[GroupRule],
         num_blocks: int,
         tokens_per_step: int | None = None,
         max_num_seqs: int = 256,
@@ -106,7 +106,7 @@ class Simulation:
             enable_prefix_caching: whether a known prefix is found in the cache.
             unit: what the events call a block.
         """
-        self._requests = [Request(arrival=one) for one in arrivals]
+        self._requests = [DrawnRequest(arrival=one) for one in arrivals]
         self.pool = Pool(num_blocks, is_caching=enable_prefix_caching)
         self._aligned = lcm(*(rule.block_size for rule in rules))
         self._most_tokens = max_num_batched_tokens
@@ -114,8 +114,8 @@ class Simulation:
         self.tables = [
             self._table(rule, group, longest) for group, rule in enumerate(rules)
         ]
-        self._waiting: deque[Request] = deque()
-        self._running: list[Request] = []
+        self._waiting: deque[DrawnRequest] = deque()
+        self._running: list[DrawnRequest] = []
         self._per_step = tokens_per_step or rules[0].block_size
         self._max_num_seqs = max_num_seqs
         self._splits = any(rule.is_reused for rule in rules)
@@ -125,18 +125,18 @@ class Simulation:
         self._is_calm = False
 
     @property
-    def requests(self) -> tuple[Request, ...]:
+    def requests(self) -> tuple[DrawnRequest, ...]:
         """All requests, in the order of their arrival."""
         return tuple(self._requests)
 
-    def steps(self, most: int = 200) -> tuple[Step, ...]:
+    def steps(self, most: int = 200) -> tuple[DrawnStep, ...]:
         """Return the empty cache and every step, to the end of the last request."""
         found = [self._shown()]
         while not self._is_over and len(found) <= most:
             found.append(self.step())
         return tuple(found)
 
-    def step(self) -> Step:
+    def step(self) -> DrawnStep:
         """Make one step; requests arrive in the last of the scheduler's in it."""
         self._step += 1
         self._events = []
@@ -151,15 +151,19 @@ class Simulation:
     def _is_over(self) -> bool:
         return all(one.phase is Phase.FINISHED for one in self._requests)
 
-    def _table(self, rule: Rule, group: int, longest: int) -> Table:
+    def _table(self, rule: GroupRule, group: int, longest: int) -> BlockTable:
         most = NEVER
-        if rule.kind in (Kind.WINDOW, Kind.CHUNK):
+        if rule.kind in (GroupKind.WINDOW, GroupKind.CHUNK):
             # Source: vLLM 0.33.0 `v1/kv_cache_interface.py` SlidingWindowSpec and
             # ChunkedLocalAttentionSpec, max_admission_blocks_per_request.
-            is_window = rule.kind is Kind.WINDOW
+            is_window = rule.kind is GroupKind.WINDOW
             kept = rule.kept_tokens - is_window + self._most_tokens
             most = -(-min(kept, longest) // rule.block_size) + is_window
-        kinds = {Kind.FULL: Table, Kind.WINDOW: WindowTable, Kind.CHUNK: WindowTable}
+        kinds = {
+            GroupKind.FULL: BlockTable,
+            GroupKind.WINDOW: WindowTable,
+            GroupKind.CHUNK: WindowTable,
+        }
         state = ReusedStateTable if rule.is_reused else StateTable
         chosen = kinds.get(rule.kind, state)
         return chosen(self.pool, rule, group, alignment=self._aligned, most=most)
@@ -227,13 +231,13 @@ class Simulation:
         return was_full
 
     def _chunk(
-        self, one: Request, begin: int, budget: int, scheduled: dict[str, int]
+        self, one: DrawnRequest, begin: int, budget: int, scheduled: dict[str, int]
     ) -> int:
         """Return the tokens of a request that a step computes, from `begin` on."""
         new = min(one.known - begin, budget - sum(scheduled.values()))
         return self._split(one, begin, new) if self._splits and new else new
 
-    def _split(self, one: Request, begin: int, new: int) -> int:
+    def _split(self, one: DrawnRequest, begin: int, new: int) -> int:
         """End a part of a prompt where a state is stored.
 
         Source: vLLM 0.33.0 `v1/core/sched/scheduler.py` _mamba_block_aligned_split.
@@ -244,7 +248,7 @@ class Simulation:
         saves = all(
             table.rule.has_checkpoints
             for table in self.tables
-            if table.rule.kind is Kind.STATE
+            if table.rule.kind is GroupKind.STATE
         )
         position = (one.prefill_end - 1) // size * size
         is_saved = (
@@ -265,7 +269,7 @@ class Simulation:
         return max(min([s for s in stops if begin < s < end], default=end) - begin, 0)
 
     def _allocate(
-        self, one: Request, new: int, found: CachedBlocks | None = None
+        self, one: DrawnRequest, new: int, found: CachedBlocks | None = None
     ) -> bool:
         """Give a request the blocks for its next tokens; False without enough.
 
@@ -294,7 +298,7 @@ class Simulation:
     def _lacks(self, missing: Sequence[int]) -> bool:
         return sum(missing) > len(self.pool.free)
 
-    def _preempt(self, one: Request) -> None:
+    def _preempt(self, one: DrawnRequest) -> None:
         count = self._free(one)
         one.phase, one.computed = Phase.PREEMPTED, 0
         one.preemptions += 1
@@ -320,14 +324,14 @@ class Simulation:
             scheduled[one.name] = new
             self._start(self._waiting.popleft(), found)
 
-    def _wait(self, one: Request) -> None:
+    def _wait(self, one: DrawnRequest) -> None:
         """Say once why a request waits."""
         if not one.is_told:
             one.is_told = True
             free = self._counted(len(self.pool.free))
             self._events.append(f"{one.name} waits: its prompt needs more than {free}.")
 
-    def _start(self, one: Request, found: CachedBlocks) -> None:
+    def _start(self, one: DrawnRequest, found: CachedBlocks) -> None:
         is_back = one.phase is Phase.PREEMPTED
         one.phase, one.is_told = Phase.RUNNING, False
         one.computed = found.tokens
@@ -339,10 +343,10 @@ class Simulation:
             f"{one.name} {does}:{kept} {one.known - found.tokens:,} to compute{again}."
         )
 
-    def _free(self, one: Request) -> int:
+    def _free(self, one: DrawnRequest) -> int:
         return sum(table.free(one) for table in self.tables)
 
-    def _finish(self, one: Request) -> None:
+    def _finish(self, one: DrawnRequest) -> None:
         """End a request whose answer is whole."""
         if one.known < one.arrival.total_tokens:
             return
@@ -355,13 +359,13 @@ class Simulation:
             f"{kept if self.pool.is_caching else ''}."
         )
 
-    def _shown(self) -> Step:
+    def _shown(self) -> DrawnStep:
         for table in self.tables:
             for one in self._running:
                 table.draw(one)
-        return Step(
+        return DrawnStep(
             blocks=tuple(
-                Block(
+                DrawnBlock(
                     owners=tuple(block.owners),
                     tokens=block.tokens if block.owners or block.key else 0,
                     content=block.content if block.owners or block.key else "",

@@ -13,40 +13,40 @@ from collections.abc import Sequence
 from planner.learn.kv_tables import (
     NEVER,
     Block,
+    BlockTable,
+    DrawnRequest,
+    GroupRule,
     Key,
     Pool,
-    Request,
-    Rule,
-    Table,
     unused,
 )
 
 
-class StateTable(Table):
+class StateTable(BlockTable):
     """The states of requests, one each."""
 
     def skipped(self, computed: int) -> int:
         """Return the tokens whose state is no longer needed: all but the last."""
         return computed - 1
 
-    def held(self, one: Request, place: int) -> int:  # noqa: ARG002 - it is whole
+    def held(self, one: DrawnRequest, place: int) -> int:  # noqa: ARG002 - it is whole
         """Return the tokens that a block of a request holds: a state is whole."""
         return self.size
 
     def calm(self, computed: int) -> int:
         """Return the steps of a token each in which its blocks stay as they are."""
         rest = (computed - 1) % self.size
-        return min(Table.calm(self, computed), self.size - rest if rest else 0)
+        return min(BlockTable.calm(self, computed), self.size - rest if rest else 0)
 
 
 class ReusedStateTable(StateTable):
     """The states of requests, and those that other requests can start from."""
 
     def __init__(
-        self, pool: Pool, rule: Rule, group: int, *, alignment: int, most: int
+        self, pool: Pool, rule: GroupRule, group: int, *, alignment: int, most: int
     ) -> None:
         """Prepare a table."""
-        Table.__init__(self, pool, rule, group, alignment=alignment, most=most)
+        BlockTable.__init__(self, pool, rule, group, alignment=alignment, most=most)
         self._before: dict[str, int] = {}
         self._retired: dict[str, int] = {}
         self._saved: dict[str, tuple[int, int]] = {}
@@ -54,7 +54,7 @@ class ReusedStateTable(StateTable):
 
     def missing(
         self,
-        one: Request,
+        one: DrawnRequest,
         tokens: int,
         found: Sequence[Block | None],
         computed: int,
@@ -77,7 +77,7 @@ class ReusedStateTable(StateTable):
                 self._saved[one.name] = (saved, -(-tokens // self.size) - 2)
         return min(new, 1 + bool(saved)) + unused(found)
 
-    def grow(self, one: Request, tokens: int) -> None:
+    def grow(self, one: DrawnRequest, tokens: int) -> None:
         """Take a block for the newest state, and one for a state that is saved."""
         blocks = self.blocks.setdefault(one.name, [])
         needed, is_saving = -(-tokens // self.size), one.name in self._saved
@@ -88,7 +88,7 @@ class ReusedStateTable(StateTable):
             blocks.extend([None] * max(gap, 0))
             self._take(one, needed - len(blocks))
 
-    def drop(self, one: Request, computed: int) -> None:
+    def drop(self, one: DrawnRequest, computed: int) -> None:
         """Free the states before the newest one."""
         name, blocks = one.name, self.blocks.get(one.name, [])
         begin = self._retired.get(name, 0)
@@ -100,34 +100,34 @@ class ReusedStateTable(StateTable):
         if before is not None and before < -(-computed // self.size) - 1:
             self._give(one, [before])
 
-    def store(self, one: Request, tokens: int) -> None:
+    def store(self, one: DrawnRequest, tokens: int) -> None:
         """Let other requests start from the states at the ends of blocks."""
         blocks, begin = self.blocks[one.name], self._stored.get(one.name, 0)
-        Table.store(self, one, tokens)
+        BlockTable.store(self, one, tokens)
         end = self._stored[one.name]
         self._store_saved(one)
         for block in blocks[begin:end]:
             if block is not None and block.key is not None:
                 self._fresh.add(block.key)
 
-    def free(self, one: Request) -> int:
+    def free(self, one: DrawnRequest) -> int:
         """Free a request's blocks; return how many are free now."""
         for kept in (self._before, self._retired, self._saved):
             kept.pop(one.name, None)
-        return Table.free(self, one)
+        return BlockTable.free(self, one)
 
     def new_step(self) -> None:
         """Begin a step of the scheduler."""
         self._fresh.clear()
 
-    def _give(self, one: Request, places: Sequence[int]) -> None:
+    def _give(self, one: DrawnRequest, places: Sequence[int]) -> None:
         blocks = self.blocks[one.name]
         freed = [blocks[place] for place in places]
         for place in places:
             blocks[place] = None
         self.pool.release(freed, one.name)
 
-    def _saves(self, one: Request, tokens: int, computed: int) -> int:
+    def _saves(self, one: DrawnRequest, tokens: int, computed: int) -> int:
         """Return the tokens after which a kernel saves the state; 0: it saves none.
 
         Source: vLLM 0.33.0 `v1/core/single_type_kv_cache_manager.py`
@@ -144,7 +144,7 @@ class ReusedStateTable(StateTable):
             return (place + 1) * self.size
         return 0
 
-    def _store_saved(self, one: Request) -> None:
+    def _store_saved(self, one: DrawnRequest) -> None:
         """Store the state that a kernel saves inside a prompt, at the end of a block.
 
         Source: vLLM 0.33.0 `v1/core/single_type_kv_cache_manager.py`
@@ -163,7 +163,7 @@ class ReusedStateTable(StateTable):
             self.pool.store(block, key)
             self._fresh.add(key)
 
-    def _is_kept(self, one: Request, place: int) -> bool:
+    def _is_kept(self, one: DrawnRequest, place: int) -> bool:
         """Keep the state at the end of the prompt, and at a junction.
 
         Source: vLLM 0.33.0 `v1/core/single_type_kv_cache_manager.py`

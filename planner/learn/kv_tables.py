@@ -26,7 +26,7 @@ SHARED = "shared"
 NEVER = 1 << 60
 
 
-class Kind(StrEnum):
+class GroupKind(StrEnum):
     """What a group of layers stores of a request."""
 
     FULL = "every token"
@@ -46,11 +46,11 @@ class Phase(StrEnum):
 
 
 @frozen
-class Rule:
+class GroupRule:
     """How a group of layers uses blocks."""
 
     block_size: int
-    kind: Kind = Kind.FULL
+    kind: GroupKind = GroupKind.FULL
     kept_tokens: int = 0
     """Of a window or a chunk."""
     is_reused: bool = False
@@ -78,7 +78,7 @@ class Arrival:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Request:
+class DrawnRequest:
     """A request, as far as it is."""
 
     arrival: Arrival
@@ -200,11 +200,11 @@ class Pool:
         return len(first) + len(last)
 
 
-class Table:
+class BlockTable:
     """The blocks of each request in a group whose layers store every token."""
 
     def __init__(
-        self, pool: Pool, rule: Rule, group: int, *, alignment: int, most: int
+        self, pool: Pool, rule: GroupRule, group: int, *, alignment: int, most: int
     ) -> None:
         """Prepare a table.
 
@@ -228,7 +228,7 @@ class Table:
 
     def missing(
         self,
-        one: Request,
+        one: DrawnRequest,
         tokens: int,
         found: Sequence[Block | None],
         computed: int,
@@ -255,7 +255,9 @@ class Table:
             found[max(0, skipped - has) :]
         )
 
-    def adopt(self, one: Request, found: Sequence[Block | None], computed: int) -> None:
+    def adopt(
+        self, one: DrawnRequest, found: Sequence[Block | None], computed: int
+    ) -> None:
         """Begin a table with the blocks that were found."""
         skipped = max(self.skipped(computed) // self.size, 0)
         used = found[skipped:]
@@ -263,12 +265,12 @@ class Table:
         self.blocks[one.name] = [*[None] * skipped, *used]
         self._stored[one.name] = len(self.blocks[one.name])
 
-    def grow(self, one: Request, tokens: int) -> None:
+    def grow(self, one: DrawnRequest, tokens: int) -> None:
         """Take the blocks for so many tokens."""
         blocks = self.blocks.setdefault(one.name, [])
         self._take(one, -(-tokens // self.size) - len(blocks))
 
-    def drop(self, one: Request, computed: int) -> None:
+    def drop(self, one: DrawnRequest, computed: int) -> None:
         """Free the blocks that are no longer needed, the last one first."""
         blocks = self.blocks.get(one.name, [])
         place = min(self.skipped(computed) // self.size, len(blocks)) - 1
@@ -279,7 +281,7 @@ class Table:
             place -= 1
         self.pool.release(freed, one.name)
 
-    def store(self, one: Request, tokens: int) -> None:
+    def store(self, one: DrawnRequest, tokens: int) -> None:
         """Let other requests find the full blocks of so many tokens."""
         blocks = self.blocks[one.name]
         begin, end = self._stored.get(one.name, 0), tokens // self.size
@@ -293,7 +295,7 @@ class Table:
                 )
         self._stored[one.name] = max(begin, end)
 
-    def free(self, one: Request) -> int:
+    def free(self, one: DrawnRequest) -> int:
         """Free a request's blocks, the last one first; return how many are free now."""
         self._stored.pop(one.name, None)
         blocks = self.blocks.pop(one.name, [])
@@ -302,18 +304,18 @@ class Table:
     def new_step(self) -> None:
         """Begin a step of the scheduler."""
 
-    def draw(self, one: Request) -> None:
+    def draw(self, one: DrawnRequest) -> None:
         """Write into its blocks what they hold of a request."""
         for place, block in enumerate(self.blocks.get(one.name, [])):
             if block is not None:
                 block.tokens = self.held(one, place)
                 block.content = one.whose((place + 1) * self.size)
 
-    def held(self, one: Request, place: int) -> int:
+    def held(self, one: DrawnRequest, place: int) -> int:
         """Return the tokens that a block of a request holds."""
         return min(one.computed - place * self.size, self.size)
 
-    def key(self, one: Request, end: int) -> Key:
+    def key(self, one: DrawnRequest, end: int) -> Key:
         """Return under what the block that ends there is found."""
         return (self.group, one.whose(end), end)
 
@@ -322,46 +324,46 @@ class Table:
         rest = computed % self.size
         return 0 if rest == 0 else self.size - 1 - rest
 
-    def _take(self, one: Request, count: int) -> None:
+    def _take(self, one: DrawnRequest, count: int) -> None:
         if count > 0:
             taken = self.pool.take(count, one.name, self.group)
             self.blocks[one.name].extend(taken)
 
-    def _is_kept(self, one: Request, place: int) -> bool:  # noqa: ARG002
+    def _is_kept(self, one: DrawnRequest, place: int) -> bool:  # noqa: ARG002
         return True
 
 
-class WindowTable(Table):
+class WindowTable(BlockTable):
     """The blocks of a group whose layers store a window, or a chunk, of the tokens."""
 
     def skipped(self, computed: int) -> int:
         """Return the tokens before the window of the next one."""
         kept = self.rule.kept_tokens
-        if self.rule.kind is Kind.CHUNK:
+        if self.rule.kind is GroupKind.CHUNK:
             return computed // kept * kept
         return max(0, computed - kept + 1)
 
     def calm(self, computed: int) -> int:
         """Return the steps of a token each in which its blocks stay as they are."""
         kept = self.rule.kept_tokens
-        if self.rule.kind is Kind.CHUNK:
-            return min(Table.calm(self, computed), kept - computed % kept)
+        if self.rule.kind is GroupKind.CHUNK:
+            return min(BlockTable.calm(self, computed), kept - computed % kept)
         rest = (computed - kept + 1) % self.size
-        return min(Table.calm(self, computed), self.size - rest if rest else 0)
+        return min(BlockTable.calm(self, computed), self.size - rest if rest else 0)
 
     @property
     def run(self) -> int:
         """The blocks in a row that a hit needs."""
         return -(-(self.rule.kept_tokens - 1) // self.size)
 
-    def _is_kept(self, one: Request, place: int) -> bool:
+    def _is_kept(self, one: DrawnRequest, place: int) -> bool:
         """Keep what a hit at the end of the prompt, or at a junction, needs.
 
         Source: vLLM 0.33.0 `v1/core/single_type_kv_cache_manager.py`
         SlidingWindowManager.reachable_block_mask; `config/cache.py`
         prefix_cache_retention_interval, 0 by default.
         """
-        if self.rule.kind is Kind.CHUNK or self.alignment % self.size:
+        if self.rule.kind is GroupKind.CHUNK or self.alignment % self.size:
             return True
         ends = (
             tokens // self.alignment * self.alignment // self.size

@@ -15,8 +15,8 @@ from typing import Any
 from planner.errors import PlannerError
 from planner.learn.account import rank_of
 from planner.learn.display import ShownAsPage
-from planner.learn.kv_simulation import Simulation, Step
-from planner.learn.kv_tables import SHARED, Arrival, Kind, Rule
+from planner.learn.kv_simulation import DrawnStep, Simulation
+from planner.learn.kv_tables import SHARED, Arrival, GroupKind, GroupRule
 from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.kv_cache.kv_spec import UniformTypeKVCacheSpecs
 from planner.memory.kv_cache.specs_of_states import ALIGN
@@ -48,21 +48,28 @@ _LENGTH_SQUARES, _LENGTH_WINDOWS = 16, 4
 
 
 _KINDS = {
-    "FullAttentionSpec": Kind.FULL,
-    "MLAAttentionSpec": Kind.FULL,
-    "SlidingWindowSpec": Kind.WINDOW,
-    "ChunkedLocalAttentionSpec": Kind.CHUNK,
-    "MambaSpec": Kind.STATE,
+    "FullAttentionSpec": GroupKind.FULL,
+    "MLAAttentionSpec": GroupKind.FULL,
+    "SlidingWindowSpec": GroupKind.WINDOW,
+    "ChunkedLocalAttentionSpec": GroupKind.CHUNK,
+    "MambaSpec": GroupKind.STATE,
 }
-_MARKS = {Kind.FULL: "", Kind.WINDOW: "w", Kind.CHUNK: "c", Kind.STATE: "s"}
+_MARKS = {
+    GroupKind.FULL: "",
+    GroupKind.WINDOW: "w",
+    GroupKind.CHUNK: "c",
+    GroupKind.STATE: "s",
+}
 
 
 @frozen(repr=False)
 class LivingCache(ShownAsPage):
     """A KV cache at work, step by step."""
 
+    script = "living.js"
+
     plan: Plan
-    rules: tuple[Rule, ...]
+    rules: tuple[GroupRule, ...]
     """Of the groups of layers, by the plan's blocks."""
     blocks_per_square: int
     num_squares: int
@@ -70,7 +77,7 @@ class LivingCache(ShownAsPage):
     """Tokens of the longest request that is drawn."""
     step_tokens: int
     """Tokens of its answer that a running request gets in a step."""
-    steps: tuple[Step, ...]
+    steps: tuple[DrawnStep, ...]
 
     @property
     def square_tokens(self) -> int:
@@ -92,13 +99,15 @@ class LivingCache(ShownAsPage):
 
     @property
     def _of_tokens(self) -> str:
-        sizes = {rule.block_size for rule in self.rules if rule.kind is not Kind.STATE}
+        sizes = {
+            rule.block_size for rule in self.rules if rule.kind is not GroupKind.STATE
+        }
         return f" of {sizes.pop():,} tokens" if len(sizes) == 1 else ""
 
     @property
     def _groups(self) -> str:
         """What each group of layers stores; nothing where all store every token."""
-        if {rule.kind for rule in self.rules} == {Kind.FULL}:
+        if {rule.kind for rule in self.rules} == {GroupKind.FULL}:
             return ""
         layers: dict[str, int] = {}
         for rule, group in zip(self.rules, self.plan.kv_groups, strict=True):
@@ -128,9 +137,14 @@ class LivingCache(ShownAsPage):
     def _square(self) -> str:
         rank, count = rank_of(self.plan), self.blocks_per_square
         size = format_size(rank.bytes_per_block * count)
-        if any(rule.kind is Kind.STATE for rule in self.rules):
+        if any(rule.kind is GroupKind.STATE for rule in self.rules):
             return f"{counted(count, 'blocks')} = {size}"
         return f"{counted(count, 'blocks')} = {self.square_tokens:,} tokens = {size}"
+
+    @property
+    def page_title(self) -> str:
+        """The title of its own page."""
+        return f"The KV cache of {subject(self.plan)}"
 
     def __str__(self) -> str:
         lines = [
@@ -159,12 +173,12 @@ class LivingCache(ShownAsPage):
             "kinds": [
                 [_MARKS[kind], f"of layers that store {kind}"]
                 for kind in dict.fromkeys(rule.kind for rule in self.rules)
-                if kind is not Kind.FULL
+                if kind is not GroupKind.FULL
             ],
             "steps": [self._described(step) for step in self.steps],
         }
 
-    def _described(self, step: Step) -> dict[str, Any]:
+    def _described(self, step: DrawnStep) -> dict[str, Any]:
         return {
             "blocks": [
                 [
@@ -204,7 +218,7 @@ def living_kv_cache(plan: Plan) -> LivingCache:
     scale, squares, longest = _drawing(plan, rules, rank.num_blocks - NULL_BLOCKS)
     drawn = tuple(scaled(rule, scale) for rule in rules)
     resolved = plan.resolved
-    is_full = {rule.kind for rule in rules} == {Kind.FULL}
+    is_full = {rule.kind for rule in rules} == {GroupKind.FULL}
     step_tokens = _smallest(drawn) if is_full else max(longest // _LENGTH_SQUARES, 1)
     simulation = Simulation(
         _arrivals(longest, _aligned(drawn), 2 if is_full else 1),
@@ -227,7 +241,7 @@ def living_kv_cache(plan: Plan) -> LivingCache:
     )
 
 
-def rules_of(plan: Plan) -> tuple[Rule, ...]:
+def rules_of(plan: Plan) -> tuple[GroupRule, ...]:
     """Return how each group of a plan's layers uses blocks, in the order of the groups.
 
     Raises:
@@ -237,7 +251,7 @@ def rules_of(plan: Plan) -> tuple[Rule, ...]:
     groups = layer_groups(Inputs.of(plan))
     rules = tuple(_rule(plan, group) for group in groups)
     sizes = {rule.block_size for rule in rules if _is_counted(rule)}
-    if len(sizes) > 1 and {r.kind for r in rules} & {Kind.CHUNK, Kind.STATE}:
+    if len(sizes) > 1 and {r.kind for r in rules} & {GroupKind.CHUNK, GroupKind.STATE}:
         raise _not_shown(plan, "groups of layers with blocks of several sizes")
     if not rules:
         raise _not_shown(plan, "no KV cache")
@@ -246,15 +260,15 @@ def rules_of(plan: Plan) -> tuple[Rule, ...]:
     return rules
 
 
-def _rule(plan: Plan, group: LayerGroup) -> Rule:
+def _rule(plan: Plan, group: LayerGroup) -> GroupRule:
     spec = group.spec
     if isinstance(spec, UniformTypeKVCacheSpecs):
         spec = spec.specs[0]
     kind = _KINDS.get(spec.kind)
     if kind is None or getattr(spec, "num_speculative_blocks", None):
         raise _not_shown(plan, f"a cache of the kind {group.spec.kind}")
-    kept = getattr(spec, "sliding_window", None) if kind is Kind.WINDOW else None
-    return Rule(
+    kept = getattr(spec, "sliding_window", None) if kind is GroupKind.WINDOW else None
+    return GroupRule(
         block_size=group.spec.block_size,
         kind=kind,
         kept_tokens=kept or getattr(spec, "attention_chunk_size", None) or 0,
@@ -270,20 +284,20 @@ def _not_shown(plan: Plan, what: str) -> PlannerError:
     )
 
 
-def _is_counted(rule: Rule) -> bool:
+def _is_counted(rule: GroupRule) -> bool:
     """Whether a longer request has more blocks, or leaves some for others."""
-    return rule.kind is not Kind.STATE or rule.is_reused
+    return rule.kind is not GroupKind.STATE or rule.is_reused
 
 
-def _aligned(rules: tuple[Rule, ...]) -> int:
+def _aligned(rules: tuple[GroupRule, ...]) -> int:
     return lcm(*(rule.block_size for rule in rules if _is_counted(rule)))
 
 
-def _smallest(rules: tuple[Rule, ...]) -> int:
+def _smallest(rules: tuple[GroupRule, ...]) -> int:
     return min(rule.block_size for rule in rules)
 
 
-def scaled(rule: Rule, scale: int) -> Rule:
+def scaled(rule: GroupRule, scale: int) -> GroupRule:
     """Return the rule of blocks that are so many times as large.
 
     Windows, chunks and states keep their sizes.
@@ -291,7 +305,7 @@ def scaled(rule: Rule, scale: int) -> Rule:
     return replace(rule, block_size=rule.block_size * scale)
 
 
-def _batched(plan: Plan, drawn: tuple[Rule, ...], longest: int) -> int:
+def _batched(plan: Plan, drawn: tuple[GroupRule, ...], longest: int) -> int:
     """Return the tokens that a step of the scheduler computes.
 
     A window keeps what is computed at once: it would not be seen to move if that were
@@ -305,11 +319,13 @@ def _batched(plan: Plan, drawn: tuple[Rule, ...], longest: int) -> int:
     return min(given, max(longest // _PARTS // aligned, 1) * aligned)
 
 
-def _drawing(plan: Plan, rules: tuple[Rule, ...], usable: int) -> tuple[int, int, int]:
+def _drawing(
+    plan: Plan, rules: tuple[GroupRule, ...], usable: int
+) -> tuple[int, int, int]:
     """Return the blocks of a square, the squares, and the longest request's tokens."""
     limit = plan.resolved.max_model_len if plan.resolved else 1
     kept = min((rule.kept_tokens for rule in rules if rule.kept_tokens), default=limit)
-    has_states = any(rule.kind is Kind.STATE for rule in rules)
+    has_states = any(rule.kind is GroupKind.STATE for rule in rules)
     size = _smallest(rules)
     if kept >= limit and not has_states:
         each = plan.blocks_per_request
@@ -324,9 +340,9 @@ def _drawing(plan: Plan, rules: tuple[Rule, ...], usable: int) -> tuple[int, int
     return scale, min(usable // scale, int(_MOST_AT_ONCE * each)), longest
 
 
-def _held(rule: Rule, tokens: int) -> int:
+def _held(rule: GroupRule, tokens: int) -> int:
     """Return the blocks that a request of so many tokens keeps in a group."""
-    if rule.kind is Kind.STATE:
+    if rule.kind is GroupKind.STATE:
         return 1 + rule.is_reused
     kept = min(rule.kept_tokens or tokens, tokens)
     return -(-kept // rule.block_size) + bool(rule.kept_tokens)
@@ -336,14 +352,14 @@ def _is_caching(plan: Plan) -> bool:
     return bool(plan.resolved and plan.resolved.enable_prefix_caching)
 
 
-def _stores(rule: Rule) -> str:
+def _stores(rule: GroupRule) -> str:
     """Return what a group stores, in words."""
     blocks = f" ({rule.block_size:,} tokens a block)"
-    if rule.kind is Kind.FULL:
+    if rule.kind is GroupKind.FULL:
         return f"every token{blocks}"
-    if rule.kind is Kind.STATE:
+    if rule.kind is GroupKind.STATE:
         return "a state, a block for each request"
-    if rule.kind is Kind.CHUNK:
+    if rule.kind is GroupKind.CHUNK:
         return f"chunks of {rule.kept_tokens:,} tokens{blocks}"
     return f"a window of {rule.kept_tokens:,} tokens{blocks}"
 

@@ -167,7 +167,7 @@ class Condition:
 
 
 @frozen
-class Made:
+class MadePart:
     """A plan or a pipeline made by the learner, which has to meet conditions."""
 
     name: str
@@ -194,7 +194,7 @@ class Made:
         return not_yet(f"The {self.name} has to {has_to}.{yours}")
 
 
-Part = Size | Number | Choice | Made
+Part = Size | Number | Choice | MadePart
 
 
 def _judged(
@@ -231,12 +231,12 @@ _TOO_CLOSE = "Too close to call"
 
 def made_plan(
     *conditions: Condition, example: Callable[[], Plan], how: str = _HOW
-) -> Made:
+) -> MadePart:
     """Return the part that requires a plan which starts and meets `conditions`."""
     starts = Condition(
         text="start", is_met=lambda plan: bool(plan.fits), yours=_stopped_by
     )
-    return Made(
+    return MadePart(
         name="plan",
         kind=Plan,
         conditions=(*conditions, starts),

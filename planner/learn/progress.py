@@ -18,7 +18,7 @@ _ORDER = (AnswerState.NOT_ATTEMPTED, AnswerState.NOT_YET, AnswerState.RIGHT)
 
 
 @frozen
-class Kept:
+class KeptAnswers:
     """The best state of each exercise, and predictions as they were written."""
 
     exercises: dict[str, AnswerState]
@@ -30,7 +30,7 @@ class Aside:
 
     def __init__(self) -> None:
         """Begin as a learner's notebook, whose progress is stored."""
-        self.kept: Kept | None = None
+        self.kept: KeptAnswers | None = None
 
 
 _ASIDE = Aside()
@@ -38,24 +38,24 @@ _ASIDE = Aside()
 
 def set_aside() -> Shown:
     """Keep what this kernel checks from now on in memory, apart from the learner's."""
-    _ASIDE.kept = Kept(exercises={}, predictions={})
+    _ASIDE.kept = KeptAnswers(exercises={}, predictions={})
     return Shown(
         title="Solutions",
         text="What is checked in this notebook is not kept as your progress.",
     )
 
 
-def kept() -> Kept:
+def kept() -> KeptAnswers:
     """Return the stored progress; empty where there is no readable file."""
     if _ASIDE.kept is not None:
         return _ASIDE.kept
     path = _path()
     if path is None:
-        return Kept(exercises={}, predictions={})
+        return KeptAnswers(exercises={}, predictions={})
     try:
         return _read(json.loads(read_file(path, MOST_CONFIG_BYTES)))
     except (RecursionError, ValueError, LookupError, TypeError, AttributeError):
-        return Kept(exercises={}, predictions={})
+        return KeptAnswers(exercises={}, predictions={})
 
 
 def keep(exercise: str, state: AnswerState) -> None:
@@ -63,7 +63,9 @@ def keep(exercise: str, state: AnswerState) -> None:
     now = kept()
     best = max((now.exercises.get(exercise, state), state), key=_ORDER.index)
     _write(
-        Kept(exercises={**now.exercises, exercise: best}, predictions=now.predictions)
+        KeptAnswers(
+            exercises={**now.exercises, exercise: best}, predictions=now.predictions
+        )
     )
 
 
@@ -71,7 +73,9 @@ def keep_prediction(name: str, written: str) -> None:
     """Store a prediction as it was written."""
     now = kept()
     _write(
-        Kept(exercises=now.exercises, predictions={**now.predictions, name: written})
+        KeptAnswers(
+            exercises=now.exercises, predictions={**now.predictions, name: written}
+        )
     )
 
 
@@ -88,8 +92,8 @@ def _path() -> Path | None:
     return None if folder is None else Path(folder) / _FILE
 
 
-def _read(stored: dict[str, dict[str, str]]) -> Kept:
-    return Kept(
+def _read(stored: dict[str, dict[str, str]]) -> KeptAnswers:
+    return KeptAnswers(
         exercises={
             name: AnswerState(text) for name, text in stored["exercises"].items()
         },
@@ -97,7 +101,7 @@ def _read(stored: dict[str, dict[str, str]]) -> Kept:
     )
 
 
-def _write(value: Kept) -> None:
+def _write(value: KeptAnswers) -> None:
     """Replace the file in one step; errors of a full or read-only disk are ignored."""
     if _ASIDE.kept is not None:
         _ASIDE.kept = value

@@ -20,7 +20,7 @@ from planner.show.charts.picture import page_spec
 from planner.show.html import Html
 from planner.show.page import wide_page
 from planner.show.pieces import table_html
-from planner.show.verdict import cache_name, shown_lines, verdict
+from planner.show.verdict import cache_name, shown_lines, subject, verdict
 from planner.units import format_gib
 from planner.values import frozen
 
@@ -43,6 +43,8 @@ class Slider(ShownAsPage):
     Without scripts it is a table with a row for each value.
     """
 
+    script = "slide.js"
+
     vary: str
     """The argument that the slider moves."""
     values: tuple[Any, ...]
@@ -50,6 +52,11 @@ class Slider(ShownAsPage):
     """The plan of each value."""
     start: int = 0
     """Where the slider is at first."""
+
+    @property
+    def page_title(self) -> str:
+        """The title of its own page."""
+        return f"{self.vary}: {subject(self.plans[0])}"
 
     def __str__(self) -> str:
         rows = [(self.vary, *_COLUMNS), *self._rows()]

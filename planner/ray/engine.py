@@ -111,7 +111,7 @@ def _single(
         wanted = total(explicit[0]).to_dict()
         misplaced = [name for name in ("CPU", "GPU") if name in wanted]
         if misplaced and not release.since(50):
-            executor = _backend_name(requested)
+            executor = requested.distributed_executor_backend or "mp"
             raise PlannerError(
                 f"resources_per_bundle with {' and '.join(misplaced)}: Ray "
                 f"{release.version} refuses it on the {executor} executor: "
@@ -121,11 +121,6 @@ def _single(
     return PlacementGroup(
         bundles=(_of_actor(requested, wanted),), strategy="PACK", is_single_request=True
     )
-
-
-def _backend_name(requested: Asked) -> str:
-    """Return the requested executor, or the name of the default one."""
-    return requested.distributed_executor_backend or "mp"
 
 
 def _of_actor(requested: Asked, wanted: Mapping[str, float]) -> Bundle:
@@ -146,20 +141,15 @@ def _explicit(
 ) -> tuple[tuple[Bundle, ...], str] | None:
     """Return the bundles and strategy that the user gave; None without any."""
     config, each = requested.placement_group_config, requested.resources_per_bundle
+    given = {"placement_group_config": config, "resources_per_bundle": each}
     known = release.resources_argument
-    for name, value in (
-        ("placement_group_config", config),
-        ("resources_per_bundle", each),
-    ):
+    for name, value in given.items():
         if value is not None and name != known:
             offer = f"use {known}" if known else "it has no equivalent"
             raise PlannerError(
                 f"{name}: Ray {release.version} has no such field; {offer}."
             )
-    for name, value in (
-        ("placement_group_config", config),
-        ("resources_per_bundle", each),
-    ):
+    for name, value in given.items():
         check_mapping(name, value)
     if each is not None:
         return (Bundle.of(_checked(each)),) * world_size, release.strategy

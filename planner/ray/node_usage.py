@@ -13,8 +13,9 @@ Source: Ray 2.60.0 `src/ray/common/scheduling/resource_instance_set.cc` TryAlloc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from planner.errors import PlannerError
 from planner.ray.amounts import SCALE
@@ -203,11 +204,11 @@ def _choose(
         return _single(capacities, group.bundles[0], effort)
     effort.spend(len(group.bundles))
     order = _order(group.bundles)
-    ways = {
+    ways: dict[str, Callable[..., Chosen | None]] = {
         "PACK": _pack,
         "STRICT_PACK": _strict_pack,
-        "SPREAD": _spread,
-        "STRICT_SPREAD": _strict_spread,
+        "SPREAD": partial(_apart, may_reuse=True),
+        "STRICT_SPREAD": partial(_apart, may_reuse=False),
     }
     return ways[group.strategy](capacities, group, order, effort)
 
@@ -268,26 +269,6 @@ def _strict_pack(
     return None if node is None else dict.fromkeys(order, node)
 
 
-def _spread(
-    capacities: list[NodeCapacity],
-    group: PlacementGroup,
-    order: list[int],
-    effort: Effort,
-) -> Chosen | None:
-    """Take an unused node for each bundle while there are any, then used ones."""
-    return _apart(capacities, group, order, effort, may_reuse=True)
-
-
-def _strict_spread(
-    capacities: list[NodeCapacity],
-    group: PlacementGroup,
-    order: list[int],
-    effort: Effort,
-) -> Chosen | None:
-    """Take an unused node for each bundle."""
-    return _apart(capacities, group, order, effort, may_reuse=False)
-
-
 def _apart(
     capacities: list[NodeCapacity],
     group: PlacementGroup,
@@ -296,6 +277,7 @@ def _apart(
     *,
     may_reuse: bool,
 ) -> Chosen | None:
+    """Take an unused node for each bundle; without one a used one, if that may be."""
     chosen: Chosen = {}
     fresh: list[NodeCapacity] = list(capacities)
     used: list[NodeCapacity] = []

@@ -132,9 +132,7 @@ class Pipeline(Viewed):
         One engine, and the larger of a pre- and a postprocessing task: tasks release
         their resources, so these two can take turns.
         """
-        tasks = [stage.worker.gpus for stage in self.stages if not stage.is_actors]
-        actors = sum(stage.worker.gpus for stage in self.stages if stage.is_actors)
-        return plain(actors + max(tasks, default=0))
+        return self._to_start("GPU")
 
     @property
     def cpus_per_replica(self) -> float:
@@ -154,8 +152,12 @@ class Pipeline(Viewed):
     @property
     def cpus_to_start(self) -> float:
         """The fewest logical CPUs with which it produces rows; tasks take turns."""
-        tasks = [stage.worker.cpus for stage in self.stages if not stage.is_actors]
-        actors = sum(stage.worker.cpus for stage in self.stages if stage.is_actors)
+        return self._to_start("CPU")
+
+    def _to_start(self, resource: str) -> float:
+        each = [(one.is_actors, one.worker.total.get(resource)) for one in self.stages]
+        tasks = [amount for is_actors, amount in each if not is_actors]
+        actors = sum(amount for is_actors, amount in each if is_actors)
         return plain(actors + max(tasks, default=0))
 
     @property

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.app.widgets import arguments, choices, parsing
-from planner.app.widgets.controls import Controls, Group
+from planner.app.widgets.controls import Controls, FieldGroup
 from planner.app.widgets.explorer import Explorer
 from planner.app.widgets.fields import EntryField, Field, SwitchField
 from planner.app.widgets.form import Form
@@ -41,7 +41,7 @@ def send(controls: Controls, message: object) -> None:
 
 def alone(*fields: Field) -> Controls:
     """Show some fields."""
-    return Controls([Group("", fields)])
+    return Controls([FieldGroup("", fields)])
 
 
 # Messages

@@ -14,7 +14,7 @@ from planner.app.widgets.explorer import Explorer
 from planner.app.widgets.features import TERMS
 from planner.app.widgets.fields import EntryField
 from planner.app.widgets.form import Form
-from planner.app.widgets.tables import Part, Table
+from planner.app.widgets.tables import FieldTable, SubField
 from planner.export.reading_links import read_link
 from planner.show.glossary import explained
 from tests import plans
@@ -269,13 +269,13 @@ def test_what_no_part_names_is_never_lost(table, value) -> None:
     """Setting a part changes that part of the table alone, and it reads it back."""
     count = EntryField("t.image", "", parsing.FROM_NOTHING)
     whole = EntryField("limit_mm_per_prompt", "", parsing.JSON)
-    part = Part(field=count, path=("image", "count"))
+    part = SubField(field=count, path=("image", "count"))
     made = part.placed(table, value)
     others = {key: one for key, one in table.items() if key != "image"}
 
     assert part.found(made) == value
     assert {key: one for key, one in made.items() if key != "image"} == others
-    held = Table(whole, [part])
+    held = FieldTable(whole, [part])
     whole.put(made or None)
     assert count.read() == held.value("t.image") == value
 

@@ -11,7 +11,7 @@ from planner.confirming.confirmation import ComparisonRow, Confirmation, Confirm
 from planner.confirming.differences import confirmation_of, with_memory
 from planner.confirming.from_log import measurement_of
 from planner.confirming.log import LogReading
-from planner.confirming.log.setting import Setting
+from planner.confirming.log.setting import LogSetting
 from planner.confirming.measurement import EngineFigures, Measurement, WorkerFigures
 from planner.planning.result import Plan
 from planner.units import GIB, MIB
@@ -259,7 +259,7 @@ def test_a_log_of_0_27_and_later_tells_the_account_as_sums() -> None:
         "cudagraph_estimated_gib": 1.0,
         "available_kv_gib": 51.0,
     }
-    log = LogReading(figures=figures, setting=Setting(is_estimate_charged=True))
+    log = LogReading(figures=figures, setting=LogSetting(is_estimate_charged=True))
 
     lines = Measurement(log=log, is_started=True).lines
 
@@ -295,7 +295,7 @@ def test_what_a_log_without_the_weights_tells_as_one(device: str, name: str) -> 
     figures = {"consumed_gib": 0.69, "available_kv_gib": 3.53}
 
     lines = Measurement(
-        log=LogReading(figures=figures, setting=Setting(device=device))
+        log=LogReading(figures=figures, setting=LogSetting(device=device))
     ).lines
 
     assert [line.name for line in lines] == [name, "KV cache"]

@@ -12,7 +12,7 @@ from planner.engine.gpu import GPU
 from planner.engine.gpu_text import LONGEST_NAME
 from planner.errors import PlannerError
 from planner.export import link, read_link, read_yaml
-from planner.export.yaml_text import Block, yaml_text
+from planner.export.yaml_text import LiteralBlock, yaml_text
 
 LOADERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
 
@@ -20,7 +20,7 @@ LOADERS = [yaml.SafeLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)]
 @pytest.mark.parametrize("loader", LOADERS)
 @pytest.mark.parametrize("length", [1_022, 1_023, 1_024, 1_025, 5_000])
 @pytest.mark.parametrize(
-    "value", ["a", 1, {"b": 1}, ["c", {"d": 2}], Block("if a:\n    b()\n"), {}]
+    "value", ["a", 1, {"b": 1}, ["c", {"d": 2}], LiteralBlock("if a:\n    b()\n"), {}]
 )
 def test_a_long_key_is_read_back(loader: Any, length: int, value: object) -> None:
     """Readers look for its colon 1,024 characters ahead, unless a sign is before it."""

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 
 from planner.learn.kv_simulation import Simulation
-from planner.learn.kv_tables import Arrival, Kind, Phase, Rule
+from planner.learn.kv_tables import Arrival, GroupKind, GroupRule, Phase
 
 RECORD = json.loads(
     (Path(__file__).parents[1] / "data" / "scheduler_steps.json").read_text("utf-8")
 )
 CASES = RECORD["cases"]
-KINDS = {"full": Kind.FULL, "window": Kind.WINDOW, "chunk": Kind.CHUNK}
+KINDS = {"full": GroupKind.FULL, "window": GroupKind.WINDOW, "chunk": GroupKind.CHUNK}
 
 
-def _rule(group: dict[str, Any]) -> Rule:
-    return Rule(
+def _rule(group: dict[str, Any]) -> GroupRule:
+    return GroupRule(
         block_size=group["block_size"],
-        kind=KINDS.get(group["kind"], Kind.STATE),
+        kind=KINDS.get(group["kind"], GroupKind.STATE),
         kept_tokens=group.get("kept", 0),
         is_reused=group.get("reused", False),
         has_checkpoints=group.get("saved", False),

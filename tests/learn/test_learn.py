@@ -15,7 +15,7 @@ from planner.learn.parts import (
     AnswerState,
     Choice,
     Condition,
-    Made,
+    MadePart,
     Mistake,
     Number,
     Size,
@@ -169,7 +169,7 @@ def test_a_wrong_choice_and_one_that_is_none() -> None:
 
 def test_what_a_learner_makes_is_right_however_it_meets_the_conditions() -> None:
     """Conditions are named where they are not met, not how to meet them."""
-    made = Made(
+    made = MadePart(
         name="list",
         kind=list,
         conditions=(

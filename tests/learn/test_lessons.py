@@ -18,7 +18,7 @@ from planner.learn.account import recorded
 from planner.learn.catalogue import LESSONS, lesson_name
 from planner.learn.exercise import Exercise
 from planner.learn.lessons import at_night, capacity_plan
-from planner.learn.parts import AnswerState, Choice, Made, Number, Part, Size
+from planner.learn.parts import AnswerState, Choice, MadePart, Number, Part, Size
 from planner.planning.result import Plan
 from planner.units import GIB, format_gib
 from tests import lesson_prose
@@ -71,7 +71,7 @@ def _bullets(text: str) -> list[str]:
 def _right(part: Part) -> object:
     if isinstance(part, Choice):
         return part.expected
-    return part.example() if isinstance(part, Made) else part.expected()
+    return part.example() if isinstance(part, MadePart) else part.expected()
 
 
 @every_exercise
@@ -141,7 +141,7 @@ def test_an_exercise_has_mistakes_hints_and_a_solution(exercise: Exercise) -> No
     """Three hints; every part but a plan of one's own knows a wrong answer."""
     assert 3 == len(exercise.hints)
     assert all(
-        wrong_answers(part) for part in exercise.parts if not isinstance(part, Made)
+        wrong_answers(part) for part in exercise.parts if not isinstance(part, MadePart)
     )
     assert "Solution" in str(exercise.solution()) or exercise.solution().code
 
@@ -161,7 +161,7 @@ def test_what_is_said_to_a_mistake_does_not_give_the_answer_away(
             assert not told & words, part.name
 
 
-def _plans_that_are_not_it(part: Made) -> list[object]:
+def _plans_that_are_not_it(part: MadePart) -> list[object]:
     # Lesson 7 goes on with what 6.3 made.
     starts = [learn.checkpoint(number) for number in range(1, len(LESSONS))]
     return [*starts, "a plan", 3] if part.kind is Plan else [*starts, "a pipeline"]
@@ -171,7 +171,7 @@ def test_a_plan_that_lacks_something_is_told_what() -> None:
     """The plans that lessons start from are no answers; what is no plan neither."""
     for exercise in learn.exercises():
         for part in exercise.parts:
-            if isinstance(part, Made):
+            if isinstance(part, MadePart):
                 for answer in _plans_that_are_not_it(part):
                     judgement = part.judge(answer)
 
@@ -183,7 +183,7 @@ def test_a_plan_that_does_not_start_is_no_answer() -> None:
     """One that vLLM refuses has neither ranks nor settings, and is told so too."""
     refused = learn.checkpoint(1).changed(tensor_parallel_size=3)
     parts = [one for exercise in learn.exercises() for one in exercise.parts]
-    made = [one for one in parts if isinstance(one, Made) and one.kind is Plan]
+    made = [one for one in parts if isinstance(one, MadePart) and one.kind is Plan]
 
     remarks = [one.judge(refused).remark for one in made]
 

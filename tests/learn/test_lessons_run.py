@@ -16,7 +16,7 @@ from jupyter_client.manager import start_new_kernel
 
 from planner import learn
 from planner.learn.exercise import Exercise
-from planner.learn.parts import Made
+from planner.learn.parts import MadePart
 from tests import lesson_runs
 from tests.lesson_runs import LEARNERS, LESSON_SECONDS, LESSONS, SOLVED, Ran
 from tests.wrong_answers import wrong_answers
@@ -53,7 +53,7 @@ def _wrong_cells(exercise: Exercise, lesson: int) -> list[tuple[str, str]]:
     cells = []
     for part in exercise.parts:
         answers = {repr(answer): says for answer, says in wrong_answers(part).items()}
-        if isinstance(part, Made):
+        if isinstance(part, MadePart):
             answers = {f"learn.checkpoint({lesson})": f"The {part.name} has to"}
             if part.name != "plan":
                 answers = {

@@ -10,8 +10,8 @@ import pytest
 from planner import plan
 from planner.errors import PlannerError
 from planner.learn import living_kv_cache
-from planner.learn.kv_simulation import Simulation, Step
-from planner.learn.kv_tables import SHARED, Arrival, Kind, Phase, Rule
+from planner.learn.kv_simulation import DrawnStep, Simulation
+from planner.learn.kv_tables import SHARED, Arrival, GroupKind, GroupRule, Phase
 
 PLANS = [
     ("Qwen/Qwen3-8B", "L4", {"max_model_len": 8192}),
@@ -29,7 +29,7 @@ PLANS = [
         {"tensor_parallel_size": 8, "max_model_len": 131072},
     ),
 ]
-FULL = (Rule(block_size=4),)
+FULL = (GroupRule(block_size=4),)
 
 
 def _two(prompt: int = 8, answer: int = 8, shared: int = 0) -> list[Arrival]:
@@ -45,7 +45,7 @@ def _two(prompt: int = 8, answer: int = 8, shared: int = 0) -> list[Arrival]:
     ]
 
 
-def _said(steps: tuple[Step, ...]) -> str:
+def _said(steps: tuple[DrawnStep, ...]) -> str:
     return "\n".join(text for step in steps for text in step.events)
 
 
@@ -147,9 +147,11 @@ def test_blocks_and_tokens_add_up_in_every_step(
         for one in step.requests:
             mine = [block for block in step.blocks if one.name in block.owners]
             held = Counter(block.kind for block in mine)
-            assert -(-one.tokens // size) * count[Kind.FULL] == held[Kind.FULL]
-            assert held[Kind.STATE] <= 3 * count[Kind.STATE]
-            for kind in {Kind.WINDOW, Kind.CHUNK} & set(count):
+            assert (
+                -(-one.tokens // size) * count[GroupKind.FULL] == held[GroupKind.FULL]
+            )
+            assert held[GroupKind.STATE] <= 3 * count[GroupKind.STATE]
+            for kind in {GroupKind.WINDOW, GroupKind.CHUNK} & set(count):
                 whole = -(-one.tokens // size) * count[kind]
                 assert held[kind] <= whole
                 if one.tokens > 2 * kept and one.tokens > living.longest // 2:

@@ -34,10 +34,10 @@ def page_file(tmp_path_factory):
     """Return a page with all of them."""
     made = plan("Qwen/Qwen3-8B", "L4", max_model_len=8192)
     shown = (
-        pieces.slider_html(learn.slide("Qwen/Qwen3-8B", "L4", max_model_len=8192)),
-        pieces.living_html(learn.living_kv_cache(made)),
-        pieces.guess_html(learn.guess_the_bar("2026-11-24", rounds=2)),
-        pieces.debug_html(learn.debug_this_start(3)),
+        pieces.html(learn.slide("Qwen/Qwen3-8B", "L4", max_model_len=8192)),
+        pieces.html(learn.living_kv_cache(made)),
+        pieces.html(learn.guess_the_bar("2026-11-24", rounds=2)),
+        pieces.html(learn.debug_this_start(3)),
     )
     path = tmp_path_factory.mktemp("pieces") / "pieces.html"
     path.write_text(pieces.page_html("Pieces", *shown), encoding="utf-8")

@@ -184,8 +184,7 @@ def test_gemma_with_images_on_an_l4(visitor) -> None:
     """The picture has the encoder's weights beside the model's, with their GiB."""
     visitor.press("Gemma 3 with images, L4")
 
-    recipe = next(one for one in RECIPES if one.title.startswith("Gemma"))
-    plan = recipe.inputs.plan()
+    plan = RECIPES["Gemma 3 with images, L4"].plan()
     visitor.sees(".pl-headline", "Starts, and serves 8 of 8 at once")
     visitor.sees(".planner-bars", f"encoder weights {part(plan, 'encoder weights')}")
 
@@ -200,8 +199,7 @@ def test_tensor_parallel_against_data_and_expert_parallel(visitor) -> None:
     visitor.press("data_parallel_size 8")
     visitor.press("on")
 
-    recipe = next(one for one in RECIPES if one.title.startswith("DeepSeek"))
-    split = recipe.inputs.plan()
+    split = RECIPES["DeepSeek-R1, 8 x H200"].plan()
     engines = split.changed(
         tensor_parallel_size=1, data_parallel_size=8, enable_expert_parallel=True
     )
@@ -303,7 +301,7 @@ def test_a_manifest_for_kubernetes(visitor) -> None:
 
 
 STARTS = [
-    Inputs(model="Qwen/Qwen3-32B", gpu="H100", load=RECIPES[0].inputs.load),
+    Inputs(model="Qwen/Qwen3-32B", gpu="H100", load=next(iter(RECIPES.values())).load),
     Inputs(model="meta-llama/Llama-3.1-70B-Instruct", gpu="L4"),
     Inputs(
         model="deepseek-ai/DeepSeek-R1",

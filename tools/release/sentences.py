@@ -55,9 +55,8 @@ def _strings(tree: ast.AST) -> Iterator[str]:
 def patterns() -> dict[str, re.Pattern[str]]:
     """Return what the planner looks for in logs: each wording, with where it is."""
     found = {
-        f"log/sentences.py {one.name}: {wording}": sentences.compiled(wording)
-        for one in sentences.SENTENCES
-        for wording in one.wordings
+        f"log/sentences.py {name}: {wording}": sentences.compiled(wording)
+        for name, wording in sentences.SENTENCES
     }
     for module in (lines, outcome, setting):
         found.update(_alternatives(module))

@@ -20,6 +20,7 @@ from planner.app.cli.shared import (
     BAD_INPUT,
     DOES_NOT_FIT,
     FITS,
+    Output,
     Parser,
     did_you_mean,
 )
@@ -58,7 +59,10 @@ _COMMANDS = {
     "app": "the planner in the browser",
     "completion": "a script with which the shell completes all of this",
 }
-"""In the order of the help. The module of each has `add(parser)` and `EXAMPLES`."""
+"""In the order of the help.
+
+The module of each has `add(parser)`, `run(options, out)` and `EXAMPLES`.
+"""
 
 PLANNING = (
     *("plan", "solve", "advise", "compare", "sweep", "upgrade", "speed", "ray"),
@@ -147,15 +151,15 @@ def _run(words: list[str]) -> int:
     options = vars(known) | server
     if "env" in options:
         options["env"] = dict(options["env"])
-    run: Callable[[dict[str, Any]], int] = options.pop("run")
+    run: Callable[[dict[str, Any], Output], int] = options.pop("run")
     if "others" in options:  # argparse leaves names behind flags: `A --gpu L4 B`
         options["others"] += [word for word in unknown if not word.startswith("-")]
         unknown = [word for word in unknown if word.startswith("-")]
     flags = _own_flags(_parser_of(parser, command)) if unknown else ()
     hint = f"{_HINTS.get(command, '')}`planner {command} --help` helps."
     refuse_unknown(unknown, hint, flags)
-    options["screen"] = screen_of(sys.stdout, options.pop("color", "auto"))
-    return run(options)
+    screen = screen_of(sys.stdout, options.pop("color", "auto"))
+    return run(options, Output(screen=screen, as_json=options.pop("json", False)))
 
 
 def _split(
@@ -258,5 +262,6 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         if command in (None, name):
             module = import_module(f"planner.app.cli.{name.replace('-', '_')}")
             module.add(one)
+            one.set_defaults(run=module.run)
             one.epilog = "\n".join(["Examples:", *(f"  {e}" for e in module.EXAMPLES)])
     return parser

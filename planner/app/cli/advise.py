@@ -6,14 +6,7 @@ import argparse
 from typing import Any
 
 from planner.app.cli.engine_flags import add_plan_arguments, planned
-from planner.app.cli.shared import (
-    DOES_NOT_FIT,
-    FITS,
-    add_load,
-    add_output,
-    load_of,
-    say,
-)
+from planner.app.cli.shared import Output, add_load, add_output, load_of
 from planner.solve.advice import advise
 
 EXAMPLES = (
@@ -28,11 +21,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_plan_arguments(parser)
     add_load(parser.add_argument_group("the load that it must serve"))
     add_output(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
-    as_json, screen = options.pop("json"), options.pop("screen")
+def run(options: dict[str, Any], out: Output) -> int:
+    """Advise, and return the exit status."""
     advice = advise(planned(options | {"load": load_of(options)}))
-    say(advice, screen, as_json=as_json)
-    return FITS if advice.helps_to_start else DOES_NOT_FIT
+    return out.say(advice, advice.helps_to_start)

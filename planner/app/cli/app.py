@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from planner.app.cli.shared import FITS
+from planner.app.cli.shared import FITS, Output
 from planner.app.voila import options as chosen
 from planner.errors import PlannerError
 
@@ -94,10 +94,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="print the address, and do not open it",
     )
     parser.add_argument("--notebook", type=Path, help=argparse.SUPPRESS)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
+def run(options: dict[str, Any], _out: Output) -> int:
+    """Serve the app until it is ended, and return the exit status."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise PlannerError(

@@ -7,14 +7,15 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands
+from planner.app.cli.shared import FITS, Commands, Output
 from planner.planning.calibrations import is_off, records_folder, store
 from planner.planning.calibrations.reading import FolderRecords
 from planner.planning.calibrations.record import MeasuredRank, Record, to_dict
 from planner.units import format_gib
 
+_Action: TypeAlias = Callable[[dict[str, Any], Output], int]
 _LONGEST = 60
 _ID = "id of a record, or how it begins"
 
@@ -46,27 +47,31 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _action(
-    actions: Commands, name: str, what: str, run: Callable[[dict[str, Any]], int]
+    actions: Commands, name: str, what: str, action: _Action
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(name, help=what)
-    parser.set_defaults(run=run)
+    parser.set_defaults(action=action)
     return parser
 
 
-def _list(options: dict[str, Any]) -> int:
+def run(options: dict[str, Any], out: Output) -> int:
+    """Do what was asked for, and return the exit status."""
+    action: _Action = options.pop("action")
+    return action(options, out)
+
+
+def _list(_options: dict[str, Any], out: Output) -> int:
     found = store.everything()
     _warn(found)
-    if options["json"]:
-        rows = [to_dict(record) for record in found.records]
-        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
-    elif found.records:
-        sys.stdout.writelines(_line(record) + "\n" for record in found.records)
-    else:
-        sys.stdout.write(
-            f"Nothing is stored in {records_folder() or 'any folder'} yet. "
-            "`planner confirm` starts vLLM and keeps what it measured.\n"
-        )
-    return FITS if found.records else DOES_NOT_FIT
+    nothing = (
+        f"Nothing is stored in {records_folder() or 'any folder'} yet. "
+        "`planner confirm` starts vLLM and keeps what it measured."
+    )
+    return out.write(
+        lambda: [to_dict(record) for record in found.records],
+        lambda: "\n".join(map(_line, found.records)) or nothing,
+        found.records,
+    )
 
 
 def _warn(found: FolderRecords) -> None:
@@ -88,11 +93,12 @@ def _line(record: Record) -> str:
     )
 
 
-def _show(options: dict[str, Any]) -> int:
+def _show(options: dict[str, Any], out: Output) -> int:
     record = store.named(options["id"])
-    if options["json"]:
-        sys.stdout.write(json.dumps(to_dict(record), indent=2) + "\n")
-        return FITS
+    return out.write(lambda: to_dict(record), lambda: _text(record))
+
+
+def _text(record: Record) -> str:
     weights = "random" if record.is_dummy else "real"
     driver = f", driver {record.driver_version}" if record.driver_version else ""
     lines = [
@@ -108,8 +114,7 @@ def _show(options: dict[str, Any]) -> int:
         lines.append(
             f"  CUDA graphs took {format_gib(record.captured_graph_bytes)} in the end"
         )
-    sys.stdout.writelines(line + "\n" for line in lines)
-    return FITS
+    return "\n".join(lines)
 
 
 def _settings(record: Record) -> list[str]:
@@ -143,7 +148,7 @@ def _rank(rank: MeasuredRank, count: int) -> list[str]:
     ]
 
 
-def _forget(options: dict[str, Any]) -> int:
+def _forget(options: dict[str, Any], _out: Output) -> int:
     found = store.everything().records
     count = store.forget(found if options["all"] else [store.named(options["id"])])
     noun = "record" if count == 1 else "records"
@@ -151,7 +156,7 @@ def _forget(options: dict[str, Any]) -> int:
     return FITS
 
 
-def _export(options: dict[str, Any]) -> int:
+def _export(options: dict[str, Any], _out: Output) -> int:
     _warn(store.everything())
     if options["file"] is None:
         sys.stdout.write(store.export_text())
@@ -162,7 +167,7 @@ def _export(options: dict[str, Any]) -> int:
     return FITS
 
 
-def _import(options: dict[str, Any]) -> int:
+def _import(options: dict[str, Any], _out: Output) -> int:
     added, known = store.add_exported(Path(options["file"]))
     sys.stdout.write(f"{added} added, {known} known already.\n")
     return FITS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from dataclasses import replace
 from typing import Any
 
-from planner.app.cli.shared import BAD_INPUT, DOES_NOT_FIT, FITS, add_output
+from planner.app.cli.shared import BAD_INPUT, DOES_NOT_FIT, FITS, Output, add_output
 from planner.reading.checking import Answer, Checked, Checks, check
 
 EXAMPLES = (
@@ -47,20 +47,17 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="text (default), json, or github: annotations of a GitHub workflow",
     )
     add_output(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
+def run(options: dict[str, Any], out: Output) -> int:
+    """Check the files, and return the exit status."""
     found = check(
         options["paths"], gpu=options["gpu"], vllm_version=options["vllm_version"]
     )
-    form = "json" if options["json"] else options["format"]
-    if form == "json":
-        sys.stdout.write(json.dumps(found.to_dict(), indent=2) + "\n")
-    elif form == "github":
+    if options["format"] == "github" and not out.as_json:
         sys.stdout.write(_annotations(found))
     else:
-        sys.stdout.write(options["screen"].shown(str(found)) + "\n")
+        replace(out, as_json=out.as_json or options["format"] == "json").say(found)
     if not found.rows:
         return BAD_INPUT
     is_bad = any(row.answer in _failing(strict=options["strict"]) for row in found.rows)

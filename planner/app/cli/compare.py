@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.engine_flags import add_plan_arguments, inputs_of
-from planner.app.cli.shared import (
-    DOES_NOT_FIT,
-    FITS,
-    add_list,
-    add_load,
-    add_output,
-    load_of,
-    say,
-)
+from planner.app.cli.shared import Output, add_list, add_load, add_output, load_of
 from planner.errors import PlannerError
 from planner.planning.load import Load
 from planner.solve.comparing.comparison import compare
@@ -25,7 +17,6 @@ from planner.solve.price_list import checked_prices, gpu_prices
 
 if TYPE_CHECKING:
     from planner.planning.inputs import Inputs
-    from planner.solve.comparing.comparison import Comparison
     from planner.solve.comparing.gpus import GPUComparison
 
 
@@ -58,31 +49,23 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_load(parser.add_argument_group("the load that each must serve"))
     add_output(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
-    as_json, screen = options.pop("json"), options.pop("screen")
+def run(options: dict[str, Any], out: Output) -> int:
+    """Compare, and return the exit status."""
     others = options.pop("others")
     load = load_of(options)
     own = {name: options.pop(name) for name in ("gpus", "price", "prices", "currency")}
-    found: Comparison | GPUComparison
     if others:
         if load is not None or own["gpus"] or own["price"] or own["prices"]:
             raise PlannerError(
                 "--gpus, --price and a load compare GPUs for one model: give one model."
             )
-        found = _side_by_side([options.pop("model"), *others], options)
-        serves = all(plan.fits for plan in found.plans)
-    else:
-        found = _on_gpus(options, own, load)
-        serves = found.best is not None
-    say(found, screen, as_json=as_json)
-    return FITS if serves else DOES_NOT_FIT
-
-
-def _side_by_side(names: list[str], options: dict[str, Any]) -> Comparison:
-    return compare(*(inputs_named(name, options).plan() for name in names))
+        names = [options.pop("model"), *others]
+        plans = [inputs_named(name, options).plan() for name in names]
+        return out.say(compare(*plans), all(plan.fits for plan in plans))
+    found = _on_gpus(options, own, load)
+    return out.say(found, found.best)
 
 
 def inputs_named(name: str | None, options: dict[str, Any]) -> Inputs:

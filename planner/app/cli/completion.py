@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from planner.app import cli
-from planner.app.cli.shared import FITS
+from planner.app.cli.shared import FITS, Output
 from planner.app.completing import last_word, matching, next_words
 from planner.errors import PlannerError
 
@@ -75,10 +75,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--line", metavar="TEXT", help="print the completions of a line (for scripts)"
     )
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
+def run(options: dict[str, Any], _out: Output) -> int:
+    """Print a script, or the completions of a line; return the exit status."""
     if options["line"] is not None:
         sys.stdout.writelines(f"{word}\n" for word in completed(options["line"]))
         return FITS

@@ -5,11 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.app.cli.consent import add_consent, check_consent
 from planner.app.cli.engine_flags import add_plan_arguments, planned
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output, add_time_limit
+from planner.app.cli.shared import (
+    DOES_NOT_FIT,
+    FITS,
+    Output,
+    add_output,
+    add_time_limit,
+)
 from planner.confirming import installation
 from planner.confirming.differences import confirmation_of
 from planner.confirming.from_log import measurement_of, plan_of_log
@@ -22,10 +28,6 @@ from planner.planning.result import Plan
 from planner.reading.logs.beside_plan import differences
 from planner.reading.logs.logs import reading_of_log
 from planner.user_files import read_input, read_text, user_path
-
-if TYPE_CHECKING:
-    from planner.confirming.confirmation import Confirmation
-    from planner.show.terminal import Screen
 
 _OWN = ("weights", "python", "time_limit_seconds", "load_requests", "port", "is_stored")
 
@@ -76,23 +78,20 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="start nothing: compare with this log of vLLM (- for standard input)",
     )
     add_output(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
-    as_json, log = options.pop("json"), options.pop("log")
-    screen = None if as_json else options["screen"]
-    del options["screen"]
+def run(options: dict[str, Any], out: Output) -> int:
+    """Start vLLM or read its log, compare, and return the exit status."""
+    log = options.pop("log")
     own = {name: options.pop(name) for name in _OWN}
     if log is not None:
         del options["trust_text"]
         options.pop("asked", None)
-        return _compare_with_log(log, options, screen)
+        return _compare_with_log(log, options, out)
     check_consent(options)
     plan = _plan_here(options, own["python"])
     confirmation = confirm(plan, listener=stage_lines(sys.stderr), **own)
-    _show(confirmation, screen)
-    return FITS if confirmation.measurement.is_started else DOES_NOT_FIT
+    return out.say(confirmation, confirmation.measurement.is_started)
 
 
 def _plan_here(options: dict[str, Any], python: str | None) -> Plan:
@@ -105,17 +104,9 @@ def _plan_here(options: dict[str, Any], python: str | None) -> Plan:
     return planned(options)
 
 
-def _show(confirmation: Confirmation, screen: Screen | None) -> None:
-    """Print a confirmation for a screen; without one, as JSON."""
-    if screen is None:
-        text = json.dumps(confirmation.to_dict(), indent=2, default=str)
-    else:
-        text = screen.shown(str(confirmation))
-    sys.stdout.write(text + "\n")
-
-
-def _compare_with_log(name: str, options: dict[str, Any], screen: Screen | None) -> int:
-    text = _read(name)
+def _compare_with_log(name: str, options: dict[str, Any], out: Output) -> int:
+    is_piped = name == "-"
+    text = read_input() if is_piped else read_text(user_path(name), what="The log ")
     measurement = measurement_of(text)
     if not measurement.log.is_vllm:
         raise PlannerError(
@@ -129,9 +120,9 @@ def _compare_with_log(name: str, options: dict[str, Any], screen: Screen | None)
     else:
         notes = differences(reading_of_log(text), plan)
         found = confirmation_of(plan, measurement, log_text=text, notes=notes)
-        if screen is not None and notes:
+        if notes and not out.as_json:
             sys.stdout.write("Not the same start. " + " ".join(notes) + "\n\n")
-        _show(found, screen)
+        out.say(found)
     return DOES_NOT_FIT if measurement.is_started is False else FITS
 
 
@@ -157,7 +148,3 @@ def _plan_of_log(reading: LogReading, options: dict[str, Any]) -> Plan | None:
         "planner confirm MODEL --gpu NAME --log FILE\n"
     )
     return None
-
-
-def _read(name: str) -> str:
-    return read_input() if name == "-" else read_text(user_path(name), what="The log ")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_list, add_output
+from planner.app.cli.shared import Output, add_list, add_output
 from planner.app.doctor import examine
 
 if TYPE_CHECKING:
@@ -27,18 +25,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=[],
     )
     add_output(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
-    report = examine()
-    is_well = report.works(*options["need"])
-    if options["json"]:
-        sys.stdout.write(json.dumps(report.to_dict(), indent=2) + "\n")
-    else:
-        text = f"{report}\n{_verdict(report, options['need'])}"
-        sys.stdout.write(options["screen"].shown(text))
-    return FITS if is_well else DOES_NOT_FIT
+def run(options: dict[str, Any], out: Output) -> int:
+    """Look at this machine, and return the exit status."""
+    report, needed = examine(), options["need"]
+    return out.write(
+        report.to_dict,
+        lambda: out.screen.shown(f"{report}{_verdict(report, needed)}"),
+        report.works(*needed),
+    )
 
 
 def _verdict(report: Report, needed: list[str]) -> str:
@@ -47,5 +43,5 @@ def _verdict(report: Report, needed: list[str]) -> str:
         return ""
     lacking = [name for name in needed if not report.works(name)]
     if lacking:
-        return f"\n✘ Needed, and not working: {', '.join(lacking)}.\n"
-    return f"\n✔ All that is needed works: {', '.join(needed)}.\n"
+        return f"\n\n✘ Needed, and not working: {', '.join(lacking)}."
+    return f"\n\n✔ All that is needed works: {', '.join(needed)}."

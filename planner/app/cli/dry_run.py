@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
 from planner.app.cli.consent import add_consent, check_consent
 from planner.app.cli.engine_flags import add_engine_arguments
-from planner.app.cli.shared import (
-    DOES_NOT_FIT,
-    FITS,
-    add_output,
-    add_python,
-    add_time_limit,
-)
+from planner.app.cli.shared import Output, add_output, add_python, add_time_limit
 from planner.confirming.dry.run import CACHES, dry_run
 from planner.confirming.start import stage_lines
 from planner.planning.batches import ENTRYPOINTS
@@ -51,7 +44,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     # Its own --compile-cache says with which one vLLM starts.
     add_engine_arguments(parser, without=("compile_cache",))
     add_output(parser)
-    parser.set_defaults(run=_run)
 
 
 def _add_own(own: Any) -> None:  # noqa: ANN401 - argparse's own type is private
@@ -80,15 +72,9 @@ def _add_own(own: Any) -> None:  # noqa: ANN401 - argparse's own type is private
     add_time_limit(own)
 
 
-def _run(options: dict[str, Any]) -> int:
+def run(options: dict[str, Any], out: Output) -> int:
+    """Let vLLM start, and return the exit status."""
     check_consent(options)
-    as_json, screen = options.pop("json"), options.pop("screen")
     given = {name: value for name, value in options.items() if value is not None}
-    model = given.pop("model")
-    result = dry_run(model, listener=stage_lines(sys.stderr), **given)
-    if as_json:
-        text = json.dumps(result.to_dict(), indent=2, default=str)
-    else:
-        text = screen.shown(str(result))
-    sys.stdout.write(f"{text}\n")
-    return FITS if result.started else DOES_NOT_FIT
+    result = dry_run(given.pop("model"), listener=stage_lines(sys.stderr), **given)
+    return out.say(result, result.started)

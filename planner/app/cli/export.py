@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from planner import export
 from planner.app.cli import ray
 from planner.app.cli.engine_flags import add_file_argument, inputs_of
-from planner.app.cli.shared import FITS
+from planner.app.cli.shared import FITS, Output
 from planner.engine.environment_names import assignments
 from planner.errors import PlannerError
+from planner.ray import pipeline
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -52,12 +53,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="address of the page that a link opens",
     )
     ray.add_ray_arguments(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
+def run(options: dict[str, Any], _out: Output) -> int:
+    """Write the plan, and return the exit status."""
     kind, output = options.pop("format"), options.pop("output")
-    del options["screen"]  # what is written is for machines
     base, given = options.pop("base_url"), ray.given_ray_arguments(options)
     if kind in _BARE_ENGINE and options["file"] is None:
         options["entrypoint"] = options["entrypoint"] or "engine"
@@ -85,7 +85,7 @@ def written(
         PlannerError: for what the format cannot express.
     """
     if kind.startswith("ray-"):
-        found = ray.pipeline_of(plan, dict(given or {}))
+        found = pipeline(plan, **(given or {}))
         return str(getattr(export, kind.replace("-", "_"))(found))
     writers: Mapping[str, Callable[[], str]] = {
         "command": lambda: command_with_variables(plan),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
-from planner.app.cli.shared import DOES_NOT_FIT, FITS
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Output
 from planner.engine import gpu
 from planner.engine.devices import attached
 from planner.engine.gpu_text import gpu_line
@@ -24,18 +23,18 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="those of this machine, and the processes that use them",
     )
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
+def run(options: dict[str, Any], out: Output) -> int:
+    """List GPUs, and return the exit status."""
     if options["attached"]:
         return _run_attached()
     found = gpu.search(options["search"]) if options["search"] else gpu.catalogue()
-    if options["json"]:
-        sys.stdout.write(json.dumps([gpu.gpu_dict(g) for g in found], indent=2) + "\n")
-    else:
-        sys.stdout.writelines(gpu_line(g) + "\n" for g in found)
-    return FITS if found else DOES_NOT_FIT
+    return out.write(
+        lambda: list(map(gpu.gpu_dict, found)),
+        lambda: "\n".join(map(gpu_line, found)),
+        found,
+    )
 
 
 def _run_attached() -> int:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from planner.app.cli.shared import DOES_NOT_FIT, FITS
+from planner.app.cli.shared import Output
 from planner.errors import PlannerError
 from planner.models import catalogue
 from planner.models.sources.hub_models import HubGroup, HubModel, facts
@@ -29,10 +27,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "releases",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
+def run(options: dict[str, Any], out: Output) -> int:
+    """List models, and return the exit status."""
     text = options["search"]
     entries = catalogue.entries()
     if text:
@@ -40,19 +38,13 @@ def _run(options: dict[str, Any]) -> int:
     rows = [catalogue.entry_dict(entry) for entry in entries]
     if not options["hub"]:
         lines = map(catalogue.entry_line, entries)
-        _write(options, rows, lines)
-        return FITS if entries else DOES_NOT_FIT
+        return out.write(lambda: rows, lambda: "\n".join(lines), entries)
     groups = _on_hub(text)
-    found = {"bundled": rows, "hub": [asdict(group) for group in groups]}
-    _write(options, found, _both(entries, groups))
-    return FITS if entries or groups else DOES_NOT_FIT
-
-
-def _write(options: dict[str, Any], found: object, lines: Iterator[str]) -> None:
-    if options["json"]:
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
-    else:
-        sys.stdout.writelines(line + "\n" for line in lines)
+    return out.write(
+        lambda: {"bundled": rows, "hub": [asdict(group) for group in groups]},
+        lambda: "\n".join(_both(entries, groups)),
+        entries or groups,
+    )
 
 
 def _on_hub(text: str) -> tuple[HubGroup, ...]:

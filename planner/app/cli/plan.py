@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.engine_flags import add_file_argument, inputs_of
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
+from planner.app.cli.shared import Output, add_output
 from planner.errors import UnknownArchitecture
 from planner.show.plan_text import plan_text
 from planner.show.terminal import fold
@@ -38,31 +37,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_file_argument(parser)
     add_output(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
-    as_json, screen = options.pop("json"), options.pop("screen")
+def run(options: dict[str, Any], out: Output) -> int:
+    """Plan, and return the exit status."""
     result, run = _planned(inputs_of(options))
     if result is None:
-        return _shown(run, as_json=as_json)
-    text = (
-        json.dumps(result.to_dict(), indent=2)
-        if as_json
-        else _plan_text(result, screen)
-    )
-    sys.stdout.write(text + "\n")
+        assert run is not None  # it answers where no plan does
+        return out.write(run.to_dict, lambda: str(run), run.started)
     served = result.serving
     is_enough = result.fits and (served is None or served.is_served)
-    return FITS if is_enough else DOES_NOT_FIT
-
-
-def _shown(run: DryRun | None, *, as_json: bool) -> int:
-    """Write what vLLM said of its start, where no plan can be made of it."""
-    assert run is not None  # it answers where no plan does
-    text = json.dumps(run.to_dict(), indent=2) if as_json else str(run)
-    sys.stdout.write(f"{text}\n")
-    return FITS if run.started else DOES_NOT_FIT
+    return out.write(result.to_dict, lambda: _plan_text(result, out.screen), is_enough)
 
 
 def _planned(inputs: Inputs) -> tuple[Plan | None, DryRun | None]:

@@ -7,23 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from planner import ray
 from planner.app.cli.engine_flags import add_plan_arguments
-from planner.app.cli.shared import (
-    DOES_NOT_FIT,
-    FITS,
-    add_flag,
-    add_list,
-    add_output,
-    load_of,
-)
+from planner.app.cli.shared import Output, add_flag, add_list, add_output, load_of
 from planner.errors import PlannerError
 
 if TYPE_CHECKING:
-    from planner.planning.result import Plan
     from planner.ray import Node, NodeType, Pipeline
 
 _TEXTS = {"accelerator_type": "Ray's name, such as H100", "ray_version": "such as 2.60"}
@@ -64,7 +55,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     live = parser.add_argument_group("the Ray cluster to place it on (default: none)")
     add_flag(live, "address", str, "ADDRESS", "auto, host:port or ray://host:port")
     add_output(parser)
-    parser.set_defaults(run=_run)
 
 
 def add_ray_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,15 +86,6 @@ def given_ray_arguments(options: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def pipeline_of(plan: Plan, ray_arguments: dict[str, Any]) -> Pipeline:
-    """Return the pipeline of a plan.
-
-    Raises:
-        PlannerError: for settings that Ray does not accept.
-    """
-    return ray.pipeline(plan, **ray_arguments)
-
-
 def _table(text: str) -> dict[str, Any]:
     """Read a table in JSON."""
     try:
@@ -116,9 +97,9 @@ def _table(text: str) -> dict[str, Any]:
     return found
 
 
-def _run(options: dict[str, Any]) -> int:
-    model, as_json = options.pop("model"), options.pop("json")
-    screen = options.pop("screen")
+def run(options: dict[str, Any], out: Output) -> int:
+    """Plan the pipeline, place it, and return the exit status."""
+    model = options.pop("model")
     options.pop("entrypoint")  # Ray Data LLM starts vLLM's engine by itself
     count = options.pop("nodes", None)
     address = options.pop("address", None)
@@ -129,13 +110,11 @@ def _run(options: dict[str, Any]) -> int:
         values, text, can_start = _on_cluster(pipeline, address)
     else:
         values, text, can_start = _on_nodes(pipeline, count, _kind(pipeline, *size))
-    is_fine = pipeline.plan.fits and can_start
-    if as_json:
-        shown = json.dumps(pipeline.to_dict() | values, indent=2)
-    else:
-        shown = screen.shown(f"{pipeline}\n\n{text}")
-    sys.stdout.write(shown + "\n")
-    return FITS if is_fine else DOES_NOT_FIT
+    return out.write(
+        lambda: pipeline.to_dict() | values,
+        lambda: out.screen.shown(f"{pipeline}\n\n{text}"),
+        pipeline.plan.fits and can_start,
+    )
 
 
 def _on_cluster(pipeline: Pipeline, address: str) -> tuple[dict[str, Any], str, bool]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.engine_flags import add_engine_arguments
-from planner.app.cli.shared import BAD_INPUT, DOES_NOT_FIT, FITS, add_output
+from planner.app.cli.shared import BAD_INPUT, DOES_NOT_FIT, FITS, Output, add_output
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.flags import flags
 from planner.engine.foreign import questions
@@ -78,24 +78,24 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_output(parser)
     add_engine_arguments(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
-    if not options["json"]:
-        return _read(options)
+def run(options: dict[str, Any], out: Output) -> int:
+    """Read and plan, and return the exit status; in JSON an error is an answer too."""
     try:
-        return _read(options)
+        return _read(options, out)
     except PlannerError as error:
+        if not out.as_json:
+            raise
         sys.stdout.write(json.dumps({"error": str(error)}, indent=2) + "\n")
         return BAD_INPUT
 
 
-def _read(options: dict[str, Any]) -> int:
+def _read(options: dict[str, Any], out: Output) -> int:
     found = read(_text(options), start=options["start"])
     known = _known(options)
     plan, why = _planned(found, known)
-    if options["json"]:
+    if out.as_json:
         whole = found.to_dict() | {
             "plan": None if plan is None else plan.to_dict(),
             "not_planned": why,
@@ -105,7 +105,7 @@ def _read(options: dict[str, Any]) -> int:
             whole["answer"] = [explained.headline, *explained.answer]
         sys.stdout.write(json.dumps(whole, indent=2) + "\n")
     else:
-        _write(found, known, plan, why, options["screen"])
+        _write(found, known, plan, why, out.screen)
     return _status(found, known, plan)
 
 

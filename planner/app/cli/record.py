@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.app.cli.consent import add_consent, check_consent
 from planner.app.cli.engine_flags import add_engine_arguments
-from planner.app.cli.shared import FITS, add_python
+from planner.app.cli.shared import FITS, Output, add_python
 from planner.confirming.dry.recorder import record
 from planner.confirming.start import stage_lines
 
@@ -38,14 +38,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_consent(parser)
     add_engine_arguments(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
+def run(options: dict[str, Any], _out: Output) -> int:
+    """Let vLLM build the model, print the file's path, return the exit status."""
     check_consent(options)
-    del options["screen"]  # it prints a path
     given = {name: value for name, value in options.items() if value is not None}
-    model = given.pop("model")
-    path = record(model, listener=stage_lines(sys.stderr), **given)
+    path = record(given.pop("model"), listener=stage_lines(sys.stderr), **given)
     sys.stdout.write(f"{path}\n")
     return FITS

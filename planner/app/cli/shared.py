@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeAlias
 from planner.errors import PlannerError, close_words
 from planner.planning.load import Load
 from planner.show.terminal import COLORS, Screen, fold
+from planner.values import frozen
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 
@@ -193,12 +194,29 @@ def add_output(
     )
 
 
-def say(found: Any, screen: Screen, *, as_json: bool) -> None:  # noqa: ANN401 - any result
-    """Print a result: its text for a screen, or its figures as JSON."""
-    if as_json:
-        sys.stdout.write(json.dumps(found.to_dict(), indent=2) + "\n")
-    else:
-        sys.stdout.write(screen.shown(str(found)) + "\n")
+@frozen
+class Output:
+    """Where a command's answer goes: as JSON, or as text for a screen."""
+
+    screen: Screen
+    as_json: bool = False
+
+    def say(self, found: Any, is_fine: object = True) -> int:  # noqa: ANN401 - any result
+        """Write a result, and return the exit status."""
+        return self.write(found.to_dict, lambda: self.screen.shown(str(found)), is_fine)
+
+    def write(
+        self,
+        values: Callable[[], object],
+        text: Callable[[], str],
+        is_fine: object = True,
+    ) -> int:
+        """Write what one of them returns; return the status of what is fine, or not."""
+        written = (
+            json.dumps(values(), indent=2, default=str) if self.as_json else text()
+        )
+        sys.stdout.write(f"{written}\n" if written else "")
+        return FITS if is_fine else DOES_NOT_FIT
 
 
 def add_load(group: argparse._ActionsContainer) -> None:

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planner import solve
 from planner.app.cli.compare import price_of
 from planner.app.cli.engine_flags import add_plan_arguments
-from planner.app.cli.shared import (
-    DOES_NOT_FIT,
-    FITS,
-    add_flag,
-    add_list,
-    add_output,
-    say,
-)
+from planner.app.cli.shared import Output, add_flag, add_list, add_output
 from planner.solve.set_ups import ORDERS
 
 if TYPE_CHECKING:
@@ -49,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         add_plan_arguments(one)
         _add_load(one, question)
         add_output(one)
-        one.set_defaults(run=_run, question=question)
+        one.set_defaults(question=question)
 
 
 def _add_load(parser: argparse.ArgumentParser, question: str) -> None:
@@ -81,10 +74,9 @@ def _add_prices(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _run(options: dict[str, Any]) -> int:
-    question, as_json = options.pop("question"), options.pop("json")
-    screen = options.pop("screen")
-    model = options.pop("model")
+def run(options: dict[str, Any], out: Output) -> int:
+    """Solve the question, and return the exit status."""
+    question, model = options.pop("question"), options.pop("model")
     if question in ("gpus", "setups"):
         gpu = options.pop("gpu")
         options["gpus"] = options["gpus"] or gpu
@@ -100,5 +92,4 @@ def _run(options: dict[str, Any]) -> int:
         "instances": solve.instances_on_one_gpu,
     }
     solution = solvers[question](model, **options)
-    say(solution, screen, as_json=as_json)
-    return FITS if solution.is_found else DOES_NOT_FIT
+    return out.say(solution, solution.is_found)

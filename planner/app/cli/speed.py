@@ -7,14 +7,7 @@ from typing import Any
 
 from planner.app.cli.compare import inputs_named
 from planner.app.cli.engine_flags import add_plan_arguments
-from planner.app.cli.shared import (
-    DOES_NOT_FIT,
-    FITS,
-    add_load,
-    add_output,
-    load_of,
-    say,
-)
+from planner.app.cli.shared import Output, add_load, add_output, load_of
 from planner.errors import PlannerError
 from planner.solve.speed.bound import speed_bound
 
@@ -29,11 +22,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_plan_arguments(parser, is_in_file=True)
     add_load(parser.add_argument_group("the load"))
     add_output(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
-    as_json, screen = options.pop("json"), options.pop("screen")
+def run(options: dict[str, Any], out: Output) -> int:
+    """Bound the speed, and return the exit status."""
     given = load_of(options)
     found = inputs_named(options.pop("model"), options)
     load = given or found.load
@@ -43,5 +35,4 @@ def _run(options: dict[str, Any]) -> int:
             "names a load."
         )
     bound = speed_bound(found.plan(), load)
-    say(bound, screen, as_json=as_json)
-    return FITS if bound.plan.fits else DOES_NOT_FIT
+    return out.say(bound, bound.plan.fits)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import sys
 from typing import Any
 
 from planner.app.cli.engine_flags import add_plan_arguments, value_of
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Output, add_output
 from planner.errors import PlannerError
 from planner.show.grid import sheet
 from planner.solve.comparing.cells import VALUES
@@ -46,21 +45,20 @@ def add(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print every figure as CSV")
     add_output(parser, form)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
-    as_csv, as_json = options.pop("csv"), options.pop("json")
-    value, screen = options.pop("value"), options.pop("screen")
+def run(options: dict[str, Any], out: Output) -> int:
+    """Sweep, and return the exit status."""
+    as_csv, value = options.pop("csv"), options.pop("value")
     over = dict(map(_axis, _axes(options.pop("over"))))
     grid = sweep(options.pop("model"), over=over, **options)
+    fits = any(cell.fits for cell in grid.cells)
     if as_csv:
         _write_csv(grid.rows())
-    elif as_json:
-        sys.stdout.write(json.dumps(grid.to_dict(), indent=2) + "\n")
-    else:
-        sys.stdout.write(screen.shown(sheet(grid, value).to_text()) + "\n")
-    return FITS if any(cell.fits for cell in grid.cells) else DOES_NOT_FIT
+        return FITS if fits else DOES_NOT_FIT
+    return out.write(
+        grid.to_dict, lambda: out.screen.shown(sheet(grid, value).to_text()), fits
+    )
 
 
 def _axes(words: list[str]) -> list[str]:

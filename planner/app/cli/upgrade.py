@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from planner.app.cli.engine_flags import add_file_argument, inputs_of
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, add_output, say
+from planner.app.cli.shared import Output, add_output
 from planner.engine.releases import NEWEST
 from planner.solve.upgrading import upgrade
 
@@ -36,15 +36,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         help=f"the release to upgrade to (default: {NEWEST})",
     )
     add_output(parser)
-    parser.set_defaults(run=_run)
 
 
-def _run(options: dict[str, Any]) -> int:
-    as_json, screen = options.pop("json"), options.pop("screen")
+def run(options: dict[str, Any], out: Output) -> int:
+    """Compare the releases, and return the exit status."""
     first, last = options.pop("first"), options.pop("to")
     inputs = inputs_of(options)
     if first is not None:
         inputs = inputs.changed(vllm_version=first)
     found = upgrade(inputs, to=last)
-    say(found, screen, as_json=as_json)
-    return FITS if found.after is not None and found.after.fits else DOES_NOT_FIT
+    return out.say(found, found.after is not None and found.after.fits)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from itertools import starmap
 from textwrap import fill
 from typing import Any
 
@@ -20,15 +21,11 @@ _COLUMNS = ("Part", "State", "Found", "What to do")
 _WIDTH = 88
 _NAME_WIDTH = 8
 _CHECKS: dict[str, Callable[[], Finding]] = {
-    "python": machine.python,
-    "app": machine.app,
-    "browser": machine.browser,
-    "memory": machine.memory,
-    "disk": machine.disk,
-    "hub": machine.hub,
-    "gpu": machine.gpu,
-    "vllm": machine.vllm,
-    "ray": machine.ray,
+    check.__name__: check
+    for check in (
+        *(machine.python, machine.app, machine.browser, machine.memory, machine.disk),
+        *(machine.hub, machine.gpu, machine.vllm, machine.ray),
+    )
 }
 NAMES = tuple(_CHECKS)
 
@@ -37,7 +34,8 @@ NAMES = tuple(_CHECKS)
 class Report:
     """The findings of all checks."""
 
-    findings: tuple[Finding, ...]
+    findings: Mapping[str, Finding]
+    """By the part that was checked, as `--need` takes it."""
 
     def works(self, *names: str) -> bool:
         """Return whether all the named parts work.
@@ -51,18 +49,23 @@ class Report:
                 f"{', '.join(unknown)} cannot be checked. The parts are: "
                 f"{', '.join(NAMES)}."
             )
-        found = {one.name: one.state for one in self.findings}
-        return all(found.get(name) is Health.WORKS for name in names)
+        found = self.findings
+        return all(
+            name in found and found[name].state is Health.WORKS for name in names
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the findings as plain values."""
-        return {"findings": [asdict(one) for one in self.findings]}
+        found = self.findings.items()
+        return {"findings": [{"name": name, **asdict(one)} for name, one in found]}
 
     def __str__(self) -> str:
-        return report_text(self.findings)
+        """Return a paragraph for each finding, with its remedy after an arrow."""
+        return "\n".join(starmap(_paragraph, self.findings.items()))
 
     def _repr_html_(self) -> str:
-        return report_html(self.findings)
+        rows = starmap(_row, self.findings.items())
+        return whole(table("What works on this machine", _COLUMNS, rows))
 
 
 def examine(names: Iterable[str] = NAMES) -> Report:
@@ -71,32 +74,22 @@ def examine(names: Iterable[str] = NAMES) -> Report:
     One request goes to the Hub, to see whether it answers. A check that raises an
     unexpected error becomes a finding of its own.
     """
-    return Report(findings=tuple(_looked_at(name) for name in names))
+    return Report(findings={name: _looked_at(name) for name in names})
 
 
-def report_text(findings: Iterable[Finding]) -> str:
-    """Write a paragraph for each finding, with its remedy after an arrow."""
-    return "\n".join(_paragraph(one) for one in findings)
-
-
-def report_html(findings: Iterable[Finding]) -> Html:
-    """Write the findings as a table, which needs no script."""
-    return whole(table("What works on this machine", _COLUMNS, map(_row, findings)))
-
-
-def _row(one: Finding) -> Html:
+def _row(name: str, one: Finding) -> Html:
     sign = tag("span", _SYMBOL[one.state], aria_hidden="true")
     return row(
-        one.name,
+        name,
         tag("td", sign, f" {one.state}"),
         tag("td", _sentence(one)),
         tag("td", one.remedy),
     )
 
 
-def _paragraph(one: Finding) -> str:
+def _paragraph(name: str, one: Finding) -> str:
     indent = " " * (_NAME_WIDTH + 2)
-    head = f"{_SYMBOL[one.state]} {one.name:<{_NAME_WIDTH}}"
+    head = f"{_SYMBOL[one.state]} {name:<{_NAME_WIDTH}}"
     lines = [fill(f"{head}{_sentence(one)}", _WIDTH, subsequent_indent=indent)]
     if one.remedy:
         lines.append(
@@ -120,7 +113,6 @@ def _looked_at(name: str) -> Finding:
         return _CHECKS[name]()
     except Exception as error:  # noqa: BLE001 - one broken check must not hide the others
         return Finding(
-            name,
             Health.LIMITED,
             says=f"could not be checked: {type(error).__name__}: {error}",
             remedy="Report this sentence and the kind of machine.",

@@ -11,6 +11,7 @@ import platform
 import shutil
 import sys
 from enum import StrEnum
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,8 +55,6 @@ class Health(StrEnum):
 class Finding:
     """The result of one check."""
 
-    name: str
-    """The part that was checked, as `--need` takes it."""
     state: Health
     says: str
     """What was found, with version or size."""
@@ -65,15 +64,18 @@ class Finding:
     """What to do; empty where nothing is needed."""
 
 
+_works = partial(Finding, Health.WORKS)
+_limited = partial(Finding, Health.LIMITED)
+_missing = partial(Finding, Health.MISSING)
+
+
 def python() -> Finding:
     """Check the version of this Python."""
     found = platform.python_version()
     says = f"Python {found} on {platform.system()} {platform.machine()}"
     if sys.version_info >= _NEEDED_PYTHON:
-        return Finding("python", Health.WORKS, says=says, does="Plans are computed.")
-    return Finding(
-        "python", Health.MISSING, says=says, remedy="Install Python 3.11 or newer."
-    )
+        return _works(says, "Plans are computed.")
+    return _missing(says, remedy="Install Python 3.11 or newer.")
 
 
 def app() -> Finding:
@@ -81,28 +83,21 @@ def app() -> Finding:
     found = {name: _version(name) for name in _APP}
     missing = [name for name, there in found.items() if there is None]
     if missing:
-        return Finding(
-            "app",
-            Health.MISSING,
-            says=f"not installed: {', '.join(missing)}",
-            does="The command line works; the app and the lessons do not.",
-            remedy="pip install 'vllm-memory-planner[app]'",
+        return _missing(
+            f"not installed: {', '.join(missing)}",
+            "The command line works; the app and the lessons do not.",
+            "pip install 'vllm-memory-planner[app]'",
         )
     says = f"voila {found['voila']}"
     lab = _version("jupyterlab")
     if lab is None:
-        return Finding(
-            "app",
-            Health.LIMITED,
-            says=f"{says}; jupyterlab is not installed",
-            does="The app opens; the lessons open in a Jupyter that is elsewhere.",
-            remedy="pip install 'vllm-memory-planner[lab]'",
+        return _limited(
+            f"{says}; jupyterlab is not installed",
+            "The app opens; the lessons open in a Jupyter that is elsewhere.",
+            "pip install 'vllm-memory-planner[lab]'",
         )
-    return Finding(
-        "app",
-        Health.WORKS,
-        says=f"jupyterlab {lab}, {says}",
-        does="The explorer, the app and the lessons open.",
+    return _works(
+        f"jupyterlab {lab}, {says}", "The explorer, the app and the lessons open."
     )
 
 
@@ -111,21 +106,12 @@ def browser() -> Finding:
     names = (os.environ.get("BROWSER", ""), os.environ.get("CHROMIUM", ""), *_BROWSERS)
     found = next((path for name in names if name and (path := shutil.which(name))), "")
     if found or platform.system() == "Windows":
-        return Finding(
-            "browser",
-            Health.WORKS,
-            says=found or "the system's",
-            does="Pages open here.",
-        )
-    return Finding(
-        "browser",
-        Health.LIMITED,
-        says="none found",
-        does="The app runs, and pages open elsewhere.",
-        remedy=(
-            "Open the app's address from another machine through "
-            "ssh -L 8866:127.0.0.1:8866, or install a browser."
-        ),
+        return _works(found or "the system's", "Pages open here.")
+    return _limited(
+        "none found",
+        "The app runs, and pages open elsewhere.",
+        "Open the app's address from another machine through "
+        "ssh -L 8866:127.0.0.1:8866, or install a browser.",
     )
 
 
@@ -137,13 +123,11 @@ def memory() -> Finding:
     says = f"{total}{'' if free is None else f', {format_gib(free)} free'}"
     says += f"; {os.cpu_count()} processors"
     if free is None or free >= _LESSON_BYTES:
-        return Finding("memory", Health.WORKS, says=says, does="Enough for the app.")
-    return Finding(
-        "memory",
-        Health.LIMITED,
-        says=says,
-        does="Notebooks may be slow or end.",
-        remedy=f"Close programs until {format_gib(_LESSON_BYTES)} are free.",
+        return _works(says, "Enough for the app.")
+    return _limited(
+        says,
+        "Notebooks may be slow or end.",
+        f"Close programs until {format_gib(_LESSON_BYTES)} are free.",
     )
 
 
@@ -151,53 +135,43 @@ def disk() -> Finding:
     """Check the folder of measurements and progress, and its free space."""
     folder = data_folder()
     if folder is None:
-        return Finding(
-            "disk",
-            Health.LIMITED,
-            says="this user has no home folder",
-            does="Measurements and progress are not kept.",
-            remedy="Set PLANNER_DATA_DIR to a folder that you may write to.",
+        return _limited(
+            "this user has no home folder",
+            "Measurements and progress are not kept.",
+            "Set PLANNER_DATA_DIR to a folder that you may write to.",
         )
     there = _nearest(Path(folder))
     says = f"{format_gib(shutil.disk_usage(there).free)} free for {folder}"
     if not os.access(there, os.W_OK):
-        return Finding(
-            "disk",
-            Health.LIMITED,
-            says=f"{folder} cannot be written",
-            does="Measurements and progress are not kept.",
-            remedy="Set PLANNER_DATA_DIR to a folder that you may write to.",
+        return _limited(
+            f"{folder} cannot be written",
+            "Measurements and progress are not kept.",
+            "Set PLANNER_DATA_DIR to a folder that you may write to.",
         )
     if shutil.disk_usage(there).free < _INSTALL_BYTES:
-        return Finding(
-            "disk",
-            Health.LIMITED,
-            says=says,
-            does="Too little to install vLLM.",
-            remedy=f"Make room: {format_gib(_INSTALL_BYTES)} for its CPU build.",
+        return _limited(
+            says,
+            "Too little to install vLLM.",
+            f"Make room: {format_gib(_INSTALL_BYTES)} for its CPU build.",
         )
-    return Finding("disk", Health.WORKS, says=says, does="What is measured is kept.")
+    return _works(says, "What is measured is kept.")
 
 
 def hub() -> Finding:
     """Send the Hub one request, with a short time-out."""
     if find_spec("huggingface_hub") is None:
-        return Finding(
-            "hub",
-            Health.LIMITED,
-            says="huggingface_hub is not installed",
-            does=_WITHOUT_HUB,
-            remedy="pip install 'vllm-memory-planner[notebook]'",
+        return _limited(
+            "huggingface_hub is not installed",
+            _WITHOUT_HUB,
+            "pip install 'vllm-memory-planner[notebook]'",
         )
     from huggingface_hub import constants, get_token  # noqa: PLC0415 - slow, optional
 
     if constants.HF_HUB_OFFLINE:
-        return Finding(
-            "hub",
-            Health.LIMITED,
-            says="offline by HF_HUB_OFFLINE",
-            does=f"{_WITHOUT_HUB} So do models in the Hub's cache on this disk.",
-            remedy="Unset HF_HUB_OFFLINE to ask the Hub.",
+        return _limited(
+            "offline by HF_HUB_OFFLINE",
+            f"{_WITHOUT_HUB} So do models in the Hub's cache on this disk.",
+            "Unset HF_HUB_OFFLINE to ask the Hub.",
         )
     endpoint = os.environ.get("HF_ENDPOINT") or constants.ENDPOINT
     return _answer_of_hub(endpoint, "with" if get_token() else "without")
@@ -207,30 +181,21 @@ def gpu() -> Finding:
     """Query the driver for the attached GPUs."""
     found = attached.survey()
     if not found.gpus:
-        return Finding(
-            "gpu",
-            Health.LIMITED,
-            says=found.reason.rstrip("."),
-            does="Plans for any GPU are computed; vLLM starts on the processor.",
-            remedy="To confirm a plan on its GPU, run the planner on such a machine.",
+        return _limited(
+            found.reason.rstrip("."),
+            "Plans for any GPU are computed; vLLM starts on the processor.",
+            "To confirm a plan on its GPU, run the planner on such a machine.",
         )
     lines = "; ".join(attached.attached_line(one) for one in found.gpus)
     driver = f"driver {found.driver_version}: " if found.driver_version else ""
     unknown = [one.device_name for one in found.gpus if one.gpu is None]
     if unknown or found.notes:
-        return Finding(
-            "gpu",
-            Health.LIMITED,
-            says=f"{driver}{lines}",
-            does=" ".join((*(f"{name} cannot be read." for name in unknown),)),
-            remedy=" ".join(found.notes) or "Give its memory: planner.GPU(...).",
+        return _limited(
+            f"{driver}{lines}",
+            " ".join((*(f"{name} cannot be read." for name in unknown),)),
+            " ".join(found.notes) or "Give its memory: planner.GPU(...).",
         )
-    return Finding(
-        "gpu",
-        Health.WORKS,
-        says=f"{driver}{lines}",
-        does="Plans for it are confirmed by a start.",
-    )
+    return _works(f"{driver}{lines}", "Plans for it are confirmed by a start.")
 
 
 def vllm() -> Finding:
@@ -238,22 +203,18 @@ def vllm() -> Finding:
     try:
         found = installation.find()
     except PlannerError as error:
-        return Finding(
-            "vllm",
-            Health.MISSING,
-            says="not installed",
-            does="Plans work; they cannot be confirmed by a start here.",
-            remedy=str(error),
+        return _missing(
+            "not installed",
+            "Plans work; they cannot be confirmed by a start here.",
+            str(error),
         )
     says = installation.sentence(found).rstrip(".")
     if _is_planned(found.version):
-        return Finding("vllm", Health.WORKS, says=says, does="Plans can be confirmed.")
-    return Finding(
-        "vllm",
-        Health.LIMITED,
-        says=says,
-        does=f"The planner knows {OLDEST} to {NEWEST}, not this one.",
-        remedy=f"pip install {found.package}=={NEWEST}",
+        return _works(says, "Plans can be confirmed.")
+    return _limited(
+        says,
+        f"The planner knows {OLDEST} to {NEWEST}, not this one.",
+        f"pip install {found.package}=={NEWEST}",
     )
 
 
@@ -261,18 +222,11 @@ def ray() -> Finding:
     """Check for Ray, which live clusters and concurrent confirmations need."""
     found = _version("ray")
     if found:
-        return Finding(
-            "ray",
-            Health.WORKS,
-            says=f"Ray {found}",
-            does="A live cluster can be read and used.",
-        )
-    return Finding(
-        "ray",
-        Health.LIMITED,
-        says="not installed",
-        does="Pipelines are planned; a live cluster cannot be read.",
-        remedy="pip install 'vllm-memory-planner[ray]'",
+        return _works(f"Ray {found}", "A live cluster can be read and used.")
+    return _limited(
+        "not installed",
+        "Pipelines are planned; a live cluster cannot be read.",
+        "pip install 'vllm-memory-planner[ray]'",
     )
 
 
@@ -293,19 +247,15 @@ def _answer_of_hub(endpoint: str, token: str) -> Finding:
         query = (("search", "Qwen3"), ("limit", "1"))
         models(query, timeout_seconds=_HUB_SECONDS)
     except PlannerError:
-        return Finding(
-            "hub",
-            Health.LIMITED,
-            says=f"{endpoint} does not answer",
-            does=f"{_WITHOUT_HUB} So do models in the Hub's cache on this disk.",
-            remedy="Check the network; HF_ENDPOINT names a mirror.",
+        return _limited(
+            f"{endpoint} does not answer",
+            f"{_WITHOUT_HUB} So do models in the Hub's cache on this disk.",
+            "Check the network; HF_ENDPOINT names a mirror.",
         )
     gated = "" if token == "with" else " Gated models need one: hf auth login."
-    return Finding(
-        "hub",
-        Health.WORKS,
-        says=f"{endpoint} answers, {token} a token",
-        does=f"Every model on it can be planned.{gated}",
+    return _works(
+        f"{endpoint} answers, {token} a token",
+        f"Every model on it can be planned.{gated}",
     )
 
 

@@ -6,17 +6,13 @@ every visitor's kernel.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 import traitlets
 
-from planner.app.widgets.callbacks import listen
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
-
-log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
 """key and title; optionally gain, code, detail, tone and actions, and the group and its
@@ -28,6 +24,7 @@ class ActionList(PageWidget):
 
     _esm = script("actions.js")
     _css = sheet("actions.css")
+    called = "list"
 
     heading = traitlets.Unicode().tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)
@@ -44,15 +41,14 @@ class ActionList(PageWidget):
     ) -> None:
         super().__init__(heading=heading, **traits)
         self._pressed = pressed
-        listen(self, self._on_message)
 
-    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
-        """Pass on a press; the planner's page sends no other message."""
-        match content:
+    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
+        """Pass on a press."""
+        match message:
             case {"press": str(action), "row": str(key)}:
                 self._pressed(action, key)
-            case _:
-                log.warning("a page sent an invalid press of a button")
+                return True
+        return False
 
 
 def action(name: str, label: str) -> dict[str, str]:

@@ -83,7 +83,7 @@ class Reader:
             self._thread.join(seconds)
 
 
-class Slices:
+class SlicedJob:
     """Runs a long job of many small steps beside the page, on the same event loop.
 
     A slice takes a few milliseconds; whatever the page sent meanwhile is answered

@@ -12,13 +12,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING
 
 from planner.errors import PlannerError
 from planner.show.html import Html, tag
-
-if TYPE_CHECKING:
-    from ipywidgets import Widget
 
 log = logging.getLogger(__name__)
 UNEXPECTED = (
@@ -54,35 +50,6 @@ def guarded(
         return run
 
     return decorate
-
-
-def listen(widget: Widget, callback: Callable[[object, object, object], None]) -> None:
-    """Call `callback` with each message of a page, in texts that can be sent back.
-
-    Half of a character (a lone surrogate, which JSON can hold) becomes U+FFFD: an
-    answer that repeated it could not be sent, and the page would show the one before.
-    """
-
-    def hear(sender: object, content: object, buffers: object) -> None:
-        try:
-            readable = _readable(content)
-        except RecursionError:
-            readable = None  # as no page sends it
-        callback(sender, readable, buffers)
-
-    widget.on_msg(hear)
-
-
-def _readable(content: object) -> object:
-    if isinstance(content, str):
-        if content.isascii():
-            return content
-        return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(content, list):
-        return [_readable(one) for one in content]
-    if isinstance(content, dict):
-        return {_readable(name): _readable(one) for name, one in content.items()}
-    return content
 
 
 def alert_html(message: str) -> Html:

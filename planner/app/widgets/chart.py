@@ -5,7 +5,7 @@ echoes 20 kB per update. `PlotlyChart` sends only the figure's JSON. plotly.js i
 static file in the app; in JupyterLab the kernel sends it once per page.
 
 A step of a slider changes the bars, the verdict and the figures: one update of one
-widget, the `Answer`, sends them together.
+widget, the `AnswerChart`, sends them together.
 
 The page shows the plain HTML until its controls work: the app's page draws the figure
 in it at once (`answer.js` takes that chart over), and a viewer without widgets shows
@@ -15,14 +15,13 @@ the rest.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import traitlets
 
 from planner.app.widgets import static_files
-from planner.app.widgets.callbacks import alert_html, listen
+from planner.app.widgets.callbacks import alert_html
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.show import tables
@@ -43,7 +42,6 @@ _NO_WIDGETS = (
     "without them."
 )
 
-log = logging.getLogger(__name__)
 _STALE = tag("span", "Last good plan", class_="pl-stale")
 
 
@@ -52,14 +50,11 @@ class PlotlyChart(PageWidget):
 
     _esm = script("chart.js")
     _css = sheet("chart.css")
+    called = "chart"
 
     figure = traitlets.Dict().tag(sync=True)
     label = traitlets.Unicode().tag(sync=True)
     """The text for screen readers."""
-
-    def __init__(self, **traits: object) -> None:
-        super().__init__(**traits)
-        listen(self, self._answer)
 
     def live_view(self, model_id: str) -> tuple[Bundle, Bundle]:
         """Return the output that shows a widget: data and metadata by MIME type.
@@ -72,13 +67,20 @@ class PlotlyChart(PageWidget):
         view = {**shown[_VIEW], "model_id": model_id}
         return shown | {_VIEW: view}, described[0] if described else {}
 
-    def _answer(self, _widget: object, content: object, _buffers: object) -> None:
+    def draw(self, figure: dict[str, Any], label: str) -> None:
+        """Show another figure, and its text for screen readers."""
+        with self.hold_sync():
+            self.figure, self.label = figure, label
+
+    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
         """Send plotly.js to a page that requests it."""
-        if content == "plotly.js":
-            self.send("plotly.js", buffers=[static_files.for_page()])
+        if message != "plotly.js":
+            return False
+        self.send("plotly.js", buffers=[static_files.for_page()])
+        return True
 
 
-class Answer(PlotlyChart):
+class AnswerChart(PlotlyChart):
     """Verdict, bars, figures and vLLM's message of the last good plan."""
 
     _esm = script("answer.js")
@@ -86,7 +88,7 @@ class Answer(PlotlyChart):
 
     parts = traitlets.Dict().tag(sync=True)
     """HTML by name: verdict, stale, figures, alert, error, and the command and the
-    panels, each of which is shown by a `Place`."""
+    panels, each of which is shown by a `PanelsPlace`."""
 
     def __init__(self) -> None:
         super().__init__(figure={"data": [], "layout": {"height": 160}})
@@ -168,7 +170,7 @@ class Answer(PlotlyChart):
             self.parts = parts
 
 
-class Place(PageWidget):
+class PanelsPlace(PageWidget):
     """Shows parts of the answer elsewhere than beside its chart.
 
     The answer's script fills it, so that a step stays one update. `opened` is called
@@ -176,6 +178,7 @@ class Place(PageWidget):
     """
 
     _esm = script("place.js")
+    called = "panels"
 
     names: Any = traitlets.List().tag(sync=True)
     """The parts to show, in order."""
@@ -185,14 +188,14 @@ class Place(PageWidget):
     ) -> None:
         super().__init__(names=list(names))
         self._opened = opened
-        listen(self, self._on_message)
 
-    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
-        match content:
+    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
+        """Pass on which panel was opened or closed."""
+        match message:
             case {"panel": str(key), "open": bool(is_open)} if self._opened:
                 self._opened(key, is_open)
-            case _:
-                log.warning("a page sent what opens no panel")
+                return True
+        return False
 
 
 def snapshot_html(plan: Plan) -> Html:

@@ -7,13 +7,12 @@ and one back, with the changes of the controls.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
 import traitlets
 
-from planner.app.widgets.callbacks import listen, running_loop
+from planner.app.widgets.callbacks import running_loop
 from planner.app.widgets.fields import Field
 from planner.app.widgets.models import Find, hub_rows
 from planner.app.widgets.page_widget import PageWidget
@@ -22,13 +21,11 @@ from planner.models.sources.hub_models import HubGroup
 from planner.show import glossary
 from planner.values import frozen
 
-log = logging.getLogger(__name__)
-
 LONGEST_SEARCH = 100
 
 
 @frozen(kw_only=False)
-class Group:
+class FieldGroup:
     """Fields under one heading; an empty title shows no heading."""
 
     title: str
@@ -51,6 +48,7 @@ class Controls(PageWidget):
 
     _esm = script("controls.js")
     _css = sheet("controls.css")
+    called = "controls"
 
     groups: Any = traitlets.List().tag(sync=True)
     """Title, names of fields, and whether it is folded, for each group."""
@@ -62,7 +60,7 @@ class Controls(PageWidget):
     state: Any = traitlets.Dict().tag(sync=True, to_json=_full_state)
     """Only its serialised form is used, with what each field shows."""
 
-    def __init__(self, groups: Sequence[Group], *, finder: str = "") -> None:
+    def __init__(self, groups: Sequence[FieldGroup], *, finder: str = "") -> None:
         self.fields = {field.name: field for group in groups for field in group.fields}
         self.find: Find | None = None
         """Searches for models that are not in the list."""
@@ -79,18 +77,15 @@ class Controls(PageWidget):
         self.add_class("pc-controls")
         for field in self.fields.values():
             field.on_touch(self._touched)
-        listen(self, self._on_message)
 
-    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
-        """Answer a message; the planner's page sends no unknown ones."""
+    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
+        """Answer a message."""
         self._is_answering = True
         try:
-            is_known = self._answer(content)
+            return self._answer(message)
         finally:
             self._is_answering = False
-            self._flush(_number_of(content))
-        if not is_known:
-            log.warning("a page sent an invalid message of the controls")
+            self._flush(_number_of(message))
 
     def _answer(self, content: object) -> bool:
         match content:

@@ -13,7 +13,7 @@ from planner.app.widgets.background import Reader
 from planner.app.widgets.callbacks import Later, guarded
 from planner.app.widgets.chart import Bundle, snapshot_html, without_widgets
 from planner.app.widgets.form import FieldError, Form
-from planner.app.widgets.header import Header, History
+from planner.app.widgets.header import History, PageHeader
 from planner.app.widgets.reading_section import ReadingSection
 from planner.app.widgets.results import Results
 from planner.app.widgets.section import ArgumentSection, FurtherArguments
@@ -75,7 +75,7 @@ class Explorer(w.VBox):
         self.form = Form(model or DEFAULT_MODEL, gpu or DEFAULT_GPU)
         self.results = Results(self._apply, self._undo, self._open_plan)
         self.further = FurtherArguments(self._keep_further)
-        self.header = Header(
+        self.header = PageHeader(
             self.form.fields["vllm_version"], self._open_link, self._move, self._choose
         )
         self._others: dict[str, Any] = {
@@ -387,8 +387,3 @@ def _query(plan: Plan) -> str:
         return link(plan)
     except PlannerError:
         return ""
-
-
-def for_plan(plan: Plan) -> Explorer:
-    """Return the explorer for a plan; see `Plan.explore`."""
-    return Explorer.for_plan(plan)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Callable
-from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
 import traitlets
 
 from planner import export
-from planner.app.widgets.callbacks import UNEXPECTED, Later, alert_html, listen
+from planner.app.widgets.callbacks import UNEXPECTED, alert_html
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.section import Section
 from planner.app.widgets.static_files import script
@@ -30,56 +29,37 @@ PAUSE_SECONDS = 0.25
 
 
 @frozen(kw_only=False)
-class Format:
+class ExportFormat:
     """One format in which a plan is exported."""
 
+    write: Callable[[Plan], str]
     title: str
     file_name: str
     media_type: str
-    write: Callable[[Plan], str]
-    _: KW_ONLY
     is_shown: bool = True
     """Whether it is short enough to read on the page."""
 
 
-FORMATS = {
-    "link": Format("Link that opens this plan", "plan.txt", "text/plain", export.link),
-    "python": Format(
-        "Python, the LLM class", "plan.py", "text/x-python", export.python
+_YAML, _PYTHON = "application/yaml", "text/x-python"
+_FORMATS = (
+    ExportFormat(export.link, "Link that opens this plan", "plan.txt", "text/plain"),
+    ExportFormat(export.python, "Python, the LLM class", "plan.py", _PYTHON),
+    ExportFormat(export.compose, "Docker compose", "compose.yaml", _YAML),
+    ExportFormat(export.kubernetes, "Kubernetes", "vllm.yaml", _YAML),
+    ExportFormat(export.ray_data, "Ray Data LLM, a program", "pipeline.py", _PYTHON),
+    ExportFormat(export.ray_serve, "Ray Serve LLM, a program", "serve.py", _PYTHON),
+    ExportFormat(export.ray_job, "KubeRay, a RayJob", "rayjob.yaml", _YAML),
+    ExportFormat(export.yaml, "Plan file, for planner plan -f", "plan.yaml", _YAML),
+    ExportFormat(
+        export.html, "Report as a page", "plan.html", "text/html", is_shown=False
     ),
-    "compose": Format(
-        "Docker compose", "compose.yaml", "application/yaml", export.compose
+    ExportFormat(export.markdown, "Report as Markdown", "plan.md", "text/markdown"),
+    ExportFormat(
+        export.json, "All figures as JSON", "plan.json", "application/json", False
     ),
-    "kubernetes": Format(
-        "Kubernetes", "vllm.yaml", "application/yaml", export.kubernetes
-    ),
-    "ray_data": Format(
-        "Ray Data LLM, a program", "pipeline.py", "text/x-python", export.ray_data
-    ),
-    "ray_serve": Format(
-        "Ray Serve LLM, a program", "serve.py", "text/x-python", export.ray_serve
-    ),
-    "ray_job": Format(
-        "KubeRay, a RayJob", "rayjob.yaml", "application/yaml", export.ray_job
-    ),
-    "yaml": Format(
-        "Plan file, for planner plan -f", "plan.yaml", "application/yaml", export.yaml
-    ),
-    "html": Format(
-        "Report as a page", "plan.html", "text/html", export.html, is_shown=False
-    ),
-    "markdown": Format(
-        "Report as Markdown", "plan.md", "text/markdown", export.markdown
-    ),
-    "json": Format(
-        "All figures as JSON",
-        "plan.json",
-        "application/json",
-        export.json,
-        is_shown=False,
-    ),
-    "csv": Format("Memory lines as CSV", "plan.csv", "text/csv", export.csv),
-}
+    ExportFormat(export.csv, "Memory lines as CSV", "plan.csv", "text/csv"),
+)
+FORMATS = {one.write.__name__: one for one in _FORMATS}
 """By the name of the function that writes the format."""
 OWN = "own"
 """The user's own text, where one was pasted."""
@@ -90,6 +70,7 @@ class ExportView(PageWidget):
     """The list of formats, and the plan in the chosen one."""
 
     _esm = script("export.js")
+    called = "exports"
 
     formats: Any = traitlets.List().tag(sync=True)
     """Pairs of name and title."""
@@ -99,14 +80,14 @@ class ExportView(PageWidget):
     def __init__(self, choose: Callable[[str], None]) -> None:
         super().__init__(formats=_titles(), chosen=next(iter(FORMATS)))
         self._choose = choose
-        listen(self, self._on_message)
 
-    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
-        match content:
+    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
+        """Choose a format."""
+        match message:
             case {"format": str(name)} if name in dict(self.formats):
                 self._choose(name)
-            case _:
-                log.warning("a page requested an unknown format")
+                return True
+        return False
 
 
 class ExportSection(Section):
@@ -116,12 +97,10 @@ class ExportSection(Section):
     """
 
     def __init__(self, below: Callable[[], tuple[w.Widget, ...]] = tuple) -> None:
-        super().__init__("Export", "export")
+        super().__init__("Export", "export", PAUSE_SECONDS)
         self._below = below
         self.view: ExportView | None = None
-        self._plan: Plan | None = None
         self._own: Callable[[], Html] | None = None
-        self._later = Later(PAUSE_SECONDS)
 
     def give_back(self, write: Callable[[], Html] | None) -> None:
         """Offer the user's own text, which `write` writes; None: there is none."""
@@ -144,12 +123,6 @@ class ExportSection(Section):
             self.view = ExportView(self.choose)
             self._list_formats(self.view)
         return (self.view, *self._below())
-
-    def show(self, plan: Plan) -> None:
-        """Export this plan, if the section is open."""
-        self._plan = plan
-        if self.is_open:
-            self._later.run(self.refresh)
 
     def choose(self, name: str) -> None:
         """Export the plan in the format called `name`."""
@@ -180,7 +153,7 @@ def _titles() -> list[list[str]]:
     return [[name, one.title] for name, one in FORMATS.items()]
 
 
-def _html(chosen: Format, text: str) -> Html:
+def _html(chosen: ExportFormat, text: str) -> Html:
     encoded = base64.b64encode(text.encode()).decode()
     download = tag(
         "a",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from planner.app.widgets import parsing
-from planner.app.widgets.controls import Group
+from planner.app.widgets.controls import FieldGroup
 from planner.app.widgets.fields import (
     VLLMS_CHOICE,
     ChoiceField,
@@ -20,7 +20,7 @@ from planner.app.widgets.fields import (
     Options,
 )
 from planner.app.widgets.models import DraftField
-from planner.app.widgets.tables import Part, Table
+from planner.app.widgets.tables import FieldTable, SubField
 from planner.engine.arguments import ARGUMENTS, Feature, featured
 from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.memory.compilation import GraphMode
@@ -101,12 +101,14 @@ class Features:
 
     def __init__(self, fields: Fields) -> None:
         self._fields = dict(fields)
-        self.limits = Table(_table(fields, "limit_mm_per_prompt"), limits())
-        self.processor = Table(
+        self.limits = FieldTable(_table(fields, "limit_mm_per_prompt"), limits())
+        self.processor = FieldTable(
             _table(fields, "mm_processor_kwargs"), processor_settings()
         )
-        self.speculation = Table(_table(fields, "speculative_config"), speculation())
-        self.graphs = Table(
+        self.speculation = FieldTable(
+            _table(fields, "speculative_config"), speculation()
+        )
+        self.graphs = FieldTable(
             _table(fields, "compilation_config"), graphs(), alone="mode"
         )
         self.tables = (self.limits, self.processor, self.speculation, self.graphs)
@@ -146,7 +148,7 @@ class Features:
             if field.name not in applies and not field.is_set
         ]
 
-    def _groups(self) -> Iterator[Group]:
+    def _groups(self) -> Iterator[FieldGroup]:
         named = self._fields
         limits, processor = self.limits.fields, self.processor.fields
         yield _folded("LoRA", self._of(*_ADAPTERS))
@@ -258,12 +260,12 @@ class Features:
             tokens.show_default(found.num_speculative_tokens)
 
 
-def limits() -> list[Part]:
+def limits() -> list[SubField]:
     """Return the fields for the number and size of items of each modality."""
     return list(_limits())
 
 
-def _limits() -> Iterator[Part]:
+def _limits() -> Iterator[SubField]:
     for modality, words in MODALITIES.items():
         hint = f"{words} in a prompt, at most; 0: none"
         name = f"limit_mm_per_prompt.{modality}"
@@ -274,7 +276,7 @@ def _limits() -> Iterator[Part]:
             yield _part(field, modality, size)
 
 
-def processor_settings() -> list[Part]:
+def processor_settings() -> list[SubField]:
     """Return the fields for settings of some families' processors."""
     made = []
     for key, hint in _PROCESSOR_HINTS.items():
@@ -290,7 +292,7 @@ def methods(*, has_own_layers: bool) -> Options:
     return ((VLLMS_CHOICE, None), *own, *_METHODS)
 
 
-def speculation() -> list[Part]:
+def speculation() -> list[SubField]:
     """Return the fields of speculative decoding: the method, and its settings."""
     name = "speculative_config"
     method = ChoiceField(
@@ -323,7 +325,7 @@ def speculation() -> list[Part]:
     ]
 
 
-def graphs() -> list[Part]:
+def graphs() -> list[SubField]:
     """Return the fields for the mode and the batch sizes of CUDA graphs."""
     name = "compilation_config"
     mode = ChoiceField(
@@ -343,16 +345,16 @@ def _part(
     label: str = "",
     term: str = "",
     starts: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Part:
+) -> SubField:
     whole, _, own = field.name.partition(".")
     field.label = label or own
     field.title = ARGUMENTS[whole].labels[own]
     field.term = next((one for one in (term, own) if one in TERMS), whole)
-    return Part(field=field, path=path, starts=starts, is_switch=bool(starts))
+    return SubField(field=field, path=path, starts=starts, is_switch=bool(starts))
 
 
-def _folded(title: str, fields: list[Field]) -> Group:
-    return Group(title, fields, is_folded=True)
+def _folded(title: str, fields: list[Field]) -> FieldGroup:
+    return FieldGroup(title, fields, is_folded=True)
 
 
 def _table(fields: Fields, name: str) -> EntryField:

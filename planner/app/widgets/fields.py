@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from planner.app.widgets.parsing import Entry
+from planner.app.widgets.parsing import Notation
 from planner.errors import PlannerError
 
 VLLMS_CHOICE = "vLLM's choice"
@@ -108,27 +108,13 @@ class Field:
     def show_default(self, resolved: object) -> None:
         """Show what vLLM chooses while nothing is set; None: unknown."""
         if resolved is not None and not self.is_set:
-            self._put_words("chosen", self.written(resolved))
+            self.say(chosen=self.written(resolved))
 
-    def forget_default(self) -> None:
-        """Show no longer what vLLM chose for another start."""
-        self._put_words("chosen", "")
-
-    def show_own(self, words: str) -> None:
-        """Show who chooses while nothing is set; empty: vLLM."""
-        self._put_words("own", words)
-
-    def show_hint(self, hint: str) -> None:
-        """Replace the hint."""
-        self._put_words("hint", hint)
-
-    def show_since(self, release: str) -> None:
-        """Show that the planned release lacks the argument; empty: it has it."""
-        self._put_words("since", release)
-
-    def show_mark(self, mark: str) -> None:
-        """Show a word beside it; an empty text takes it off."""
-        self._put_words("mark", mark)
+    def say(self, **words: str) -> None:
+        """Show other words: chosen, own, hint, since or mark; empty: none."""
+        if any(getattr(self, name) != text for name, text in words.items()):
+            vars(self).update(words)
+            self.touch()
 
     def read(self) -> Any:  # noqa: ANN401 - any argument's
         """Return the value for vLLM; None where it is left to vLLM.
@@ -169,11 +155,6 @@ class Field:
             "mark": self.mark,
         }
         return {key: value for key, value in made.items() if value}
-
-    def _put_words(self, name: str, words: str) -> None:
-        if getattr(self, name) != words:
-            setattr(self, name, words)
-            self.touch()
 
 
 class ChoiceField(Field):
@@ -272,7 +253,7 @@ class EntryField(Field):
     """
 
     def __init__(
-        self, name: str, hint: str, entry: Entry, *, steps: Sequence[float] = ()
+        self, name: str, hint: str, entry: Notation, *, steps: Sequence[float] = ()
     ) -> None:
         super().__init__(name, hint, default="")
         self.entry = entry

@@ -10,7 +10,7 @@ from typing import Any
 
 from planner.app.widgets import arguments, choices
 from planner.app.widgets.background import HubSearch
-from planner.app.widgets.controls import Controls, Group
+from planner.app.widgets.controls import Controls, FieldGroup
 from planner.app.widgets.features import Features, Planned
 from planner.app.widgets.fields import ChoiceField, EntryField, Field, doubling_steps
 from planner.app.widgets.fields import FieldError as FieldError
@@ -61,7 +61,7 @@ class Form:
         first = _first_groups(model, gpu)
         self.other_gpu = other_gpu_fields()
         card, *sizes = first[1].fields
-        first[1] = Group(first[1].title, [card, *self.other_gpu.values(), *sizes])
+        first[1] = FieldGroup(first[1].title, [card, *self.other_gpu.values(), *sizes])
         first.insert(0, self.needs.group)
         known = frozenset(field.name for group in first for field in group.fields)
         others = _other_groups(known)
@@ -123,7 +123,7 @@ class Form:
             raise FieldError(self.features.wrong)
         load = self.needs.load()
         for name, words in FOLLOWS.items():
-            self.fields[name].show_own("" if load is None else words)
+            self.fields[name].say(own="" if load is None else words)
         if values["gpu"] == choices.OTHER_GPU:
             values["gpu"] = described_gpu(self.other_gpu)
         for name in (*self.needs.parts, *self.other_gpu):  # no arguments of a plan
@@ -195,7 +195,7 @@ class Form:
         """Show no longer what vLLM chose for another start; it has not chosen yet."""
         for field in self.fields.values():
             if not field.name.endswith("parallel_size"):  # left to vLLM, always 1
-                field.forget_default()
+                field.say(chosen="")
 
     def show_model(self, model: ModelArchitecture) -> None:
         """Show what applies to the model; end the slider of lengths at its limit."""
@@ -253,7 +253,7 @@ class Form:
         release = _release(self._release)
         for name, one in self.fields.items():
             first = came_later("arguments", name, release)
-            one.show_since(first or "")
+            one.say(since=first or "")
 
 
 def _is_argument(word: str, text: str) -> bool:
@@ -270,7 +270,7 @@ def _release(text: str) -> Release:
         return NEWEST_RELEASE
 
 
-def _first_groups(model: str, gpu: str | GPU) -> list[Group]:
+def _first_groups(model: str, gpu: str | GPU) -> list[FieldGroup]:
     quantization = arguments.field_of("quantization")
     assert isinstance(quantization, ChoiceField)
     quantization.options = (("as published", None), *quantization.options[1:])
@@ -282,9 +282,9 @@ def _first_groups(model: str, gpu: str | GPU) -> list[Group]:
     name = ModelField(choices.models(), model)
     name.title = "Model"
     return [
-        Group("", [name, quantization, _field("dtype")]),
-        Group("GPUs and parallelism", [_gpu_field(gpu), *sizes, expert]),
-        Group(
+        FieldGroup("", [name, quantization, _field("dtype")]),
+        FieldGroup("GPUs and parallelism", [_gpu_field(gpu), *sizes, expert]),
+        FieldGroup(
             "Limits",
             [
                 length,
@@ -323,7 +323,7 @@ def _gpu_field(gpu: str | GPU) -> ChoiceField:
     return card
 
 
-def _other_groups(without: frozenset[str]) -> list[Group]:
+def _other_groups(without: frozenset[str]) -> list[FieldGroup]:
     start = [
         ChoiceField("entrypoint", "how vLLM is started", choices.ENTRYPOINTS),
         ChoiceField("vllm_version", "whose rules are used", choices.releases()),
@@ -333,5 +333,5 @@ def _other_groups(without: frozenset[str]) -> list[Group]:
         for field in fields:
             if field.name == "max_num_batched_tokens" and isinstance(field, EntryField):
                 field.set_steps(BATCH_STEPS)
-    made = [Group(title, fields) for title, fields in groups.items()]
-    return [Group("Start", start), *made]
+    made = [FieldGroup(title, fields) for title, fields in groups.items()]
+    return [FieldGroup("Start", start), *made]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
 
-from planner.app.widgets.background import Slices
-from planner.app.widgets.callbacks import UNEXPECTED, Later, guarded
+from planner.app.widgets.background import SlicedJob
+from planner.app.widgets.callbacks import UNEXPECTED, guarded
 from planner.app.widgets.chart import PlotlyChart
 from planner.app.widgets.section import Section
 from planner.app.widgets.set_up_table import SetUpTable, read_price
@@ -58,16 +58,14 @@ class GpusSection(Section):
     """Searches GPUs and layouts for the load; `apply` gets the changes of one row."""
 
     def __init__(self, apply: Callable[[Mapping[str, Any]], None]) -> None:
-        super().__init__("GPUs", "gpus")
+        super().__init__("GPUs", "gpus", PAUSE_SECONDS)
         guard = guarded(self._report)
         self.table = SetUpTable(guard(self._told))
         self.chart: PlotlyChart | None = None
         self._apply = apply
-        self._later = Later(PAUSE_SECONDS)
         self._guarded_refresh = guard(self.refresh)
-        self._slices = Slices()
-        self._mapping = Slices()
-        self._plan: Plan | None = None
+        self._slices = SlicedJob()
+        self._mapping = SlicedJob()
         self._asked: tuple[Inputs, str] | None = None
         self._released = ""
         """Name of the model whose checkpoints are listed."""
@@ -360,14 +358,11 @@ class GpusSection(Section):
         from planner.show.charts.load_map import figure_spec  # noqa: PLC0415 - once it is open
         from planner.show.load_map import spoken_map  # noqa: PLC0415 - once it is open
 
-        spec = figure_spec(found)
         was_hidden = self.chart is None
         if self.chart is None:
-            self.chart = PlotlyChart(figure=spec)
+            self.chart = PlotlyChart()
             self.chart.add_class("planner-load-map")
-        with self.chart.hold_sync():
-            self.chart.figure = spec
-            self.chart.label = spoken_map(found)
+        self.chart.draw(figure_spec(found), spoken_map(found))
         if was_hidden:
             self.redraw()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
@@ -10,14 +9,12 @@ from typing import Any, Generic, TypeVar
 
 import traitlets
 
-from planner.app.widgets.callbacks import listen
 from planner.app.widgets.fields import ChoiceField, Field
 from planner.app.widgets.needs import RECIPES, recipe_named
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.planning.inputs import Inputs
 
-log = logging.getLogger(__name__)
 State = TypeVar("State")
 MOST_STEPS = 100
 """How many changes can be taken back."""
@@ -64,7 +61,7 @@ class History(Generic[State]):
         return source.pop()
 
 
-class Header(PageWidget):
+class PageHeader(PageWidget):
     """The row above the explorer, and the page's address.
 
     Named plans stay in the browser: each is a query, as the address has it. `opened` is
@@ -74,6 +71,7 @@ class Header(PageWidget):
 
     _esm = script("header.js")
     _css = sheet("header.css")
+    called = "header"
 
     query = traitlets.Unicode().tag(sync=True)
     """Such as "?model=...&gpu=H100"; the address changes only when this does."""
@@ -91,7 +89,7 @@ class Header(PageWidget):
         moved: Callable[[str], None],
         chosen: Callable[[Inputs], None],
     ) -> None:
-        super().__init__(recipes=[recipe.title for recipe in RECIPES])
+        super().__init__(recipes=list(RECIPES))
         self._opened = opened
         self._moved = moved
         self._chosen = chosen
@@ -100,7 +98,6 @@ class Header(PageWidget):
         self.releases = [label for label, _ in release.options]
         self.follow_release(release)
         release.on_change(self.follow_release)
-        listen(self, self._on_message)
 
     def follow_release(self, release: Field) -> None:
         """Show the release that is planned for."""
@@ -110,15 +107,17 @@ class Header(PageWidget):
         """Show what can be taken back, or made again."""
         self.can_undo, self.can_redo = bool(history.before), bool(history.after)
 
-    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
-        match content:
+    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
+        """Pass on what is opened, taken back or chosen."""
+        match message:
             case {"opened": str(query)}:
                 self._opened(query)
             case {"move": "undo" | "redo" as way}:
                 self._moved(way)
-            case {"release": str(release)} if self._release.receive(release):
-                pass
+            case {"release": str(release)}:
+                return self._release.receive(release)
             case {"recipe": number} if (inputs := recipe_named(number)) is not None:
                 self._chosen(inputs)
             case _:
-                log.warning("a page sent an invalid message of the header")
+                return False
+        return True

@@ -33,7 +33,7 @@ _PARTS = {
 }
 """Title, hint and example of each part of a GPU that the user describes."""
 _NEEDED = ("gpu_memory", "gpu_capability")
-_AS_TYPED = parsing.Entry(kind="text", parse=lambda _name, text: text)
+_AS_TYPED = parsing.Notation(kind="text", parse=lambda _name, text: text)
 """Read with the other parts, where the GPU is."""
 
 Find = Callable[[str, Callable[[Sequence[HubGroup], str], None]], None]
@@ -96,7 +96,7 @@ class ModelField(Field):
 
     def show_reading(self, name: str) -> None:
         """Show that a model is being read; an empty name ends that."""
-        self._put_words("reading", name)
+        self.say(reading=name)
 
     def state(self) -> dict[str, object]:
         """Add the bundled models, and the model that is being read."""

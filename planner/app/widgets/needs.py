@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from planner.app.widgets import parsing
-from planner.app.widgets.controls import Group
+from planner.app.widgets.controls import FieldGroup
 from planner.app.widgets.fields import Field, OwnEntry
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
@@ -64,64 +64,41 @@ _GIVEN = {
 """Title, hint, and what counts where only the others are given."""
 
 
-@frozen
-class Recipe:
-    """A question to begin with, and the inputs that answer it."""
-
-    title: str
-    inputs: Inputs
-
-
-RECIPES: Sequence[Recipe] = (
-    Recipe(
-        title="Qwen3-32B, 20 users at 32K",
-        inputs=Inputs(
-            model="Qwen/Qwen3-32B",
-            gpu="H100",
-            load=Load(prompt_tokens=30_720, output_tokens=2048, requests=20),
-        ),
+RECIPES: Mapping[str, Inputs] = {
+    "Qwen3-32B, 20 users at 32K": Inputs(
+        model="Qwen/Qwen3-32B",
+        gpu="H100",
+        load=Load(prompt_tokens=30_720, output_tokens=2048, requests=20),
     ),
-    Recipe(
-        title="Llama-3.3-70B, 2 x A100-40GB",
-        inputs=Inputs(
-            model="meta-llama/Llama-3.3-70B-Instruct",
-            gpu="A100-40GB",
-            engine_args={"tensor_parallel_size": 2},
-            load=PRESETS["chat"].load,
-        ),
+    "Llama-3.3-70B, 2 x A100-40GB": Inputs(
+        model="meta-llama/Llama-3.3-70B-Instruct",
+        gpu="A100-40GB",
+        engine_args={"tensor_parallel_size": 2},
+        load=PRESETS["chat"].load,
     ),
-    Recipe(
-        title="Gemma 3 with images, L4",
-        inputs=Inputs(
-            model="google/gemma-3-4b-it",
-            gpu="L4",
-            engine_args={"limit_mm_per_prompt": {"image": 2}},
-            load=Load(prompt_tokens=3072, output_tokens=1024, requests=8),
-        ),
+    "Gemma 3 with images, L4": Inputs(
+        model="google/gemma-3-4b-it",
+        gpu="L4",
+        engine_args={"limit_mm_per_prompt": {"image": 2}},
+        load=Load(prompt_tokens=3072, output_tokens=1024, requests=8),
     ),
-    Recipe(
-        title="DeepSeek-R1, 8 x H200",
-        inputs=Inputs(
-            model="deepseek-ai/DeepSeek-R1",
-            gpu="H200",
-            engine_args={"tensor_parallel_size": 8},
-            load=Load(prompt_tokens=7168, output_tokens=1024, requests=64),
-        ),
+    "DeepSeek-R1, 8 x H200": Inputs(
+        model="deepseek-ai/DeepSeek-R1",
+        gpu="H200",
+        engine_args={"tensor_parallel_size": 8},
+        load=Load(prompt_tokens=7168, output_tokens=1024, requests=64),
     ),
-    Recipe(
-        title="8 LoRA adapters",
-        inputs=Inputs(
-            model="meta-llama/Llama-3.1-8B-Instruct",
-            gpu="L40S",
-            engine_args={"enable_lora": True, "max_loras": 8, "max_lora_rank": 64},
-            load=PRESETS["chat"].load,
-        ),
+    "8 LoRA adapters": Inputs(
+        model="meta-llama/Llama-3.1-8B-Instruct",
+        gpu="L40S",
+        engine_args={"enable_lora": True, "max_loras": 8, "max_lora_rank": 64},
+        load=PRESETS["chat"].load,
     ),
-    Recipe(
-        title="Qwen3-8B in FP8",
-        inputs=Inputs(model="Qwen/Qwen3-8B-FP8", gpu="L4", load=PRESETS["chat"].load),
+    "Qwen3-8B in FP8": Inputs(
+        model="Qwen/Qwen3-8B-FP8", gpu="L4", load=PRESETS["chat"].load
     ),
-)
+}
+"""A question to begin with -> the inputs that answer it."""
 
 
 class NeedField(OwnEntry):
@@ -135,7 +112,7 @@ class NeedField(OwnEntry):
 
     def show_assumed(self, is_needed: bool) -> None:
         """Show what counts while it is empty; nothing where no part is given."""
-        self._put_words("chosen", str(self.assumed) if is_needed else "")
+        self.say(chosen=str(self.assumed) if is_needed else "")
 
 
 class PresetField(Field):
@@ -177,7 +154,7 @@ class Needs:
         self._is_setting = False
         self.presets = PresetField(self._press)
         self.parts = {name: NeedField(name) for name in _GIVEN}
-        self.group = Group(TITLE, [self.presets, *self.parts.values()])
+        self.group = FieldGroup(TITLE, [self.presets, *self.parts.values()])
 
     @property
     def is_setting(self) -> bool:
@@ -227,4 +204,4 @@ class Needs:
 def recipe_named(number: Any) -> Inputs | None:  # noqa: ANN401 - what a page sent
     """Return the inputs of a recipe by its place in the list; None: there is none."""
     is_place = type(number) is int and 0 <= number < len(RECIPES)
-    return RECIPES[number].inputs if is_place else None
+    return list(RECIPES.values())[number] if is_place else None

@@ -25,7 +25,7 @@ _ITEMS = re.compile(r"[,\s]+")
 
 
 @frozen
-class Entry:
+class Notation:
     """How a text is parsed into a value, and a value written as text."""
 
     kind: str
@@ -138,15 +138,6 @@ def parse_number(name: str, text: str) -> float:
     return float(checked(name, number))
 
 
-def parse_text(name: str, text: str) -> Any:  # noqa: ANN401 - as vLLM types it
-    """Return a text unchanged, or converted where vLLM has another type.
-
-    Raises:
-        PlannerError: when vLLM would not accept it.
-    """
-    return from_text(name, text)
-
-
 def parse_list(name: str, text: str) -> Any:  # noqa: ANN401 - a list of vLLM's types
     """Read items between commas or spaces, or a JSON list.
 
@@ -226,28 +217,12 @@ def write_number(value: object) -> str:
     return str(round(value, 6)) if isinstance(value, float) else str(value)
 
 
-COUNT = Entry(kind="number", parse=parse_count, write=write_number)
-
-
-FROM_NOTHING = Entry(kind="number", parse=parse_from_nothing, write=write_number)
-
-
-LENGTH = Entry(kind="number", parse=parse_length, write=write_number)
-
-
-WHOLE = Entry(kind="number", parse=parse_whole, write=write_number)
-
-
-NUMBER = Entry(kind="number", parse=parse_number, write=write_number)
-
-
-TEXT = Entry(kind="text", parse=parse_text)
-
-
-LIST = Entry(kind="text", parse=parse_list, write=write_list)
-
-
-SIZES = Entry(kind="text", parse=parse_sizes, write=write_list)
-
-
-JSON = Entry(kind="json", parse=parse_json, write=write_json)
+COUNT = Notation(kind="number", parse=parse_count, write=write_number)
+FROM_NOTHING = Notation(kind="number", parse=parse_from_nothing, write=write_number)
+LENGTH = Notation(kind="number", parse=parse_length, write=write_number)
+WHOLE = Notation(kind="number", parse=parse_whole, write=write_number)
+NUMBER = Notation(kind="number", parse=parse_number, write=write_number)
+TEXT = Notation(kind="text", parse=from_text)
+LIST = Notation(kind="text", parse=parse_list, write=write_list)
+SIZES = Notation(kind="text", parse=parse_sizes, write=write_list)
+JSON = Notation(kind="json", parse=parse_json, write=write_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import traitlets
 
-from planner.app.widgets.callbacks import listen
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from planner.reading.logs.explaining import Explanation
     from planner.reading.logs.fixing import Fix
     from planner.reading.passage import Edit
-
-log = logging.getLogger(__name__)
 
 LABEL = "Paste a model, a command, a manifest, a log or an error, or ask"
 HINT = "vllm serve …, docker run …, YAML, Python, a log, owner/model"
@@ -60,6 +56,7 @@ class PasteBox(PageWidget):
 
     _esm = script("paste.js")
     _css = sheet("paste.css")
+    called = "box"
 
     label = traitlets.Unicode(LABEL).tag(sync=True)
     hint = traitlets.Unicode(HINT).tag(sync=True)
@@ -73,10 +70,14 @@ class PasteBox(PageWidget):
         super().__init__(most=LONGEST_PUBLISHED if is_published() else LONGEST)
         self._given = given
         self._pieces: list[str] = []
-        self.on_msg(self._on_message)
 
-    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
-        match content:
+    def _readable(self, content: object) -> object:
+        """Return it as it is: a character may be cut in two."""
+        return content
+
+    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
+        """Gather the pieces of a text, and pass it on when it is whole."""
+        match message:
             case {
                 "piece": str(piece),
                 "is_first": bool(is_first),
@@ -87,8 +88,8 @@ class PasteBox(PageWidget):
                 if is_last:
                     text, self._pieces = _joined(self._pieces), []
                     self._given(text, is_whole)
-            case _:
-                log.warning("a page sent an invalid message of the box")
+                return True
+        return False
 
     def _add(self, piece: str, *, is_first: bool) -> None:
         if is_first:
@@ -101,6 +102,7 @@ class ReadingView(PageWidget):
     """What was read, as HTML; `pressed` is called with the name of a button."""
 
     _esm = script("read.js")
+    called = "text that was read"
 
     html = traitlets.Unicode().tag(sync=True)
     """Empty: nothing is shown."""
@@ -108,14 +110,14 @@ class ReadingView(PageWidget):
     def __init__(self, pressed: Callable[[str], None]) -> None:
         super().__init__()
         self._pressed = pressed
-        listen(self, self._on_message)
 
-    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
-        match content:
+    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
+        """Pass on a press."""
+        match message:
             case {"press": str(name)} if len(name) <= _LONGEST_PRESS:
                 self._pressed(name)
-            case _:
-                log.warning("a page sent an invalid press of a button")
+                return True
+        return False
 
 
 def _joined(pieces: list[str]) -> str:

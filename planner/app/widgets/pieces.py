@@ -17,13 +17,9 @@ from typing import TYPE_CHECKING, Any
 from planner.app.widgets.static_files import script, sheet
 from planner.show.html import Html, fragment, tag
 from planner.show.page import style, wide_style
-from planner.show.verdict import subject
 
 if TYPE_CHECKING:
-    from planner.learn.debugging import DebugThisStart
-    from planner.learn.guessing import GuessTheBar
-    from planner.learn.living import LivingCache
-    from planner.learn.slide import Slider
+    from planner.learn.display import ShownAsPage
 
 _WIDGET = "\nexport default {\n"
 _PAGE = """\
@@ -68,46 +64,14 @@ def page_html(title: str, *pieces: Html) -> str:
     return fragment(Html("<!doctype html>"), page)
 
 
-def slider_html(slider: Slider) -> Html:
-    """Show a slider of a lesson."""
-    return piece_html("slide.js", slider.described(), slider.table())
+def html(shown: ShownAsPage) -> Html:
+    """Show a piece of a lesson."""
+    return piece_html(shown.script, shown.described(), shown.table())
 
 
-def slider_page(slider: Slider) -> str:
-    """Show a slider of a lesson as a page of its own."""
-    title = f"{slider.vary}: {subject(slider.plans[0])}"
-    return page_html(title, slider_html(slider))
-
-
-def living_html(cache: LivingCache) -> Html:
-    """Show the KV cache of a plan at work."""
-    return piece_html("living.js", cache.described(), cache.table())
-
-
-def living_page(cache: LivingCache) -> str:
-    """Show the KV cache of a plan at work as a page of its own."""
-    title = f"The KV cache of {subject(cache.plan)}"
-    return page_html(title, living_html(cache))
-
-
-def guess_html(game: GuessTheBar) -> Html:
-    """Show the bars to guess."""
-    return piece_html("guess.js", game.described(), game.table())
-
-
-def guess_page(game: GuessTheBar) -> str:
-    """Show the bars to guess as a page of its own."""
-    return page_html("Guess the bar", guess_html(game))
-
-
-def debug_html(start: DebugThisStart) -> Html:
-    """Show a start that failed."""
-    return piece_html("debug.js", start.described(), start.table())
-
-
-def debug_page(start: DebugThisStart) -> str:
-    """Show a start that failed as a page of its own."""
-    return page_html("Debug this start", debug_html(start))
+def page(shown: ShownAsPage) -> str:
+    """Show a piece of a lesson as a page of its own."""
+    return page_html(shown.page_title, html(shown))
 
 
 def script_source(name: str) -> str:

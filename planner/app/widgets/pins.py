@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import ipywidgets as w
 
 from planner.app.widgets.actions import ActionList, Row, action
-from planner.app.widgets.callbacks import Later, guarded
+from planner.app.widgets.callbacks import guarded
 from planner.app.widgets.chart import PlotlyChart
-from planner.app.widgets.section import Fold, Section
+from planner.app.widgets.section import Fold, Section, tables_view
 from planner.engine.releases import MODELLED, NEWEST
 from planner.show.html import tag
 from planner.show.sheet import pinned
@@ -39,9 +39,7 @@ class UpgradeFold(Fold):
     """Shows what another release does to the plan; computed only while it is open."""
 
     def __init__(self) -> None:
-        super().__init__("Another release of vLLM", "upgrade")
-        self._plan: Plan | None = None
-        self._later = Later(UPGRADE_PAUSE_SECONDS)
+        super().__init__("Another release of vLLM", "upgrade", UPGRADE_PAUSE_SECONDS)
         self._guarded_draw = guarded(self._say)(self._draw)
 
     @cached_property
@@ -54,9 +52,7 @@ class UpgradeFold(Fold):
     @cached_property
     def view(self) -> w.HTML:
         """The differences; created when it is first opened."""
-        view = w.HTML()
-        view.add_class("pl-plan")
-        return view
+        return tables_view()
 
     def inside(self) -> tuple[w.Widget, ...]:
         """Return the choice and the differences."""
@@ -98,21 +94,17 @@ class PinSection(Section):
     """Pins the current plan, lists the pinned ones, and compares them."""
 
     def __init__(self, open_plan: Callable[[Plan], None]) -> None:
-        super().__init__("Compare", "pins")
+        super().__init__("Compare", "pins", PAUSE_SECONDS)
         self.list = ActionList("Pinned plans", self._press, shown=MOST_PINS + 1)
         self.chart: PlotlyChart | None = None
         self._open = open_plan
         self._pins: dict[str, Plan] = {}
         self._letters = iter("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-        self._plan: Plan | None = None
-        self._later = Later(PAUSE_SECONDS)
 
     @cached_property
     def table(self) -> w.HTML:
         """The differences; created with the first comparison."""
-        table = w.HTML()
-        table.add_class("pl-plan")
-        return table
+        return tables_view()
 
     @cached_property
     def upgrade(self) -> UpgradeFold:
@@ -171,13 +163,10 @@ class PinSection(Section):
 
         plans, names = [*self._pins.values(), self._plan], [*self._pins, NOW]
         compared = compare(*plans, names=names)
-        spec = figure_spec(compared)
         if self.chart is None:
-            self.chart = PlotlyChart(figure=spec)
+            self.chart = PlotlyChart()
             self.chart.add_class("planner-compared-bars")
-        with self.chart.hold_sync():
-            self.chart.figure = spec
-            self.chart.label = compared_plans.spoken(compared)
+        self.chart.draw(figure_spec(compared), compared_plans.spoken(compared))
         self.table.value = pinned(compared_plans.tables(compared))
         self.redraw()
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as w
 
 from planner import ray
-from planner.app.widgets.callbacks import Later
 from planner.app.widgets.chart import PlotlyChart
-from planner.app.widgets.controls import Controls, Group
+from planner.app.widgets.controls import Controls, FieldGroup
 from planner.app.widgets.fields import Field, FieldError, OwnEntry, read_all
-from planner.app.widgets.parsing import COUNT, FROM_NOTHING, Entry
-from planner.app.widgets.section import Fold
+from planner.app.widgets.parsing import COUNT, FROM_NOTHING, Notation
+from planner.app.widgets.section import Fold, tables_view
 from planner.errors import PlannerError
 from planner.export import ray_data
 from planner.show.html import Html, fragment, tag
@@ -46,8 +45,8 @@ def _share(name: str, text: str) -> float:
     return float(text)
 
 
-SHARE = Entry(kind="number", parse=_share)
-VERSION = Entry(kind="text", parse=lambda _name, text: text)
+SHARE = Notation(kind="number", parse=_share)
+VERSION = Notation(kind="text", parse=lambda _name, text: text)
 
 
 def _fields() -> list[tuple[str, list[Field]]]:
@@ -86,18 +85,17 @@ class RaySection(Fold):
     """Fields for replicas, stages and nodes, and where each worker is placed."""
 
     def __init__(self) -> None:
-        super().__init__("Ray Data LLM", "ray")
+        super().__init__("Ray Data LLM", "ray", PAUSE_SECONDS)
         self.controls: Controls | None = None
         self.chart: PlotlyChart | None = None
-        self.tables = w.HTML()
-        self.tables.add_class("pl-plan")
-        self._plan: Plan | None = None
-        self._later = Later(PAUSE_SECONDS)
+        self.tables = tables_view()
 
     def inside(self) -> tuple[w.Widget, ...]:
         """Return the controls and the results, created when first opened."""
         if self.controls is None:
-            self.controls = Controls([Group(title, own) for title, own in _fields()])
+            self.controls = Controls(
+                [FieldGroup(title, own) for title, own in _fields()]
+            )
             self.controls.add_class("planner-ray-controls")
             for field in self.controls.fields.values():
                 field.term = f"ray {field.name}"
@@ -107,12 +105,6 @@ class RaySection(Fold):
             self.chart.add_class("planner-ray-nodes")
         drawn = () if self.chart is None or not self.chart.figure else (self.chart,)
         return (self.controls, *drawn, self.tables)
-
-    def show(self, plan: Plan) -> None:
-        """Use this plan for the replicas, if the section is open."""
-        self._plan = plan
-        if self.is_open:
-            self._later.run(self.refresh)
 
     def refresh(self) -> None:
         """Plan the pipeline and place it."""
@@ -152,9 +144,7 @@ class RaySection(Fold):
         was_empty = not self.chart.figure
         spec = figure_spec(placement)
         spec["layout"]["annotations"] = []  # the heading below says it
-        with self.chart.hold_sync():
-            self.chart.figure = spec
-            self.chart.label = shown.placement_headline(placement)
+        self.chart.draw(spec, shown.placement_headline(placement))
         if was_empty:
             self.redraw()
 

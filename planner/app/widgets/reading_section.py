@@ -16,7 +16,7 @@ import ipywidgets as w
 
 from planner.app.widgets.background import Reader
 from planner.app.widgets.callbacks import alert_html
-from planner.app.widgets.controls import Controls, Group
+from planner.app.widgets.controls import Controls, FieldGroup
 from planner.app.widgets.fields import Field, FieldError
 from planner.app.widgets.paste_box import (
     PasteBox,
@@ -105,7 +105,7 @@ class ReadingSection(w.VBox):
         """Take the mark off a control that the user moved; explain a log again."""
         if not isinstance(field, Field):
             return
-        field.show_mark("")
+        field.say(mark="")
         if not self.question:
             self._asked = self._asked or self._request()
         if field.name in self._open and self._found is not None:
@@ -298,7 +298,7 @@ class ReadingSection(w.VBox):
         names = frozenset([*self._open, *(name for name in told if name in fields)])
         if names not in self._controls_of:
             asked = [fields[name] for name in sorted(names)]
-            made = Controls([Group("Still to be said", asked)])
+            made = Controls([FieldGroup("Still to be said", asked)])
             made.add_class("planner-open")
             self._controls_of[names] = made
         shown = [self._controls_of[names]] if names else []
@@ -310,14 +310,14 @@ class ReadingSection(w.VBox):
         parts = form.features.parts
         for name, field in {**form.fields, **parts}.items():
             if name.partition(".")[0] in names and (name in names or field.is_set):
-                field.show_mark(MARK)
+                field.say(mark=MARK)
                 self._marked.add(name)
 
     def _unmark(self) -> None:
         form = self._host.form
         fields = {**form.fields, **form.features.parts}
         for name in self._marked:
-            fields[name].show_mark("")
+            fields[name].say(mark="")
         self._marked.clear()
 
     def _names(self) -> list[str]:

@@ -5,7 +5,6 @@ Only the open tab is computed: a step of a slider does no work for the others.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,15 +13,14 @@ import ipywidgets as w
 import traitlets
 
 from planner.app.widgets.advice_section import AdviceSection
-from planner.app.widgets.callbacks import Later, listen
-from planner.app.widgets.chart import Answer, Place
+from planner.app.widgets.chart import AnswerChart, PanelsPlace
 from planner.app.widgets.export_section import ExportSection
 from planner.app.widgets.gpus_section import GpusSection
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.pins import PinSection
 from planner.app.widgets.ray_section import RaySection
 from planner.app.widgets.run_section import RunSection, is_allowed
-from planner.app.widgets.section import Offer, Section
+from planner.app.widgets.section import Offer, Section, tables_view
 from planner.app.widgets.static_files import script
 from planner.errors import PlannerError
 from planner.show.html import Html, tag
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from planner.planning.inputs import Inputs
     from planner.planning.result import Plan
 
-log = logging.getLogger(__name__)
 OPEN_TAB = "advice"
 """The tab that is open at first: what to change."""
 HELD = "planner-held"
@@ -56,6 +53,7 @@ class Tabs(PageWidget):
     """
 
     _esm = script("tabs.js")
+    called = "tabs"
 
     titles: Any = traitlets.List().tag(sync=True)
     """Name and title of each tab, in order."""
@@ -64,7 +62,6 @@ class Tabs(PageWidget):
     def __init__(self, titles: Mapping[str, str], opened: Callable[[], None]) -> None:
         super().__init__(titles=[[name, title] for name, title in titles.items()])
         self._opened = opened
-        listen(self, self._on_message)
 
     def choose(self, name: str) -> None:
         """Open a tab."""
@@ -72,38 +69,29 @@ class Tabs(PageWidget):
             self.chosen = name
             self._opened()
 
-    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
-        match content:
+    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
+        """Open a tab."""
+        match message:
             case {"tab": str(name)} if name in dict(self.titles):
                 self.choose(name)
-            case _:
-                log.warning("a page requested an unknown tab")
+                return True
+        return False
 
 
 class SpeedSection(Section):
     """The bound on the plan's speed, with its arithmetic."""
 
     def __init__(self) -> None:
-        super().__init__("Speed", "speed")
-        self._plan: Plan | None = None
-        self._later = Later(_SPEED_PAUSE_SECONDS)
+        super().__init__("Speed", "speed", _SPEED_PAUSE_SECONDS)
 
     @cached_property
     def view(self) -> w.HTML:
         """The tables; created when first opened."""
-        view = w.HTML()
-        view.add_class("pl-plan")
-        return view
+        return tables_view()
 
     def inside(self) -> tuple[w.Widget, ...]:
         """Return the tables."""
         return (self.view,)
-
-    def show(self, plan: Plan) -> None:
-        """Bound the speed of this plan once the user pauses, if the tab is open."""
-        self._plan = plan
-        if self.is_open:
-            self._later.run(self.refresh)
 
     def refresh(self) -> None:
         """Bound the speed of the plan on the screen, or say why there is no bound."""
@@ -132,10 +120,10 @@ class Results(w.VBox):
         undo: Callable[[], None],
         open_plan: Callable[[Plan], None],
     ) -> None:
-        self.answer = Answer()
-        self.command = Place("command", f"panel-{NOTES}", opened=self._toggled)
+        self.answer = AnswerChart()
+        self.command = PanelsPlace("command", f"panel-{NOTES}", opened=self._toggled)
         panels = (f"panel-{key}" for key in PANELS if key != NOTES)
-        self.panels = Place(*panels, opened=self._toggled)
+        self.panels = PanelsPlace(*panels, opened=self._toggled)
         self.advice = AdviceSection(apply, undo)
         self.gpus = GpusSection(lambda changes: apply(_SET_UP, changes))
         self.pins = PinSection(open_plan)

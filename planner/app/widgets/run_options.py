@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import traitlets
 
-from planner.app.widgets.callbacks import Presence, listen
-from planner.app.widgets.controls import Controls, Group
+from planner.app.widgets.callbacks import Presence
+from planner.app.widgets.controls import Controls, FieldGroup
 from planner.app.widgets.fields import ChoiceField, EntryField, OwnEntry, read_all
 from planner.app.widgets.page_widget import PageWidget
-from planner.app.widgets.parsing import Entry
+from planner.app.widgets.parsing import Notation
 from planner.app.widgets.static_files import script, sheet
 from planner.confirming.options import RunOptions
 from planner.confirming.stages import StartStage
@@ -56,7 +56,7 @@ _ESCAPES = re.compile(
 class OptionEntry(OwnEntry):
     """An entry that is not an argument of vLLM; its default is the planner's."""
 
-    def __init__(self, name: str, hint: str, entry: Entry, value: str) -> None:
+    def __init__(self, name: str, hint: str, entry: Notation, value: str) -> None:
         super().__init__(name, hint, entry)
         self.default = value
         self.value = value
@@ -79,7 +79,7 @@ class OptionsForm(Controls):
         self.python = OptionEntry(
             "Python of vLLM",
             "empty: PLANNER_VLLM_PYTHON, else the Python of this page",
-            Entry(kind="text", parse=lambda _name, text: text),
+            Notation(kind="text", parse=lambda _name, text: text),
             "",
         )
         self.compile_cache = ChoiceField(
@@ -89,9 +89,9 @@ class OptionsForm(Controls):
         )
         super().__init__(
             [
-                Group("", [self.minutes, self.python]),
-                Group("Run", [self.weights, self.load_requests]),
-                Group("Ask vLLM", [self.compile_cache]),
+                FieldGroup("", [self.minutes, self.python]),
+                FieldGroup("Run", [self.weights, self.load_requests]),
+                FieldGroup("Ask vLLM", [self.compile_cache]),
             ]
         )
         self.add_class("planner-run-options")
@@ -149,6 +149,7 @@ class RunProgress(PageWidget):
 
     _esm = script("run.js")
     _css = sheet("run.css")
+    called = "progress"
 
     state = traitlets.Unicode(IDLE).tag(sync=True)
     title = traitlets.Unicode().tag(sync=True)
@@ -172,7 +173,6 @@ class RunProgress(PageWidget):
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._count = 0
         self._began = 0.0
-        listen(self, self._on_message)
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -251,11 +251,11 @@ class RunProgress(PageWidget):
     def _elapsed(self) -> float:
         return round(time.monotonic() - self._began, 1)
 
-    def _on_message(self, _widget: object, content: Any, _buffers: object) -> None:  # noqa: ANN401
+    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
         """Handle a page's messages: it is new, it is present, it leaves."""
-        if not isinstance(content, dict):
-            return
-        kind, view = content.get("kind"), str(content.get("view", ""))[:64]
+        if not isinstance(message, dict):
+            return False
+        kind, view = message.get("kind"), str(message.get("view", ""))[:64]
         if kind == "leaving":
             self.presence.leave(view)
         elif kind in ("hello", "here"):
@@ -267,6 +267,7 @@ class RunProgress(PageWidget):
             if self._is_sought:
                 self.send({"kind": "seek"})
                 self._is_sought = False
+        return kind in ("leaving", "hello", "here")
 
     def _send_lines(self, first: int, lines: list[str]) -> None:
         self.send({"kind": "log", "first": first, "lines": lines})
@@ -288,8 +289,8 @@ def command_of(plan: Plan) -> str:
     return " ".join([*assignments(plan.env), f"{plan.command()}{by_class}"])
 
 
-def _whole(smallest: int) -> Entry:
-    return Entry(kind="number", parse=partial(_at_least, smallest))
+def _whole(smallest: int) -> Notation:
+    return Notation(kind="number", parse=partial(_at_least, smallest))
 
 
 def _at_least(smallest: int, name: str, text: str) -> int:

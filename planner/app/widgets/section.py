@@ -10,6 +10,7 @@ import ipywidgets as w
 import traitlets
 
 from planner.app.widgets.actions import ActionList, Row, action
+from planner.app.widgets.callbacks import Later
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script
 from planner.engine.settings import flags
@@ -17,6 +18,7 @@ from planner.engine.settings import flags
 if TYPE_CHECKING:
     from planner.app.widgets.form import Form
     from planner.planning.inputs import Inputs
+    from planner.planning.result import Plan
 
 ASK = "Ask vLLM (no GPU needed)"
 """The button that starts vLLM without a GPU."""
@@ -36,9 +38,11 @@ class Toggle(PageWidget):
 class Section(w.VBox):
     """What a tab shows: made when it is first opened, and computed only while open."""
 
-    def __init__(self, title: str, name: str) -> None:
+    def __init__(self, title: str, name: str, pause_seconds: float = 0.0) -> None:
         super().__init__([])
         self.title = title
+        self._plan: Plan | None = None
+        self._later = Later(pause_seconds)
         self.is_open = False
         """Whether the contents are on the page."""
         self.add_class("planner-section")
@@ -47,6 +51,12 @@ class Section(w.VBox):
     def inside(self) -> tuple[w.Widget, ...]:
         """Return the contents; called when it is opened."""
         return ()
+
+    def show(self, plan: Plan) -> None:
+        """Show what follows from a plan: once the user pauses, and only while open."""
+        self._plan = plan
+        if self.is_open:
+            self._later.run(self.refresh)
 
     def refresh(self) -> None:
         """Update the contents; called when it is opened."""
@@ -67,8 +77,8 @@ class Section(w.VBox):
 class Fold(Section):
     """A section behind a button of its own; shown only while it is open."""
 
-    def __init__(self, title: str, name: str) -> None:
-        super().__init__(title, name)
+    def __init__(self, title: str, name: str, pause_seconds: float = 0.0) -> None:
+        super().__init__(title, name, pause_seconds)
         self.toggle = Toggle(description=title)
         self.children = (self.toggle,)
         self.add_class("planner-fold")
@@ -77,6 +87,13 @@ class Fold(Section):
     def redraw(self) -> None:
         """Show the button, and what is inside while it is open."""
         self.children = (self.toggle, *(self.inside() if self.is_open else ()))
+
+
+def tables_view() -> w.HTML:
+    """Return a place for tables that follow from a plan."""
+    view = w.HTML()
+    view.add_class("pl-plan")
+    return view
 
 
 class ArgumentSection(Fold):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import traitlets
 
-from planner.app.widgets.callbacks import listen
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
 
-log = logging.getLogger(__name__)
 _LONGEST_PRICE = 12
 
 
@@ -23,6 +20,7 @@ class SetUpTable(PageWidget):
 
     _esm = script("set_ups.js")
     _css = sheet("actions.css", "set_ups.css")
+    called = "set-ups"
 
     note = traitlets.Unicode().tag(sync=True)
     """A sentence instead of rows."""
@@ -56,14 +54,12 @@ class SetUpTable(PageWidget):
         super().__init__()
         self.add_class("planner-set-ups")
         self._told = told
-        listen(self, self._on_message)
 
-    def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
+    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
         """Pass on what the page says; it is checked where it is used."""
-        if isinstance(content, Mapping):
-            self._told(content)
-        else:
-            log.warning("a page sent an invalid message of the set-ups")
+        if isinstance(message, Mapping):
+            self._told(message)
+        return isinstance(message, Mapping)
 
 
 def read_price(text: str) -> float | None:

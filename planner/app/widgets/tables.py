@@ -22,7 +22,7 @@ _ALONE = "count"
 
 
 @frozen
-class Part:
+class SubField:
     """A field, and the place of its value in the table."""
 
     field: Field
@@ -79,11 +79,11 @@ def _entry(table: object, key: str) -> object:
     return table.get(key, table.get(key.replace("_", "-")))
 
 
-class Table:
+class FieldTable:
     """An argument that is a table, and fields for some of its entries."""
 
     def __init__(
-        self, whole: EntryField, parts: Sequence[Part], *, alone: str = ""
+        self, whole: EntryField, parts: Sequence[SubField], *, alone: str = ""
     ) -> None:
         self.whole = whole
         self.parts = tuple(parts)
@@ -152,7 +152,7 @@ class Table:
         finally:
             self._is_following = False
         hints = (self._hint, self._beyond(table or {}))
-        self.whole.show_hint("; ".join(words for words in hints if words))
+        self.whole.say(hint="; ".join(words for words in hints if words))
 
     def _beyond(self, table: Values) -> str:
         """Return a hint about entries of the table that no field shows."""
@@ -166,7 +166,7 @@ class Table:
             return ""
         return f"also holds {', '.join(names)}, which no field above shows"
 
-    def _compose(self, part: Part, field: Field) -> None:
+    def _compose(self, part: SubField, field: Field) -> None:
         """Write a part's entry into the table."""
         if self._is_following:
             return

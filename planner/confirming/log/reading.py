@@ -21,7 +21,7 @@ from planner.confirming.log.outcome import (
 from planner.confirming.log.sentences import Figure, figures_of, noted_figures
 from planner.confirming.log.setting import (
     Argument,
-    Setting,
+    LogSetting,
     seconds_between,
     setting_of,
 )
@@ -144,7 +144,7 @@ class LogReading:
     """Whether this is a log of vLLM; False if nothing of vLLM was recognised."""
     num_starts: int = 0
     """Number of starts in the log."""
-    setting: Setting = field(default_factory=Setting)
+    setting: LogSetting = field(default_factory=LogSetting)
     seconds: float = 0.0
     """From the first line until it was ready or failed; 0.0 if no line has a time."""
 
@@ -254,7 +254,9 @@ def is_telling(line: str, read: LogReading) -> bool:
         if len(words) > _SHORTEST and words in (read.error or ""):
             return True
         if may_tell(line) and (
-            READY.search(words) or figures_of(words) or setting_of(words) != Setting()
+            READY.search(words)
+            or figures_of(words)
+            or setting_of(words) != LogSetting()
         ):
             return True
     return False

@@ -10,11 +10,10 @@ a record, and names its numbers: a number without a word beside it is not guesse
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
+from operator import itemgetter
 from typing import TypeAlias
-
-from planner.values import frozen
 
 Figure: TypeAlias = float | int
 
@@ -33,184 +32,107 @@ COUNTS = frozenset(
 """Figures that are whole numbers."""
 
 
-@frozen
-class Sentence:
-    """Wordings of one figure; the first one that a log has counts."""
-
-    name: str
-    wordings: tuple[str, ...]
-    """N is a number, S a size with its unit, _ a number to skip."""
-    choose: Callable[[Iterable[Figure]], Figure] = max
-    """Chooses among the figures of several ranks and engines."""
-
-
-def _last(values: Iterable[Figure]) -> Figure:
-    return list(values)[-1]
-
-
-def _first(values: Iterable[Figure]) -> Figure:
-    return next(iter(values))
-
-
 # Source: vLLM of each release. V1: `v1/worker/gpu_worker.py`, `gpu_model_runner.py`,
 # `gpu/model_runner.py`, `cpu_worker.py`, `utils.py`, `startup_plan.py`,
 # `v1/core/kv_cache_utils.py` and `kv_cache_planning.py`, `v1/metrics/loggers.py`,
 # `utils/mem_utils.py`, `platforms/cpu.py`. V0: `worker/worker.py`, `model_runner.py`,
 # `executor/executor_base.py`, `engine/llm_engine.py`.
-SENTENCES: tuple[Sentence, ...] = (
-    Sentence(
-        name="weights_gib",
-        wordings=(
-            r"(?:Model loading|Loading model weights) took:? S",
-            "Actual usage is S for weight",
-            "model weights take S",
-        ),
+SENTENCES: tuple[tuple[str, str], ...] = (
+    ("weights_gib", r"(?:Model loading|Loading model weights) took:? S"),
+    ("weights_gib", "Actual usage is S for weight"),
+    ("weights_gib", "model weights take S"),
+    ("available_kv_gib", "Available KV cache memory: S"),
+    ("available_kv_gib", "the rest of the memory reserved for KV Cache is S"),
+    ("available_kv_gib", "available_kv_cache_memory S"),
+    ("available_kv_gib", "kv_cache_size=S"),
+    ("available_kv_gib", "reserved S memory for KV Cache as specified"),
+    ("available_kv_gib", r"(?:Auto|Explicitly) set \(N/_\) GiB for KV cache"),
+    ("available_kv_gib", "VLLM_CPU_KVCACHE_SPACE not set. Using S for KV cache"),
+    (
+        "available_kv_gib",
+        r"VLLM_CPU_KVCACHE_SPACE \(GiB\) for CPU backend is not set, using N by",
     ),
-    Sentence(
-        name="available_kv_gib",
-        wordings=(
-            "Available KV cache memory: S",
-            "the rest of the memory reserved for KV Cache is S",
-            "available_kv_cache_memory S",
-            "kv_cache_size=S",
-            "reserved S memory for KV Cache as specified",
-            r"(?:Auto|Explicitly) set \(N/_\) GiB for KV cache",
-            "VLLM_CPU_KVCACHE_SPACE not set. Using S for KV cache",
-            r"VLLM_CPU_KVCACHE_SPACE \(GiB\) for CPU backend is not set, using N by",
-            r"kv_cache_memory_bytes=_ \(S\), recorded free-memory",
-            r"available HPU memory, S reserved for KV cache",
-            "Current kv cache memory in use is S",
-            r"available KV cache memory \(S\)",
-            r"to fit in available (?:GPU|KV cache) memory \(S",
-            r"requested memory for kv \(N/_ GiB\)",
-            r"max KV cache available = S",
-        ),
-        choose=min,
+    ("available_kv_gib", r"kv_cache_memory_bytes=_ \(S\), recorded free-memory"),
+    ("available_kv_gib", r"available HPU memory, S reserved for KV cache"),
+    ("available_kv_gib", "Current kv cache memory in use is S"),
+    ("available_kv_gib", r"available KV cache memory \(S\)"),
+    ("available_kv_gib", r"to fit in available (?:GPU|KV cache) memory \(S"),
+    ("available_kv_gib", r"requested memory for kv \(N/_ GiB\)"),
+    ("available_kv_gib", r"max KV cache available = S"),
+    ("kv_tokens", r"KV cache size(?: as reported at startup)?: N tokens"),
+    ("kv_tokens", r"tokens that can be stored in KV cache \(N\)"),
+    ("num_gpu_blocks", r"num_gpu_blocks(?: is)?:? N"),
+    # From 0 when graphs are measured with a cache of their own.
+    (
+        "num_gpu_blocks",
+        r"Overriding num_gpu_blocks=[1-9]\d* with num_gpu_blocks_override=N",
     ),
-    Sentence(
-        name="kv_tokens",
-        wordings=(
-            r"KV cache size(?: as reported at startup)?: N tokens",
-            r"tokens that can be stored in KV cache \(N\)",
-        ),
-        choose=min,
+    ("num_gpu_blocks", r"# \w+ blocks: N, # CPU blocks"),
+    ("num_gpu_blocks", r"(?:GPU|CUDA|TPU|XPU|HPU) blocks: N"),
+    (
+        "cudagraph_gib",
+        r"(?<!Encoder\s)Graph capturing (?:finished in _ secs?, )?took S",
     ),
-    Sentence(
-        name="num_gpu_blocks",
-        wordings=(
-            r"num_gpu_blocks(?: is)?:? N",
-            # From 0 when graphs are measured with a cache of their own.
-            r"Overriding num_gpu_blocks=[1-9]\d* with num_gpu_blocks_override=N",
-            r"# \w+ blocks: N, # CPU blocks",
-            r"(?:GPU|CUDA|TPU|XPU|HPU) blocks: N",
-        ),
-        choose=min,
+    ("cudagraph_gib", r"CUDA graph pool memory: S \(actual\)"),
+    ("cudagraph_gib", "S for CUDAGraph memory"),
+    ("cudagraph_estimated_gib", "Estimated CUDA graph memory: S"),
+    ("cudagraph_estimated_gib", r"\(actual\), S \(estimated\)"),
+    (
+        "activation_gib",
+        r"for consumed memory \(weights \+ non-torch\), S for peak activation",
     ),
-    Sentence(
-        name="cudagraph_gib",
-        wordings=(
-            r"(?<!Encoder\s)Graph capturing (?:finished in _ secs?, )?took S",
-            r"CUDA graph pool memory: S \(actual\)",
-            "S for CUDAGraph memory",
-        ),
-        choose=_last,
+    ("activation_gib", "torch peak memory increase: S"),
+    ("activation_gib", "S for peak activation"),
+    ("activation_gib", "PyTorch activation peak memory (?:takes )?S"),
+    ("non_torch_gib", "non-torch forward increase memory: S"),
+    ("non_torch_gib", "S for non-torch memory"),
+    ("non_torch_gib", r"non_torch_memory(?: takes |=| )S(?!,)"),
+    (
+        "encoder_budget_tokens",
+        r"Encoder cache (?:will be initialized with (?:a )?)?budget of N tokens",
     ),
-    Sentence(
-        name="cudagraph_estimated_gib",
-        wordings=("Estimated CUDA graph memory: S", r"\(actual\), S \(estimated\)"),
-    ),
-    Sentence(
-        name="activation_gib",
-        wordings=(
-            r"for consumed memory \(weights \+ non-torch\), S for peak activation",
-            "torch peak memory increase: S",
-            "S for peak activation",
-            "PyTorch activation peak memory (?:takes )?S",
-        ),
-    ),
-    Sentence(
-        name="non_torch_gib",
-        wordings=(
-            "non-torch forward increase memory: S",
-            "S for non-torch memory",
-            r"non_torch_memory(?: takes |=| )S(?!,)",
-        ),
-    ),
-    Sentence(
-        name="encoder_budget_tokens",
-        wordings=(
-            r"Encoder cache (?:will be initialized with (?:a )?)?budget of N tokens",
-        ),
-        choose=_first,
-    ),
-    Sentence(name="needed_kv_gib", wordings=("S KV cache is needed",)),
-    Sentence(
-        name="estimated_max_len",
-        wordings=("estimated maximum model length is N",),
-        choose=min,
-    ),
-    Sentence(
-        name="mamba_blocks",
-        wordings=(r"exceeds available Mamba cache blocks \(N\)",),
-        choose=min,
-    ),
-    Sentence(
-        name="free_after_profile_gib",
-        wordings=("current free memory S",),
-        choose=max,
-    ),
-    Sentence(
-        name="profiled_weights_gib",
-        wordings=(r"weights memory: S", "model weights take S"),
-    ),
-    Sentence(name="total_non_kv_gib", wordings=("Total non KV cache memory: S",)),
-    Sentence(
-        name="free_at_start_gib",
-        wordings=(
-            r"Free memory on device:? (?:[a-z]\S+ )?\(?N/_ GiB",
-            r"Initial free memory:? S",
-            r"Available memory on node _ \(N/_ GiB\) on startup",
-        ),
-        choose=min,
-    ),
-    Sentence(
-        name="total_gpu_gib",
-        wordings=(
-            r"Free memory on device:? (?:[a-z]\S+ )?\(?_/S",
-            r"total_gpu_memory[ =]\(?S",
-        ),
-        choose=_first,
-    ),
-    Sentence(
-        name="requested_gib",
-        wordings=(
-            r"desired (?:GPU|CPU) memory utilization (?:is )?\(_, S\)",
-            r"Requested memory: _ \(util\), S",
-            "requested GPU memory: S",
-            r"requested memory for kv \(_/S\)",
-            "with S requested memory for the worker",
-            "worker requested memory: S",
-            r"gpu_memory_utilization \(_\) = S",
-        ),
-        choose=_first,
-    ),
-    Sentence(
-        name="consumed_gib",
-        wordings=(
-            "S for consumed memory",
-            r"total consumed \(from mem_get_info\): S",
-            "S memory was consumed by non-kv usages",
-            r"worker already uses S \(model weights",
-        ),
-    ),
-    Sentence(
-        name="attn_block_size",
-        wordings=(r"attention block size (?:to )?N\b",),
-        choose=_last,
-    ),
-    Sentence(name="initial_memory_usage_gib", wordings=("initial_memory_usage=S",)),
-    Sentence(name="peak_torch_gib", wordings=("peak_torch_memory=S",)),
+    ("needed_kv_gib", "S KV cache is needed"),
+    ("estimated_max_len", "estimated maximum model length is N"),
+    ("mamba_blocks", r"exceeds available Mamba cache blocks \(N\)"),
+    ("free_after_profile_gib", "current free memory S"),
+    ("profiled_weights_gib", r"weights memory: S"),
+    ("profiled_weights_gib", "model weights take S"),
+    ("total_non_kv_gib", "Total non KV cache memory: S"),
+    ("free_at_start_gib", r"Free memory on device:? (?:[a-z]\S+ )?\(?N/_ GiB"),
+    ("free_at_start_gib", r"Initial free memory:? S"),
+    ("free_at_start_gib", r"Available memory on node _ \(N/_ GiB\) on startup"),
+    ("total_gpu_gib", r"Free memory on device:? (?:[a-z]\S+ )?\(?_/S"),
+    ("total_gpu_gib", r"total_gpu_memory[ =]\(?S"),
+    ("requested_gib", r"desired (?:GPU|CPU) memory utilization (?:is )?\(_, S\)"),
+    ("requested_gib", r"Requested memory: _ \(util\), S"),
+    ("requested_gib", "requested GPU memory: S"),
+    ("requested_gib", r"requested memory for kv \(_/S\)"),
+    ("requested_gib", "with S requested memory for the worker"),
+    ("requested_gib", "worker requested memory: S"),
+    ("requested_gib", r"gpu_memory_utilization \(_\) = S"),
+    ("consumed_gib", "S for consumed memory"),
+    ("consumed_gib", r"total consumed \(from mem_get_info\): S"),
+    ("consumed_gib", "S memory was consumed by non-kv usages"),
+    ("consumed_gib", r"worker already uses S \(model weights"),
+    ("attn_block_size", r"attention block size (?:to )?N\b"),
+    ("initial_memory_usage_gib", "initial_memory_usage=S"),
+    ("peak_torch_gib", "peak_torch_memory=S"),
 )
+"""A figure and a wording of it; of several, the first one that a log has counts.
+
+N is a number, S a size with its unit, _ a number to skip.
+"""
+_OF_SEVERAL: tuple[tuple[Callable[[list[Figure]], Figure], str], ...] = (
+    (
+        min,
+        "available_kv_gib kv_tokens num_gpu_blocks estimated_max_len mamba_blocks "
+        "free_at_start_gib",
+    ),
+    (itemgetter(0), "encoder_budget_tokens total_gpu_gib requested_gib"),
+    (itemgetter(-1), "cudagraph_gib attn_block_size"),
+)
+"""Which figure counts of several ranks and engines; of all others, the largest."""
+_CHOOSE = {name: one for one, names in _OF_SEVERAL for name in names.split()}
 _CONCURRENCY = re.compile(
     rf"Maximum\s+concurrency\s+for\s+{_NUMBER}\s+tokens"
     rf"(?:(?:\s+per\s+|/)request:\s+{_NUMBER}x)?",
@@ -221,20 +143,14 @@ _CONCURRENCY = re.compile(
 def figures_of(text: str) -> dict[str, Figure]:
     """Return the figures in one start's messages, by name."""
     found = dict(_concurrency(text))
-    for sentence in SENTENCES:
-        values = _values(sentence, text)
-        if values:
-            found[sentence.name] = sentence.choose(values)
-    return found
-
-
-def _values(sentence: Sentence, text: str) -> list[Figure]:
-    for wording in sentence.wordings:
+    for name, wording in SENTENCES:
+        if name in found:
+            continue
         matches = compiled(wording).finditer(text)
-        values = [number(sentence.name, *match.groups()) for match in matches]
+        values = [number(name, *match.groups()) for match in matches]
         if values:
-            return values
-    return []
+            found[name] = _CHOOSE.get(name, max)(values)
+    return found
 
 
 def number(name: str, digits: str, unit: str = "") -> Figure:

@@ -167,7 +167,7 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 
 @frozen
-class Setting:
+class LogSetting:
     """What was started, and how long the parts of the start took."""
 
     vllm_version: str | None = None
@@ -200,14 +200,14 @@ class Setting:
         return {**self.noted, **self.arguments, **self.resolved}
 
 
-def setting_of(text: str) -> Setting:
+def setting_of(text: str) -> LogSetting:
     """Return the setting of a start from its messages."""
     resolved = dict(_resolved(text))
     arguments = dict(_arguments(text))
     device = resolved.pop("device", None)
     model = arguments.get("model") or resolved.get("model") or _found(_MODEL, text)
     block_size = _found(_BLOCK_SIZES, text)
-    return Setting(
+    return LogSetting(
         vllm_version=_found(_VERSIONS, text),
         model=model if isinstance(model, str) else None,
         arguments=arguments,

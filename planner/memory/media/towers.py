@@ -249,8 +249,9 @@ def widths(tower: Tower, layout: ParallelLayout, *, is_native: bool = False) -> 
             that compiles the language model: encoders are not compiled with it.
 
     Source: vLLM 0.33.0 `config/vllm.py` (custom_ops "none"),
-    `layers/activation.py` SiluAndMul.forward_native; `models/qwen2_5_vl.py` Qwen2_5_VisionMLP, Qwen2_5_VisionBlock,
-    Qwen2_5_VisionAttention; `layers/rotary_embedding/common.py` ApplyRotaryEmb.
+    `layers/activation.py` SiluAndMul.forward_native; `models/qwen2_5_vl.py`
+    Qwen2_5_VisionMLP, Qwen2_5_VisionBlock, Qwen2_5_VisionAttention;
+    `layers/rotary_embedding/common.py` ApplyRotaryEmb.
     """
     if tower.forward is not None:
         return (_widest(tower.forward, layout, is_native=is_native),) * 3

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from planner.app.widgets.background import Slices
+from planner.app.widgets.background import SlicedJob
 
 
 def run(steps, slices=None):
@@ -17,7 +17,7 @@ def run(steps, slices=None):
             called.append((name, *values))
             over.set()
 
-        used = slices or Slices(0.0)
+        used = slices or SlicedJob(0.0)
         used.start(
             steps,
             lambda: called.append("between"),
@@ -37,7 +37,7 @@ def test_each_slice_ends_after_its_time():
 
 def test_a_long_slice_takes_all_steps():
     """Steps that fit one slice are one."""
-    assert ["between", ("done",)] == run(iter(range(3)), Slices(5.0))
+    assert ["between", ("done",)] == run(iter(range(3)), SlicedJob(5.0))
 
 
 def test_an_error_ends_the_job():
@@ -62,7 +62,7 @@ def test_the_loop_answers_between_slices():
                 done.append(number)
                 yield
 
-        slices = Slices(0.004)
+        slices = SlicedJob(0.004)
         slices.start(steps(), lambda: None, lambda: None, lambda _error: None)
         await asyncio.sleep(0)
         waited = len(done)
@@ -79,7 +79,7 @@ def test_a_new_job_takes_the_place_of_the_one_that_runs():
 
     async def go() -> list[str]:
         ended: list[str] = []
-        slices = Slices(0.0)
+        slices = SlicedJob(0.0)
         for name in ("old", "new"):
             slices.start(
                 iter(range(2)),
@@ -97,7 +97,7 @@ def test_a_new_job_takes_the_place_of_the_one_that_runs():
 def test_without_an_event_loop_it_runs_at_once():
     """As in a test, or a script."""
     called = []
-    Slices(0.0).start(
+    SlicedJob(0.0).start(
         iter(range(3)), lambda: None, lambda: called.append("done"), called.append
     )
 

@@ -93,8 +93,8 @@ def test_a_recipe_opens_with_its_load(explorer) -> None:
     send(explorer, recipe=0)
 
     assert "Qwen/Qwen3-32B" == explorer.plan.name
-    assert RECIPES[0].inputs.load == explorer.plan.load
-    assert [recipe.title for recipe in RECIPES] == explorer.header.recipes
+    assert next(iter(RECIPES.values())).load == explorer.plan.load
+    assert list(RECIPES) == explorer.header.recipes
 
 
 def test_the_release_is_the_control_of_that_name(explorer) -> None:

@@ -58,6 +58,21 @@ def preprocessor(
     }
 
 
+def processor(name: str, **others: object) -> dict[str, dict[str, Any]]:
+    """Return processor_config.json: the class, and settings."""
+    return {"processor_config.json": {"processor_class": name, **others}}
+
+
+def videos(name: str, **others: object) -> dict[str, dict[str, Any]]:
+    """Return video_preprocessor_config.json: the class, and settings."""
+    return {"video_preprocessor_config.json": {"video_processor_type": name, **others}}
+
+
+def tokens(config: Config, texts: Mapping[str, str]) -> dict[str, int | None]:
+    """Return special tokens with the ids that config.json has under their names."""
+    return {text: token_id(config, name) for name, text in texts.items()}
+
+
 def edges(shortest: int, longest: int) -> dict[str, int]:
     """Return limits, which several families mean as pixels of an image."""
     return {"shortest_edge": shortest, "longest_edge": longest}

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from dry_family import Config, Made, preprocessor, settings, square, token_id
+from dry_family import (
+    Config,
+    Made,
+    preprocessor,
+    processor,
+    settings,
+    square,
+    token_id,
+    tokens,
+    videos,
+)
 
 _NEWLINES = tuple("\n" * count for count in range(1, 5))
 
@@ -15,14 +25,13 @@ def _gemma3(config: Config) -> Made:
         "image_token": "<image_soft_token>",
     }
     return Made(
-        special={text: token_id(config, name) for name, text in texts.items()},
+        special=tokens(config, texts),
         words=_NEWLINES,
         named=texts,
         files={
-            "processor_config.json": {
-                "processor_class": "Gemma3Processor",
-                "image_seq_length": config["mm_tokens_per_image"],
-            },
+            **processor(
+                "Gemma3Processor", image_seq_length=config["mm_tokens_per_image"]
+            ),
             **preprocessor(
                 "Gemma3Processor",
                 "Gemma3ImageProcessor",
@@ -52,11 +61,11 @@ def _gemma3n(config: Config) -> Made:
         audio_seq_length="audio_soft_tokens_per_image",
     )
     return Made(
-        special={text: token_id(config, name) for name, text in texts.items()},
+        special=tokens(config, texts),
         words=_NEWLINES,
         named=texts,
         files={
-            "processor_config.json": {"processor_class": "Gemma3nProcessor", **lengths},
+            **processor("Gemma3nProcessor", **lengths),
             **preprocessor(
                 "Gemma3nProcessor",
                 "SiglipImageProcessor",
@@ -81,28 +90,19 @@ def _gemma4(config: Config) -> Made:
         "eoa_token": "<audio|>",
         "audio_token": "<|audio|>",
     }
-    tokens = config.get("vision_soft_tokens_per_image") or 280
-    name = "Gemma4Processor"
+    most = config.get("vision_soft_tokens_per_image") or 280
     return Made(
-        special={
-            **{text: token_id(config, name) for name, text in texts.items()},
-            "<|video|>": token_id(config, "video_token"),
-        },
+        special=tokens(config, texts | {"video_token": "<|video|>"}),
         named=texts,
         files={
-            "processor_config.json": {
-                "processor_class": name,
-                "image_seq_length": tokens,
-            },
+            **processor("Gemma4Processor", image_seq_length=most),
             **preprocessor(
-                name,
+                "Gemma4Processor",
                 "Gemma4ImageProcessor",
-                max_soft_tokens=tokens,
+                max_soft_tokens=most,
                 feature_extractor_type="Gemma4AudioFeatureExtractor",
             ),
-            "video_preprocessor_config.json": {
-                "video_processor_type": "Gemma4VideoProcessor"
-            },
+            **videos("Gemma4VideoProcessor"),
         },
     )
 

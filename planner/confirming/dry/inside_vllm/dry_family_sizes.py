@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from dry_family import Config, Made, edges, preprocessor, settings, square, token_id
+from dry_family import (
+    Config,
+    Made,
+    edges,
+    preprocessor,
+    processor,
+    settings,
+    square,
+    token_id,
+    tokens,
+    videos,
+)
 from dry_family_sounds import whisper_settings
 
 
 def _qwen_tokens(config: Config) -> dict[str, int | None]:
-    return {
-        "<|endoftext|>": None,
-        "<|im_end|>": None,
-        "<|vision_start|>": token_id(config, "vision_start_token"),
-        "<|vision_end|>": token_id(config, "vision_end_token"),
-        "<|image_pad|>": token_id(config, "image_token"),
-        "<|video_pad|>": token_id(config, "video_token"),
+    texts = {
+        "vision_start_token": "<|vision_start|>",
+        "vision_end_token": "<|vision_end|>",
+        "image_token": "<|image_pad|>",
+        "video_token": "<|video_pad|>",
     }
+    return {"<|endoftext|>": None, "<|im_end|>": None, **tokens(config, texts)}
 
 
 def patches(vision: Config) -> dict[str, Any]:
@@ -24,6 +34,19 @@ def patches(vision: Config) -> dict[str, Any]:
     names = ("patch_size", "temporal_patch_size")
     found: dict[str, Any] = settings(vision, *names, merge_size="spatial_merge_size")
     return found
+
+
+def _both(
+    name: str, image: str, sizes: dict[str, Any], **of_videos: object
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of images, and those of videos where they differ."""
+    of_class = f"{name}Processor"
+    return {
+        **preprocessor(of_class, f"{image}ImageProcessor", **sizes),
+        **videos(
+            f"{name}VideoProcessor", processor_class=of_class, **sizes | of_videos
+        ),
+    }
 
 
 def _qwen2_vl(config: Config) -> Made:
@@ -58,20 +81,10 @@ def _qwen3_vl(config: Config) -> Made:
     Qwen3-VL, as in `planner/models/families/towers/items.py`.
     """
     sizes = patches(config["vision_config"])
-    images = edges(65_536, 16_777_216)
+    images, frames = edges(65_536, 16_777_216), edges(4096, 25_165_824)
     return Made(
         special=_qwen_tokens(config),
-        files={
-            **preprocessor(
-                "Qwen3VLProcessor", "Qwen2VLImageProcessor", size=images, **sizes
-            ),
-            "video_preprocessor_config.json": {
-                "processor_class": "Qwen3VLProcessor",
-                "video_processor_type": "Qwen3VLVideoProcessor",
-                "size": edges(4096, 25_165_824),
-                **sizes,
-            },
-        },
+        files=_both("Qwen3VL", "Qwen2VL", sizes | {"size": images}, size=frames),
     )
 
 
@@ -92,7 +105,7 @@ def _qwen2_5_omni(config: Config) -> Made:
     }
     ids = {name: name.replace("bos", "start").replace("eos", "end") for name in texts}
     return Made(
-        special={text: token_id(thinker, ids[name]) for name, text in texts.items()},
+        special=tokens(thinker, {ids[name]: text for name, text in texts.items()}),
         named=texts,
         files=preprocessor(
             "Qwen2_5OmniProcessor",
@@ -117,11 +130,7 @@ def pixtral(config: Config) -> Made:
             **dict.fromkeys(("[IMG_BREAK]", "[IMG_END]")),
         },
         files={
-            "processor_config.json": {
-                "processor_class": "PixtralProcessor",
-                "patch_size": patch,
-                "spatial_merge_size": merge,
-            },
+            **processor("PixtralProcessor", patch_size=patch, spatial_merge_size=merge),
             **preprocessor(
                 "PixtralProcessor",
                 "PixtralImageProcessor",
@@ -133,16 +142,15 @@ def pixtral(config: Config) -> Made:
 
 
 def _glm_tokens(config: Config) -> dict[str, int | None]:
-    texts = ("begin_of_image", "end_of_image", "begin_of_video", "end_of_video")
-    names = ("image_start", "image_end", "video_start", "video_end")
-    return {
-        "<|image|>": token_id(config, "image_token"),
-        "<|video|>": token_id(config, "video_token"),
-        **{
-            f"<|{text}|>": token_id(config, f"{name}_token")
-            for text, name in zip(texts, names, strict=True)
-        },
+    texts = {
+        "image": "image",
+        "video": "video",
+        "image_start": "begin_of_image",
+        "image_end": "end_of_image",
+        "video_start": "begin_of_video",
+        "video_end": "end_of_video",
     }
+    return {f"<|{texts[it]}|>": token_id(config, f"{it}_token") for it in texts}
 
 
 def _glm4v(config: Config) -> Made:
@@ -151,23 +159,10 @@ def _glm4v(config: Config) -> Made:
     Source: preprocessor_config.json of GLM-4.1V-9B-Thinking; Transformers 5.20
     Glm4vVideoProcessor.
     """
-    sizes = patches(config["vision_config"])
+    sizes = patches(config["vision_config"]) | {"size": edges(12_544, 9_633_792)}
     return Made(
         special=_glm_tokens(config),
-        files={
-            **preprocessor(
-                "Glm4vProcessor",
-                "Glm4vImageProcessor",
-                size=edges(12_544, 9_633_792),
-                **sizes,
-            ),
-            "video_preprocessor_config.json": {
-                "processor_class": "Glm4vProcessor",
-                "video_processor_type": "Glm4vVideoProcessor",
-                "size": edges(12_544, 47_040_000),
-                **sizes,
-            },
-        },
+        files=_both("Glm4v", "Glm4v", sizes, size=edges(12_544, 47_040_000)),
     )
 
 
@@ -176,16 +171,7 @@ def _glm5_next(config: Config) -> Made:
 
     Source: Transformers 5.20 Glm5NextImageProcessor, Glm5NextVideoProcessor.
     """
-    return Made(
-        special=_glm_tokens(config),
-        files={
-            **preprocessor("Glm5NextProcessor", "Glm5NextImageProcessor"),
-            "video_preprocessor_config.json": {
-                "processor_class": "Glm5NextProcessor",
-                "video_processor_type": "Glm5NextVideoProcessor",
-            },
-        },
-    )
+    return Made(special=_glm_tokens(config), files=_both("Glm5Next", "Glm5Next", {}))
 
 
 def _muse_glimmer(config: Config) -> Made:
@@ -194,21 +180,13 @@ def _muse_glimmer(config: Config) -> Made:
     Source: Transformers 5.20 MuseGlimmerImageProcessor, MuseGlimmerVideoProcessor.
     """
     texts = ("image_start", "image_end", "vid_frame_separator", "vid_start", "vid_end")
-    name = "MuseGlimmerProcessor"
     return Made(
         special={
             "<|patch|>": token_id(config, "image_token"),
             "<|video|>": token_id(config, "video_token"),
             **dict.fromkeys(f"<|{text}|>" for text in texts),
         },
-        files={
-            **preprocessor(name, "MuseGlimmerImageProcessor"),
-            "video_preprocessor_config.json": {
-                "processor_class": name,
-                "video_processor_type": "MuseGlimmerVideoProcessor",
-                "return_metadata": True,
-            },
-        },
+        files=_both("MuseGlimmer", "MuseGlimmer", {}, return_metadata=True),
     )
 
 

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from dry_family import Config, Made, preprocessor, settings, square, token_id
+from dry_family import (
+    Config,
+    Made,
+    preprocessor,
+    processor,
+    settings,
+    square,
+    token_id,
+    tokens,
+    videos,
+)
 from dry_family_sizes import pixtral
 
 
-def _llava_settings(config: Config, processor: str) -> dict[str, Any]:
+def _clip_files(
+    config: Config, name: str, image: str, **of_images: object
+) -> dict[str, dict[str, Any]]:
+    """Return what LLaVA's processors read; images have the size of CLIP's tower."""
     return {
-        "processor_class": processor,
-        "patch_size": config["vision_config"]["patch_size"],
-        "vision_feature_select_strategy": config["vision_feature_select_strategy"],
-        "num_additional_image_tokens": 1,  # the class token of CLIP's tower
+        **processor(
+            name,
+            patch_size=config["vision_config"]["patch_size"],
+            vision_feature_select_strategy=config["vision_feature_select_strategy"],
+            num_additional_image_tokens=1,  # the class token of CLIP's tower
+        ),
+        **preprocessor(name, image, **_image_of_tower(config), **of_images),
     }
 
 
@@ -28,12 +44,7 @@ def _llava(config: Config) -> Made:
         return pixtral(config)
     return Made(
         special={"<image>": token_id(config, "image_token")},
-        files={
-            "processor_config.json": _llava_settings(config, "LlavaProcessor"),
-            **preprocessor(
-                "LlavaProcessor", "CLIPImageProcessor", **_image_of_tower(config)
-            ),
-        },
+        files=_clip_files(config, "LlavaProcessor", "CLIPImageProcessor"),
     )
 
 
@@ -41,28 +52,17 @@ def _llava_next(config: Config) -> Made:
     """Images in tiles of the tower's size, as many as config.json's pinpoints have."""
     has_videos = config["model_type"] == "llava_next_video"
     name = "LlavaNextVideo" if has_videos else "LlavaNext"
-    videos = {
-        "video_preprocessor_config.json": {
-            "video_processor_type": "LlavaNextVideoVideoProcessor",
-            **_image_of_tower(config),
-        }
-    }
-    return Made(
-        special={
-            "<image>": token_id(config, "image_token"),
-            **({"<video>": token_id(config, "video_token")} if has_videos else {}),
-        },
-        files={
-            "processor_config.json": _llava_settings(config, f"{name}Processor"),
-            **preprocessor(
-                f"{name}Processor",
-                "LlavaNextImageProcessor",
-                **_image_of_tower(config),
-                **settings(config, "image_grid_pinpoints"),
-            ),
-            **(videos if has_videos else {}),
-        },
+    texts = {"image_token": "<image>"}
+    files = _clip_files(
+        config,
+        f"{name}Processor",
+        "LlavaNextImageProcessor",
+        **settings(config, "image_grid_pinpoints"),
     )
+    if has_videos:
+        texts["video_token"] = "<video>"
+        files |= videos("LlavaNextVideoVideoProcessor", **_image_of_tower(config))
+    return Made(special=tokens(config, texts), files=files)
 
 
 def _llava_onevision(config: Config) -> Made:
@@ -71,28 +71,22 @@ def _llava_onevision(config: Config) -> Made:
     side = square(vision["image_size"])
     name = "LlavaOnevisionProcessor"
     return Made(
-        special={
-            "<image>": token_id(config, "image_token"),
-            "<video>": token_id(config, "video_token"),
-        },
+        special=tokens(config, {"image_token": "<image>", "video_token": "<video>"}),
         files={
-            "processor_config.json": {
-                "processor_class": name,
-                "num_image_tokens": (vision["image_size"] // vision["patch_size"]) ** 2,
+            **processor(
+                name,
+                num_image_tokens=(vision["image_size"] // vision["patch_size"]) ** 2,
                 **settings(
                     config, "vision_feature_select_strategy", "vision_aspect_ratio"
                 ),
-            },
+            ),
             **preprocessor(
                 name,
                 "LlavaOnevisionImageProcessor",
                 size=side,
                 **settings(config, "image_grid_pinpoints"),
             ),
-            "video_preprocessor_config.json": {
-                "video_processor_type": "LlavaOnevisionVideoProcessor",
-                "size": side,
-            },
+            **videos("LlavaOnevisionVideoProcessor", size=side),
         },
     )
 
@@ -115,7 +109,7 @@ def _idefics3(config: Config) -> Made:
         "size": {"longest_edge": 4 * side},
         "max_image_size": {"longest_edge": side},
     }
-    videos = {"video_processor_type": "SmolVLMVideoProcessor", **sizes}
+    of_videos = videos("SmolVLMVideoProcessor", **sizes) if name == "SmolVLM" else {}
     return Made(
         special={
             "<image>": token_id(config, "image_token"),
@@ -125,12 +119,12 @@ def _idefics3(config: Config) -> Made:
             **_rows_and_columns("<row_{}_col_{}>", 6),
         },
         files={
-            "processor_config.json": {
-                "processor_class": f"{name}Processor",
-                "image_seq_len": (side // patch // config["scale_factor"]) ** 2,
-            },
+            **processor(
+                f"{name}Processor",
+                image_seq_len=(side // patch // config["scale_factor"]) ** 2,
+            ),
             **preprocessor(f"{name}Processor", f"{name}ImageProcessor", **sizes),
-            **({"video_preprocessor_config.json": videos} if name == "SmolVLM" else {}),
+            **of_videos,
         },
     )
 
@@ -154,10 +148,10 @@ def _llama4(config: Config) -> Made:
             **dict.fromkeys(f"<|{text}|>" for text in texts),
         },
         files={
-            "processor_config.json": {
-                "processor_class": "Llama4Processor",
+            **processor(
+                "Llama4Processor",
                 **settings(vision, "patch_size", "pixel_shuffle_ratio"),
-            },
+            ),
             **preprocessor(
                 "Llama4Processor",
                 "Llama4ImageProcessor",
@@ -188,20 +182,14 @@ def _internvl(config: Config) -> Made:
         },
         named=texts,
         files={
-            "processor_config.json": {
-                "processor_class": "InternVLProcessor",
-                **settings(config, "image_seq_length"),
-            },
+            **processor("InternVLProcessor", **settings(config, "image_seq_length")),
             **preprocessor(
                 "InternVLProcessor",
                 "GotOcr2ImageProcessor",
                 size=side,
                 crop_to_patches=True,
             ),
-            "video_preprocessor_config.json": {
-                "video_processor_type": "InternVLVideoProcessor",
-                "size": side,
-            },
+            **videos("InternVLVideoProcessor", size=side),
         },
     )
 
@@ -212,8 +200,8 @@ def _internvl_chat(config: Config) -> Made:
     if config["model_type"] == "NVLM_D":
         tiles = (f"<tile_{number}>" for number in range(1, 13))
         texts = ("<Image>", "</Image>", "<|vision_pad|>", *tiles)
-    videos = ("<|video_pad|>", "<|reserved_200000|>")
-    return Made(special=dict.fromkeys((*texts, *videos)))
+    of_videos = ("<|video_pad|>", "<|reserved_200000|>")
+    return Made(special=dict.fromkeys((*texts, *of_videos)))
 
 
 def _step3_vl(config: Config) -> Made:
@@ -242,12 +230,10 @@ def _deepseek_vl2(config: Config) -> Made:
     }
     return Made(
         special=dict.fromkeys(("<image>", *(f"<|{text}|>" for text in texts))),
-        files={
-            "processor_config.json": {
-                "processor_class": f"Deepseek{'OCR' if is_ocr else 'VLV2'}Processor",
-                **({} if is_ocr else sizes),
-            }
-        },
+        files=processor(
+            f"Deepseek{'OCR' if is_ocr else 'VLV2'}Processor",
+            **({} if is_ocr else sizes),
+        ),
     )
 
 
@@ -283,7 +269,7 @@ def _cohere2_vision(config: Config) -> Made:
     }
     vision = config["vision_config"]
     return Made(
-        special={text: token_id(config, name) for name, text in texts.items()},
+        special=tokens(config, texts),
         named=texts,
         files=preprocessor(
             "Cohere2VisionProcessor",
