@@ -25,6 +25,7 @@ from planner.reading.questions.question_words import (
     Term,
 )
 from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
+from planner.reading.sign_table import signs
 
 _LONGEST = 2_000
 """Characters; a longer text is no question."""
@@ -41,35 +42,9 @@ _CODE = re.compile(
 )
 """Signs of code, of a configuration or of markup: no question."""
 _BITS = {4: "GPTQ-Int4", 8: "GPTQ-Int8"}
-_LEFT = {
-    "rate": "a rate: how many run at once follows from it and the speed. Give the "
-    "requests at once",
-    "share": "a share that prompts have alike: requests are counted at full length",
-    "shared": "tokens that requests share: requests are counted at full length",
-    "ram": "memory of the processor, which is not planned by a question",
-    "time": "a time, and no plan is made for one",
-    "money": "a price, and the search has prices of its own",
-    "size": "the size of a model that is not named",
-    "memory": "memory that is not that of one GPU named here",
-    "vram": "memory that is not that of one GPU named here",
-    "percent": "a share that belongs to nothing named here",
-}
 _ALTERNATIVE = "another number for what one is planned for: ask for each"
 _UNKNOWN = "a number that belongs to nothing that is asked"
 _OTHER_START = "of another start in the text"
-_INPUTS = {
-    "user": "requests",
-    "concurrency": "requests",
-    "prompt": "prompt_tokens",
-    "answer": "output_tokens",
-    "length": "max_model_len",
-    "image": "limit_mm_per_prompt",
-    "utilization": "gpu_memory_utilization",
-    "bits": "model",
-    **dict.fromkeys(("card", "unit", "node", "gpu"), "gpus"),
-    **dict.fromkeys(("memory", "vram"), "gpu"),
-}
-"""What a number is used for."""
 _NO_MODEL = NamedModel(name="", written="")
 
 
@@ -201,7 +176,7 @@ def _left(asked: Question, load: Loaded) -> Iterator[tuple[Term, str]]:
         said.add(what)
         is_other = one.term.unit == "memory" and bool(asked.places)
         role = "vram" if is_other and one.role == "memory" else one.role
-        why = _LEFT.get(role, _ALTERNATIVE if role in roles else _UNKNOWN)
+        why = signs("left aside").get(role, _ALTERNATIVE if role in roles else _UNKNOWN)
         yield one.term, why
 
 
@@ -249,7 +224,7 @@ def _numbers(asked: Question, left: Sequence[tuple[Term, str]]) -> Iterator[Piec
         if why:
             yield _piece((start, end), Use.NOT_UNDERSTOOD, why)
         else:
-            what = _INPUTS.get(one.role, one.role)
+            what = signs("used for").get(one.role, one.role)
             yield _piece((start, max(end, noun)), Use.USED, what)
 
 

@@ -18,6 +18,7 @@ from planner.engine.gpu import GPU
 from planner.models.catalogue import find
 from planner.reading.flag_values import literal, typed
 from planner.reading.questions.named import models_in
+from planner.reading.sign_table import any_of, signs
 from planner.reading.starts.images import gpu_named_in
 
 RECORD = re.compile(
@@ -26,12 +27,7 @@ RECORD = re.compile(
 )
 """The head of a record of vLLM, of every release."""
 _LONGEST_NOTE = 6_000
-_SUGGESTION = re.compile(
-    r"equivalent|increase|increasing|decrease|decreasing|consider|\btry\b|instead"
-    r"|can achieve|suggest|\buse\b"
-    r"|\bset\b|setting `?--|comfortably|replace",
-    re.IGNORECASE,
-)
+_SUGGESTION = re.compile(any_of("suggestions"), re.IGNORECASE)
 """Words around an argument that was not given."""
 _PIECE = re.compile(r"\s\|\s|[;\n]|\.\s(?=[A-Z])")
 _GIVEN = re.compile(
@@ -78,26 +74,6 @@ _GEFORCE_NUMBER = re.compile(
     re.IGNORECASE,
 )
 """A GeForce by its number alone, as in "on two 3090s"."""
-_ENGINES = (
-    (
-        "SGLang",
-        r"sglang[. ]launch_server|\bsglang serve\b|lmsysorg/sglang|sglang[./]srt",
-    ),
-    ("Ollama", r"\bollama (?:run|serve|pull|create)\b|ollama/ollama"),
-    ("llama.cpp", r"\bllama-(?:server|cli)\b|llama\.cpp|\bggml_|llama_model_load"),
-    ("TensorRT-LLM", r"\btrtllm-(?:serve|build)\b|\btensorrt_llm\b"),
-    (
-        "Text Generation Inference",
-        r"\btext-generation-launcher\b|/text-generation-inference\b",
-    ),
-    ("LMDeploy", r"\blmdeploy serve\b"),
-    ("Aphrodite", r"\baphrodite run\b"),
-    ("MLC LLM", r"\bmlc_llm serve\b"),
-    ("KTransformers", r"\bktransformers\b"),
-    ("Transformers", r"\btransformers serve\b|transformers/trainer\.py"),
-)
-"""Engines that are not vLLM, and what starts them."""
-
 _OTHER = re.compile(
     r"\A\s*(?:sudo\s+)?(?:docker|podman|nerdctl|kubectl|helm)\s|^(?:apiVersion|kind|services):",
     re.MULTILINE,
@@ -209,7 +185,8 @@ def other_engine(text: str) -> str:
     >>> other_engine("ollama run llama3.1:70b")
     'Ollama'
     """
-    return next((name for name, sign in _ENGINES if re.search(sign, text)), "")
+    engines = signs("other engines").items()
+    return next((name for name, sign in engines if re.search(sign, text)), "")
 
 
 def planned_model(written: str) -> tuple[str, tuple[str, ...]]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import takewhile
 
 from planner.reading.scripts.shell import Word, commands_of
+from planner.reading.sign_table import signs
 from planner.reading.sites import WordList, shell_list
 from planner.values import frozen
 
@@ -21,7 +23,7 @@ from planner.values import frozen
 class _Form:
     """How one program is told what a container runs."""
 
-    begins: tuple[str, ...]
+    begins: Sequence[str]
     """Words that stand in its command, in this order."""
     image: str = "--image"
     program: str = "--command"
@@ -32,37 +34,11 @@ class _Form:
     """The word behind which the arguments stand."""
     is_list: bool = False
     """Whether commas part an option's words; else a shell does."""
-    env: tuple[str, ...] = ("--env", "-e")
+    env: Sequence[str] = ("--env", "-e")
     gpu: str = "--gpu-type"
     gpus: str = "--gpu"
 
 
-_FORMS = (
-    _Form(
-        begins=("gcloud", "run", "deploy"),
-        words="--args",
-        is_list=True,
-        env=("--set-env-vars", "--update-env-vars"),
-    ),
-    _Form(begins=("kubectl", "run")),
-    _Form(begins=("oc", "run")),
-    _Form(
-        begins=("runpodctl", "create", "pod"),
-        image="--imageName",
-        words="--args",
-        gpu="--gpuType",
-        gpus="--gpuCount",
-    ),
-    _Form(begins=("vastai", "create", "instance"), behind="--args"),
-    _Form(
-        begins=("az", "container", "create"),
-        words="--command-line",
-        program="--command-line",
-        env=("--environment-variables",),
-        gpu="--gpu-sku",
-        gpus="--gpu-count",
-    ),
-)
 _ITEM = re.compile(r"[^,]+")
 
 
@@ -82,7 +58,7 @@ class Deployment:
 def deployment_in(found: WordList, text: str) -> Deployment | None:
     """Return the container that a command deploys; None where it deploys none."""
     values = [word.value for word in found.words]
-    form = next((one for one in _FORMS if _begins(one.begins, values)), None)
+    form = next((one for one in _forms() if _begins(one.begins, values)), None)
     if form is None:
         return None
     own = list(takewhile(lambda word: word.value != form.behind, found.words))
@@ -109,6 +85,11 @@ def deployment_in(found: WordList, text: str) -> Deployment | None:
         gpu="" if gpu is None else gpu.value,
         gpus="" if gpus is None else gpus.value,
     )
+
+
+@cache
+def _forms() -> tuple[_Form, ...]:
+    return tuple(_Form(**row) for row in signs("container commands"))
 
 
 def _begins(begins: Sequence[str], values: Sequence[str]) -> bool:

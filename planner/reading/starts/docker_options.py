@@ -9,14 +9,11 @@ import re
 from collections.abc import Sequence
 
 from planner.reading.scripts.shell import Word
+from planner.reading.sign_table import signs
 from planner.units import whole_number
 
 _RUNNERS = ("docker", "podman", "nerdctl", "finch")
-_WITHOUT_VALUE = frozenset(
-    "--rm --privileged --detach -d --interactive -i --tty -t -it -ti -dit -itd -td -di "
-    "--init --read-only --no-healthcheck --oom-kill-disable --publish-all -P --quiet "
-    "-q --sig-proxy --disable-content-trust --replace --tls-verify --help -itP".split()
-)
+_WITHOUT_VALUE = frozenset(signs("docker flags without a value"))
 """Flags of `docker run` and `podman run` that take no value."""
 IMAGE_OF_VLLM = re.compile(
     r"(?:^|[/_-])vllm(?:[/:@_-]|$)|llm-d|vllm-openai", re.IGNORECASE

@@ -14,6 +14,7 @@ from functools import partial
 from planner.engine.flags import plain
 from planner.reading.passage import Edit
 from planner.reading.scripts.shell import Word
+from planner.reading.sign_table import signs
 from planner.reading.sites import Site, Start, WordList
 
 _PROGRAMS = re.compile(r"(?:lm[_-]eval|lighteval)(?:\.py)?\Z")
@@ -22,11 +23,7 @@ _ITEM = re.compile(
     r"(?P<value>[^,{\[]*+(?:\{[^}]*(?:\}|\Z)|\[[^\]]*(?:\]|\Z))?[^,]*)"
 )
 """A bracket that is not closed takes the rest, or each would be searched to the end."""
-_OWN = frozenset(
-    "max_gen_toks batch_size max_batch_size add_bos_token prefix_token_id "
-    "lora_local_path enable_thinking think_end_token chat_template_args "
-    "data_parallel_size device max_length truncation_side".split()
-)
+_OWN = frozenset(signs("arguments of lm-eval"))
 """Names that lm-eval itself reads."""
 _LISTED = {"pretrained": "model", "model_name": "model", "max_length": "max_model_len"}
 

@@ -20,6 +20,7 @@ from planner.reading.passage import Passage
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import Word, commands_of
 from planner.reading.scripts.variables import Made
+from planner.reading.sign_table import signs
 from planner.reading.sites import Start, WordList, shell_list
 from planner.reading.starts.adapting import start_of_variables
 from planner.reading.starts.container import starts_of_list
@@ -45,16 +46,7 @@ _OF_DOCKER = (
     ("command", "cmd", "args", "extraArgs", "Exec"),
 )
 """Where a container has its program, and what it is given."""
-_LABELS = (
-    "nvidia.com/gpu.product",
-    "cloud.google.com/gke-accelerator",
-    "k8s.amazonaws.com/accelerator",
-    "gpu.nvidia.com/class",
-    "gpu.nvidia.com/model",
-    "karpenter.k8s.aws/instance-gpu-name",
-    "node.kubernetes.io/instance-type",
-    "beta.kubernetes.io/instance-type",
-)
+_LABELS = signs("GPU labels")
 
 
 def _substituted(

@@ -23,6 +23,7 @@ from planner.reading.documents.yaml_words import (
 from planner.reading.passage import Edit
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import commands_of
+from planner.reading.sign_table import signs
 from planner.reading.sites import Site, Start, WordList, shell_list
 from planner.reading.starts.command import (
     Program,
@@ -41,17 +42,11 @@ from planner.reading.starts.pods import (
     variables_of,
 )
 from planner.units import whole_number
-from planner.values import frozen
 
 _HIDDEN = re.compile("[\ue000-\ue07f]")
 """A template, as `manifests` hides it."""
 _MORE = "VLLM_ADDITIONAL_ARGS"
-_OF_KSERVE = frozenset(
-    "model_name model_id model_dir backend predictor_host predictor_name "
-    "tensor_input_names return_token_type_ids disable_lower_case "
-    "disable_special_tokens enable_docs_url enable_latency_logging http_port grpc_port "
-    "workers max_threads".split()
-)
+_OF_KSERVE = frozenset(signs("arguments of KServe"))
 """Arguments of KServe's own server for Hugging Face models."""
 _PARALLEL: Mapping[str, str] = {
     "tensor": "tensor_parallel_size",
@@ -79,21 +74,16 @@ def mounted_models(root: Node) -> Iterator[Site]:
             yield site
 
 
-@frozen
-class _Given:
-    """What a service's own fields say of the start in its container."""
-
-    sites: tuple[Site, ...]
-    container: Node
-    found: WordList
-    start: Start
-    unknown: tuple[str, ...]
-
-
 def _given(
-    container: Node, sites: Sequence[Site], extra: Sequence[WordList] = ()
-) -> _Given:
-    """Read the arguments of a container whose command a controller writes."""
+    container: Node, sites: Sequence[Site] = (), extra: Sequence[WordList] = ()
+) -> Start:
+    """Return the start in a container whose command a controller writes.
+
+    Args:
+        container: what has the arguments.
+        sites: what the service's own fields say before them.
+        extra: words that the controller adds.
+    """
     env, unknown = variables_of(container)
     reads = kubernetes_reads({name: word.value for name, word in env.items()})
     node = container.get("args")
@@ -107,12 +97,13 @@ def _given(
     version = (
         version_of(word_of(image, reads)) if image is not None and image.text else None
     )
-    return _Given(
-        sites=tuple(sites),
-        container=container,
-        found=found,
-        start=replace(start, add=add, gpus=gpus_of(container), version=version),
-        unknown=tuple(unknown),
+    return replace(
+        start,
+        sites=(*sites, *start.sites),
+        add=add,
+        gpus=gpus_of(container),
+        version=version,
+        open=tuple(unknown),
     )
 
 
@@ -129,13 +120,13 @@ def starts_in_predictor(root: Node) -> Iterator[FoundStart]:
     named = model.word("modelFormat", "name") + model.word("runtime")
     if not re.search("vllm|hugging", named, re.IGNORECASE):
         return
-    given = _given(model, ())
+    given = _given(model)
     sites = [
         replace(site, name="model") if site.name == "model_id" else site
-        for site in given.start.sites
+        for site in given.sites
         if site.name == "model_id" or site.name not in _OF_KSERVE
     ]
-    unknown = list(given.unknown)
+    unknown = list(given.open)
     if not any(site.name == "model" for site in sites):
         mounted = list(mounted_models(root))
         sites = [*mounted, *sites]
@@ -144,20 +135,20 @@ def starts_in_predictor(root: Node) -> Iterator[FoundStart]:
     workers = predictor.get("workerSpec")
     sites += [] if workers is None else named_entries(workers, _WORKERS)
     nodes = whole_number(predictor.word("workerSpec", "pipelineParallelSize")) or 1
-    granted = given.start.gpus
+    granted = given.gpus
     own = [
         f"{site.written} is read by KServe itself."
-        for site in given.start.sites
+        for site in given.sites
         if site.name in _OF_KSERVE and site.name != "model_id"
     ]
     gpu, several = gpu_of(predictor.get("nodeSelector"), predictor.get("affinity"))
     start = replace(
-        given.start,
+        given,
         sites=tuple(sites),
         gpu=gpu,
         gpus=None if granted is None else granted * nodes,
         shown=root.word("metadata", "name"),
-        notes=(*given.start.notes, *own, "The serving runtime chooses vLLM's release."),
+        notes=(*given.notes, *own, "The serving runtime chooses vLLM's release."),
         open=(*unknown, *several),
     )
     yield FoundStart(kind=Kind.KUBERNETES, start=start)
@@ -202,11 +193,10 @@ def _llm_starts(root: Node, part: Node, text: str) -> Iterator[Start]:
         return
     given = _given(main[0], sites, _additional(main[0], text))
     yield replace(
-        given.start,
-        sites=(*given.sites, *given.start.sites),
-        env={n: site for n, site in given.start.env.items() if n != _MORE},
+        given,
+        env={n: site for n, site in given.env.items() if n != _MORE},
         gpu=gpu,
-        open=(*unknown, *given.unknown, *several),
+        open=(*unknown, *given.open, *several),
     )
 
 
@@ -256,12 +246,11 @@ def _of_llm_d(chart: Node, pods: Node, part: str, text: str) -> Iterator[FoundSt
             sites = [*model, *_parallel(pods.get("parallelism"))]
             given = _given(container, sites)
             start = replace(
-                given.start,
-                sites=(*given.sites, *given.start.sites),
+                given,
                 gpu=gpu,
-                gpus=given.start.gpus or _gpus_of_sizes(given.sites),
+                gpus=given.gpus or _gpus_of_sizes(sites),
                 shown=part,
-                open=(*unknown, *given.unknown, *several),
+                open=(*unknown, *given.open, *several),
             )
             yield FoundStart(kind=Kind.HELM, start=start)
         else:
