@@ -35,19 +35,14 @@ from planner.reading.logs.fixing import (
     one_checkpoint_each,
     unplanned,
 )
-from planner.reading.logs.logs import log_text
-from planner.reading.logs.server_use import (
-    counted,
-    observed_load,
-    size_of_server,
-    use_of,
-)
+from planner.reading.logs.logs import bytes_in, log_text
+from planner.reading.logs.server_use import observed_load, size_of_server, use_of
 from planner.reading.questions.answering import answer, not_planned
 from planner.reading.reading import Kind, Reading
 from planner.show.explanation import explanation_mimebundle, explanation_text
 from planner.show.verdict import verdict
 from planner.solve.advice import advise
-from planner.units import GIB, format_gib
+from planner.units import counted, format_gib
 from planner.values import frozen
 
 _LOGS = (Kind.LOG, Kind.ERROR)
@@ -265,7 +260,7 @@ class _Case:
         if load is not None:
             held = serving(self.plan, load).requests_served
             found.append(
-                f"Planned, {counted(held, 'request')} of that length run at once."
+                f"Planned, {counted(held, 'requests')} of that length run at once."
             )
         return self._explained(
             headline=size_of_server(self.log),
@@ -304,7 +299,10 @@ class _Case:
 
     def _unused(self) -> Iterator[str]:
         """Yield what memory a start left unused, and the cache that is safe."""
-        total, wanted = _gib(self.log, "total_gpu_gib"), _gib(self.log, "requested_gib")
+        total, wanted = (
+            bytes_in(self.log, "total_gpu_gib"),
+            bytes_in(self.log, "requested_gib"),
+        )
         rank = self.plan.limiting_rank
         if total is None:
             total = self.plan.gpu.total_memory_bytes
@@ -363,7 +361,7 @@ class _Case:
         """Return the KV cache of a start that failed for it, less the planned one."""
         if self.failure is None or self.failure.check not in _SIZED:
             return None
-        rank, had = self.plan.limiting_rank, _gib(self.log, "available_kv_gib")
+        rank, had = self.plan.limiting_rank, bytes_in(self.log, "available_kv_gib")
         if rank is None or had is None:
             return None
         return had - rank.available_kv_cache_bytes
@@ -385,11 +383,6 @@ def _ranked(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
         named = ((n, "" if n in _FIGURES else repr(v)) for n, v in fix.changes.items())
         found.setdefault(tuple(sorted(named)), fix)
     return tuple(found.values())[:_MOST_FIXES]
-
-
-def _gib(log: LogReading, name: str) -> int | None:
-    gib = log.figures.get(name)
-    return None if gib is None else round(gib * GIB)
 
 
 def _safe_bytes(reading: Reading) -> int | None:

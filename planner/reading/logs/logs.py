@@ -323,8 +323,8 @@ def _of_total(
     named: str | GPU | None, total: int, log: LogReading
 ) -> tuple[str | GPU | None, tuple[str, ...]]:
     """Return the GPU with a total that a log reports; the named one where it fits."""
-    free = _bytes(log, "free_at_start_gib")
-    left = None if free is None else min(free, total)
+    free = bytes_in(log, "free_at_start_gib")
+    left = min(free, total) if free else None
     facts = {"total_memory_bytes": total, "free_memory_bytes": left}
     notes: list[str] = []
     if isinstance(named, GPU):
@@ -340,9 +340,10 @@ def _of_total(
     return GPU.named(alike[0], **facts), (*notes, same_size_words(alike, total))
 
 
-def _bytes(log: LogReading, name: str) -> int | None:
+def bytes_in(log: LogReading, name: str) -> int | None:
+    """Return a size among the figures of a log, which has GiB; None: not told."""
     gib = log.figures.get(name)
-    return None if not gib else round(gib * GIB)
+    return None if gib is None else round(gib * GIB)
 
 
 def _open(

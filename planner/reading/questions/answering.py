@@ -7,7 +7,6 @@ model or GPU are not known, what is open comes first and there is no verdict.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from planner.engine.releases import NEWEST, OLDEST, resolve_version
 from planner.planning.defaults import gpu_memory_utilization
@@ -197,8 +196,8 @@ def _users(asked: Asked) -> Iterator[str]:
     load = reading.load or USUAL
     if reading.load is None and isinstance(given, int) and given > 1:
         load = Load(prompt_tokens=given - given // 4, output_tokens=given // 4)
-    free = {"max_num_seqs": None, "max_model_len": None, "load": None}
-    found = most_requests(_changed(plan, free), load=load)
+    free = plan.changed(max_num_seqs=None, max_model_len=None, load=None)
+    found = most_requests(free, load=load)
     assumed = "" if reading.load or given else ", which is assumed"
     length = f"{load.request_tokens:,} tokens{assumed}"
     if found.value is None:
@@ -210,10 +209,6 @@ def _users(asked: Asked) -> Iterator[str]:
     if found.plan is not None:
         yield f"The start for it: {found.plan.command()}"
     yield "More may be connected: whoever has no room in the KV cache waits."
-
-
-def _changed(plan: Plan, changes: Mapping[str, Any]) -> Plan:
-    return plan.changed(**changes)
 
 
 def _speed(asked: Asked) -> Iterator[str]:
@@ -316,10 +311,8 @@ def _other(asked: Asked) -> Iterator[str]:
     """Answer what has no place of its own: the longest context, the sizes, the fit."""
     reading, plan = asked.reading, asked.plan
     requests = None if reading.load is None else reading.load.requests
-    longest = longest_context(
-        _changed(plan, {"max_model_len": None, "max_num_seqs": None, "load": None}),
-        requests=requests,
-    )
+    free = plan.changed(max_model_len=None, max_num_seqs=None, load=None)
+    longest = longest_context(free, requests=requests)
     at_once = f" for {counted(requests, 'requests')} at once" if requests else ""
     name = f"{plan.gpus_total} x {plan.gpu.name}"
     if longest.value is None and reading.gpus is None:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.engine.gpu import GPU
-from planner.errors import PlannerError
 from planner.reading.questions.gpu_sizes import gpus_of_gib
 from planner.reading.questions.quantities import REACH, Quantity, numbers_before
 from planner.reading.questions.question_words import Term, blanked
-from planner.reading.starts.around import machines_in, not_planned_in
+from planner.reading.starts.around import machines_in, not_planned_in, why_unknown
 from planner.reading.starts.images import gpu_named_in
 from planner.units import GIB
 from planner.values import frozen
@@ -81,15 +80,6 @@ def device_terms(text: str) -> list[Term]:
     for name, span in not_planned_in(text):
         found.append(_term("device", text, *span, value=why_unknown(name)))
     return found
-
-
-def why_unknown(name: str) -> str:
-    """Return why a device is none to plan for."""
-    try:
-        GPU.named(name)
-    except PlannerError as error:
-        return str(error)
-    return ""
 
 
 def _term(kind: str, text: str, start: int, end: int, value: object) -> Term:

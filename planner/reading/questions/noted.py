@@ -36,28 +36,10 @@ _GIVEN = re.compile(
     r"(?!--)(?P<value>'[^']*'|\"[^\"]*\"|\{[^{}]*\}|[^\s,;|(){}']+))?",
     re.ASCII,
 )
-_SIZE = r"[\s-]?(?:size |of )?[=:]?\s?(\d{1,3})(?!\d)"
-_IN_WORDS = (
-    (
-        "tensor_parallel_size",
-        re.compile(
-            rf"(?:\bTP|tensor[ -]parallel(?:ism)?|张量并行度?){_SIZE}", re.I | re.A
-        ),
-    ),
-    (
-        "pipeline_parallel_size",
-        re.compile(
-            rf"(?:\bPP|pipeline[ -]parallel(?:ism)?|流水线并行度?){_SIZE}", re.I
-        ),
-    ),
-    (
-        "data_parallel_size",
-        re.compile(
-            rf"(?:\bDP|data[ -]parallel(?:ism)?|数据并行度?){_SIZE}", re.I | re.A
-        ),
-    ),
-    ("gpu_memory_utilization", re.compile(r"\butil(?:=| )(0?\.\d+)")),
-)
+_IN_WORDS = {
+    name: re.compile(pattern, re.IGNORECASE | re.ASCII)
+    for name, pattern in signs("arguments in words").items()
+}
 """Arguments as people call them."""
 _MODEL_WORD = re.compile(r"(?<![\w./-])(?:[\w.-]+/)?[A-Za-z][\w.]*-[\w.-]*\w")
 _FILE = re.compile(r"\.(?:log|txt|md|sh|py|json|ya?ml|csv)\Z")
@@ -148,7 +130,7 @@ def _is_of(kind: Value, value: object, text: str, *, is_named: bool) -> bool:
 
 
 def _in_words(piece: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:
-    for name, pattern in _IN_WORDS:
+    for name, pattern in _IN_WORDS.items():
         match = pattern.search(piece)
         if match is not None:
             value = literal(match[1] if match[1][0] != "." else "0" + match[1])

@@ -63,9 +63,8 @@ def start_of_document(
     if row is None:
         return None
     settings = _referred(row, settings, roots)
-    add = partial(_add_nowhere if is_variables else _add_to_tables, row)
-    if not is_variables:
-        add = partial(_add_to_tables, row, root)
+    tables = partial(_add_to_tables, row, root)
+    add = partial(_add_nowhere, row) if is_variables else tables
     return refusal(row, settings) or _found(row, settings, text, add)
 
 

@@ -90,6 +90,11 @@ def why_not_planned(text: str) -> str:
     name, _ = next(not_planned_in(text[:_LONGEST]), ("", None))
     if not name:
         return _ON_A_CPU if _ON_CPU.search(text[:_LONGEST]) else ""
+    return why_unknown(name)
+
+
+def why_unknown(name: str) -> str:
+    """Return why a device is none to plan for."""
     try:
         GPU.named(name)
     except PlannerError as error:

@@ -6,7 +6,7 @@ Source: vLLM 0.33.0 `docker/Dockerfile` and its tags; labels of GKE and of Ray.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -103,3 +103,14 @@ def gpu_named_in(text: str) -> str | GPU | None:
             return GPU.named(text)
     names = (text, words, re.sub(r"(?i)^nvidia\s+", "", words))
     return next((gpu for name in names if (gpu := find_gpu(name))), None)
+
+
+def one_gpu(names: Iterable[str]) -> tuple[str | GPU | None, tuple[str, ...]]:
+    """Return the GPU that names of one stand for, or what is open about it."""
+    several = list(dict.fromkeys(names))
+    if len(several) > 1:
+        return None, (f"The text allows several GPUs: {', '.join(several[:6])}.",)
+    gpu = gpu_named_in(several[0]) if several else None
+    if several and gpu is None:
+        return None, (f"The GPU {several[0][:80]} is not in the catalogue.",)
+    return gpu, ()

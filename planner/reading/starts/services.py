@@ -31,7 +31,12 @@ from planner.reading.starts.command import (
     flag_words,
     start_of,
 )
-from planner.reading.starts.engine_tables import entry, model_site, named_entries
+from planner.reading.starts.engine_tables import (
+    entry,
+    model_entry,
+    model_site,
+    named_entries,
+)
 from planner.reading.starts.images import version_of
 from planner.reading.starts.pods import (
     Surroundings,
@@ -270,11 +275,9 @@ def _artifact(chart: Node) -> tuple[list[Site], list[str]]:
     """Return the model of llm-d's modelArtifacts, and what is open about it."""
     artifacts = chart.get("modelArtifacts")
     uri = None if artifacts is None else artifacts.entry("uri")
-    name = None if artifacts is None else artifacts.entry("name")
     site = None if uri is None else model_site(*uri)
     is_template = site is not None and bool(_HIDDEN.search(str(site.value)))
     if site is not None and not is_template:
         return [site], []
-    if artifacts is not None and name is not None and (is_template or uri is None):
-        return [entry(artifacts, "model", *name, name[1].text)], []
-    return [], [_elsewhere("" if uri is None else uri[1].text)]
+    named = model_entry(artifacts, "name") if is_template or uri is None else []
+    return named, [] if named else [_elsewhere("" if uri is None else uri[1].text)]

@@ -14,30 +14,16 @@ from planner.reading.documents.yaml_nodes import Node
 from planner.reading.documents.yaml_words import add_words, as_it_is, list_of
 from planner.reading.passage import Edit
 from planner.reading.reading import FoundStart, Kind
+from planner.reading.sign_table import signs
 from planner.reading.sites import Site, Start
 from planner.reading.starts.command import Program, env_site, flag_words, start_of
-from planner.reading.starts.engine_tables import entry, named_entries
+from planner.reading.starts.engine_tables import model_entry, named_entries
 from planner.reading.starts.images import version_of
 from planner.reading.starts.pods import gpu_of, joined_image, variables_of
 from planner.units import whole_number
 
-_STACK: Mapping[str, str] = {
-    "enableChunkedPrefill": "enable_chunked_prefill",
-    "enablePrefixCaching": "enable_prefix_caching",
-    "maxModelLen": "max_model_len",
-    "dtype": "dtype",
-    "tensorParallelSize": "tensor_parallel_size",
-    "pipelineParallelSize": "pipeline_parallel_size",
-    "maxNumSeqs": "max_num_seqs",
-    "gpuMemoryUtilization": "gpu_memory_utilization",
-    "maxLoras": "max_loras",
-}
-_BESIDE: Mapping[str, str] = {
-    "enableLoRA": "enable_lora",
-    "enableTool": "enable_auto_tool_choice",
-    "toolCallParser": "tool_call_parser",
-    "chatTemplate": "chat_template",
-}
+_STACK: Mapping[str, str] = signs("settings of the production stack")
+_BESIDE: Mapping[str, str] = signs("entries beside them")
 _OF_STACK = ("v0", "v1", "extraArgs", "prometheusMultiprocDir")
 
 
@@ -50,10 +36,8 @@ def starts_in_stack(root: Node) -> Iterator[FoundStart]:
 def _of_stack(spec: Node) -> Start:
     """Return the start of a modelSpec of vLLM's production stack."""
     config = spec.get("vllmConfig")
-    model = spec.entry("modelURL")
     extra = spec.get("vllmConfig", "extraArgs")
-    sites = [] if model is None else [entry(spec, "model", *model, model[1].text)]
-    sites += named_entries(spec, _BESIDE)
+    sites = [*model_entry(spec, "modelURL"), *named_entries(spec, _BESIDE)]
     sites += [] if config is None else named_entries(config, _STACK)
     if config is not None and config.get("enablePrefixCaching") is None:
         sites.append(_prefix_caching(config))
