@@ -67,6 +67,8 @@ class Start:
     """What was left aside, and why, in sentences."""
     open: tuple[str, ...] = ()
     """What the text leaves open, in sentences."""
+    open_at: tuple[tuple[int, int], ...] = ()
+    """Characters of the whole text that stand for words which it does not tell."""
 
 
 @frozen

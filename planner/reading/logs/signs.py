@@ -74,10 +74,16 @@ def is_log(text: str) -> bool:
     if first is None or is_notebook(text):
         return False
     if _MANIFEST.search(text, 0, _LOOKED_AT):
-        return any(RECORD.search(line) for line in (first, *signs))
+        return any(map(_is_below, (first, *signs)))
     if other_engine(looked_at) and not OF_VLLM.search(looked_at):
         return False
     return not _is_code(text)
+
+
+def _is_below(line: str) -> bool:
+    """Return whether a line stands below a manifest, and is no part of it."""
+    is_outside = not line.startswith((" ", "\t")) and sign_in(line) is not None
+    return is_outside or RECORD.search(line) is not None
 
 
 def has_log(text: str) -> bool:

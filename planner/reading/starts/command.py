@@ -111,7 +111,11 @@ def start_of(found: WordList, program: Program, env: Mapping[str, Site]) -> Star
         entrypoint=program.entrypoint,
         env=env,
         notes=(*reader.notes, *own),
-        open=tuple(reader.open),
+        open=tuple(
+            f"What {word.value[:80]} adds is not told by the text."
+            for word in reader.open
+        ),
+        open_at=_at(reader.open),
     )
 
 
@@ -165,7 +169,7 @@ class _Reader:
         self.takes_model = program.takes_model
         self.is_named = any(re.match(r"--model(?:=|$)", w.value) for w in self.words)
         self.notes: list[str] = []
-        self.open: list[str] = []
+        self.open: list[Word] = []
         self.strays: list[str] = []
 
     def sites(self) -> Iterator[Site]:
@@ -192,7 +196,7 @@ class _Reader:
             own = self._words(at, "model", written="the model", is_bare=True)
             yield own.site(word.value, (word,))
         elif word.variables:
-            self.open.append(f"What {word.value[:80]} adds is not told by the text.")
+            self.open.append(word)
         else:
             self.strays.append(word.value)
 
