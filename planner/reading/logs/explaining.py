@@ -30,6 +30,7 @@ from planner.reading.logs.fixing import (
     Answer,
     Fix,
     answers,
+    answers_of_refusal,
     answers_of_text,
     fix_of,
     one_checkpoint_each,
@@ -236,6 +237,8 @@ class _Case:
         said = verdict(self.plan)
         error = self.plan.error
         fixes = self.advised(self.plan, only_starting=not self.plan.fits)
+        refused = () if error is None else answers_of_refusal(error.message)
+        fixes += [fix for one in refused if (fix := self._fix(one)) and fix.starts]
         if error is not None and error.kind == "max_model_len":
             fixes.sort(key=_is_no_length)
         return self._explained(
@@ -328,10 +331,13 @@ class _Case:
 
     def own_fixes(self, failure: Failure) -> Iterator[Fix]:
         """Yield what answers a failed check directly, planned."""
+        is_sized = self.plan.error is None or self.plan.error.kind not in _NOT_SIZED
         for one in answers(failure, self.log, self.plan):
             fix = self._fix(one)
             if fix is not None and fix.starts:
                 yield fix
+            elif failure.check is Check.MAX_MODEL_LEN and not is_sized:
+                yield unplanned(self.reading, one)  # vLLM came further than planned
 
     def advised(
         self, plan: Plan, load: Load | None = None, *, only_starting: bool = False
@@ -368,6 +374,7 @@ class _Case:
 
 
 _SIZED = (Check.NO_KV, Check.MAX_MODEL_LEN)
+_NOT_SIZED = ("weights", "no_kv")
 _OF_THE_ACCOUNT = (*_SIZED, Check.FREE_MEMORY)
 
 

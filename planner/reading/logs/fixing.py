@@ -245,10 +245,17 @@ def answers_of_text(failure: Failure, log: LogReading) -> Iterator[Answer]:
         yield _answer("shorter", length, most)
     elif failure.check is Check.MAMBA and blocks:
         yield _answer("sequence for each block", blocks)
-    elif failure.check is Check.TOO_LONG and numbers:
-        yield _answer("derived length", numbers["derived"])
+    elif failure.check is Check.TOO_LONG:
+        yield from answers_of_refusal(log.error or "")
     elif failure.check is Check.GPUS and numbers.get("there"):
         yield _answer("GPUs that are there", numbers["there"])
+
+
+def answers_of_refusal(message: str) -> Iterator[Answer]:
+    """Yield the length that vLLM would take, where it refuses a longer one."""
+    numbers = check_table()[Check.TOO_LONG].numbers_in(message)
+    if numbers:
+        yield _answer("derived length", numbers["derived"])
 
 
 def answers(failure: Failure, log: LogReading, plan: Plan) -> Iterator[Answer]:

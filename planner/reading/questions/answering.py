@@ -30,6 +30,8 @@ from planner.values import frozen
 MOST_LINES = 8
 _MOST_CAUSES = 4
 _MOST_FIXES = 3
+_WORTH_SAYING = 4
+"""A request that is cut to less than a quarter is another one."""
 _SHARE = (
     "By design: at its start vLLM takes a share of the GPU's memory "
     "(gpu_memory_utilization, {share} by default), and what weights and activations "
@@ -108,8 +110,8 @@ def _fits(asked: Asked) -> Iterator[str]:
         yield error.message if error else verdict(plan).headline
     else:
         yield f"{'Yes' if plan.fits else 'No'}: {_one_request(plan)}"
-    if not plan.fits or is_short:
-        yield from _would_do(asked.fixes)
+    if not plan.fits or (served is not None and not served.is_served):
+        yield from _would_do(asked.fixes, *_shorter(plan, served))
 
 
 def _why_not(plan: Plan) -> str:
@@ -180,8 +182,19 @@ def _one_request(plan: Plan) -> str:
     )
 
 
-def _would_do(fixes: Iterable[Fix]) -> Iterator[str]:
-    titles = [fix.title for fix in fixes if fix.starts][:_MOST_FIXES]
+def _shorter(plan: Plan, served: Serving | None) -> Iterator[str]:
+    """Yield the length at which a load is served that is short of KV cache."""
+    if served is None or served.is_served:
+        return
+    free = plan.changed(max_model_len=None, max_num_seqs=None, load=None)
+    longest = longest_context(free, requests=served.load.requests).value
+    wanted = served.load.request_tokens
+    if longest is not None and wanted / _WORTH_SAYING <= longest < wanted:
+        yield f"Give each request {int(longest):,} tokens at most"
+
+
+def _would_do(fixes: Iterable[Fix], *first: str) -> Iterator[str]:
+    titles = [*first, *(fix.title for fix in fixes if fix.starts)][:_MOST_FIXES]
     if titles:
         yield f"Would do: {'; '.join(titles)}."
 
