@@ -166,7 +166,8 @@ def _left(asked: Question, load: Loaded) -> Iterator[tuple[Term, str]]:
     roles = {role for role, _ in said}
     for one in asked.quantities:
         what = (one.role, one.term.value)
-        is_item = one.role in ("image", "video", "audio")  # `items_of` says it
+        # `items_of` says it; what is numbered is not counted.
+        is_item = one.role in ("image", "video", "audio", "index")
         is_format = one.role == "bits" and one.term.value in _BITS
         is_size = one.term.unit == "memory" and any(
             is_of_size(place.gpu, one.term.value) for place in asked.places

@@ -8,7 +8,12 @@ from dataclasses import replace
 
 from planner.engine.gpu import GPU
 from planner.reading.questions.gpu_sizes import gpus_of_gib
-from planner.reading.questions.quantities import REACH, Quantity, numbers_before
+from planner.reading.questions.quantities import (
+    REACH,
+    Quantity,
+    is_listed,
+    numbers_before,
+)
 from planner.reading.questions.question_words import Term, blanked
 from planner.reading.starts.around import machines_in, not_planned_in, why_unknown
 from planner.reading.starts.images import gpu_named_in
@@ -102,7 +107,7 @@ def places_in(
             found.setdefault(str(replace(place, count=None)), place)
     if len(found) == 1:
         (place,) = found.values()
-        return (_with_loose_counts(place, quantities),)
+        return (_with_loose_counts(place, terms, quantities),)
     return tuple(found.values()) or _of_memory(terms, quantities)
 
 
@@ -186,7 +191,9 @@ def _count_behind(terms: Sequence[Term], at: int, roles: dict[int, str]) -> int 
     return None
 
 
-def _with_loose_counts(place: Place, quantities: Sequence[Quantity]) -> Place:
+def _with_loose_counts(
+    place: Place, terms: Sequence[Term], quantities: Sequence[Quantity]
+) -> Place:
     """Return the only GPU of a text with the GPUs and nodes counted elsewhere in it."""
     rest = [one for one in quantities if one.term not in place.terms]
     cards = [one for one in rest if one.role == "card"]
@@ -195,6 +202,12 @@ def _with_loose_counts(place: Place, quantities: Sequence[Quantity]) -> Place:
     if cards and (place.count is None or article):
         card = cards[0].term
         place = replace(place, count=card.value, terms=(*place.terms, card))
+    indices = [one for one in rest if one.role == "index"]
+    if indices and place.count is None:
+        meant = [one for one in indices if not is_listed(terms, one.at)] or indices
+        numbers = tuple(one.term for one in meant)
+        count = len({one.value for one in numbers})
+        return replace(place, count=count, terms=(*place.terms, *numbers))
     if nodes and place.count is None and nodes[0].role == "unit":
         unit = nodes[0].term
         return replace(place, count=unit.value, terms=(*place.terms, unit))
@@ -224,7 +237,7 @@ def _of_memory(
         note=f"{_with_noun(terms, found)}: planned on {first}{also}.",
         terms=(found.term, *counted),
     )
-    return (_with_loose_counts(place, quantities),)
+    return (_with_loose_counts(place, terms, quantities),)
 
 
 def _with_noun(terms: Sequence[Term], found: Quantity) -> str:

@@ -52,13 +52,37 @@ def quantities_in(terms: Sequence[Term]) -> list[Quantity]:
     """
     taken: set[int] = set()
     found = []
+    numbered = _numbered(terms)
     for at, term in enumerate(terms):
-        if term.kind == "number":
+        if at in numbered:
+            found.append(Quantity(term=term, role="index", at=at))
+        elif term.kind == "number":
             one = _quantity(terms, at, taken)
             taken |= {one.noun} if one.noun is not None else set()
             if term.is_digits or one.role != "unknown":
                 found.append(one)
     return found
+
+
+def _numbered(terms: Sequence[Term]) -> set[int]:
+    """Return the numbers of single GPUs: "on GPU 0", "GPU 1: NVIDIA A100".
+
+    "GPU 4" counts them where no such number is 0, or stands before a colon.
+    """
+    found = {
+        at
+        for at, term in enumerate(terms)
+        if at and term.kind == "number" and terms[at - 1].written.lower() == "gpu"
+        if term.start - terms[at - 1].end == 1 and not (term.unit or term.letter)
+        if _after(terms, at) is None
+    }
+    is_sure = any(terms[at].value == 0 or is_listed(terms, at) for at in found)
+    return found if is_sure else set()
+
+
+def is_listed(terms: Sequence[Term], at: int) -> bool:
+    """Return whether a colon follows, as in what `nvidia-smi -L` prints."""
+    return [one.written for one in terms[at + 1 : at + 2]] == [":"]
 
 
 def _quantity(terms: Sequence[Term], at: int, taken: set[int]) -> Quantity:

@@ -35,6 +35,28 @@ def test_gpus(text, gpu, gpus) -> None:
     assert found.open == (() if gpu else ("The GPU is not named.",))
 
 
+LISTED = """
+GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-6d1a8a0c-0b8e-5b1b-8e1d-3c2f4a5b6c7d)
+GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-7e2b9b1d-1c9f-6c2c-9f2e-4d305b6c7d8e)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        (f"Does Qwen3-8B fit on GPU 0?{LISTED}", 1),
+        (f"Does Qwen3-8B fit here?{LISTED}", 2),
+        ("Qwen3-8B on GPU 0 and GPU 1, both A100-80GB?", 2),
+        ("Qwen3-8B, A100-80GB, GPU 4?", 4),
+    ],
+)
+def test_the_number_of_a_gpu_is_no_count(text, gpus) -> None:
+    """As `nvidia-smi -L` gives them; where none is 0 and none is listed, it counts."""
+    found = planner.read(text)
+    assert (getattr(found.gpu, "name", None), found.gpus) == ("A100-80GB", gpus)
+    assert not any("left aside" in note for note in found.notes)
+
+
 def test_a_name_and_nothing_else_is_a_model() -> None:
     """With what its words are taken for."""
     found = planner.read("Llama 3.3 70B")
