@@ -61,6 +61,8 @@ class Start:
     """GPUs that the text grants."""
     devices: tuple[str, ...] = ()
     """Which GPUs of its machine they are, by number or id; empty: any."""
+    trainer: str = ""
+    """The framework that trains on the same GPUs; empty: none does."""
     shown: str = ""
     """What the text calls it: a container's or a service's name."""
     notes: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ that changed. What the text alone tells (`failing`) is said for unknown models t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, field, replace
 from typing import Any
 
@@ -33,13 +33,16 @@ from planner.reading.logs.fixing import (
     answers_of_refusal,
     answers_of_text,
     fix_of,
+    is_no_length,
     one_checkpoint_each,
+    ranked,
     unplanned,
 )
 from planner.reading.logs.logs import bytes_in, log_text
 from planner.reading.logs.server_use import observed_load, size_of_server, use_of
 from planner.reading.questions.answering import answer, not_planned
 from planner.reading.reading import Kind, Reading
+from planner.reading.starts.sharing import left_for_training
 from planner.show.explanation import explanation_mimebundle, explanation_text
 from planner.show.verdict import verdict
 from planner.solve.advice import advise
@@ -47,8 +50,6 @@ from planner.units import counted, format_gib
 from planner.values import frozen
 
 _LOGS = (Kind.LOG, Kind.ERROR)
-_MOST_FIXES = 8
-_FIGURES = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 _SAME = 40
 """Characters that identify an error."""
 
@@ -224,12 +225,12 @@ class _Case:
             fixes += self.advised(self.plan, only_starting=True)
         fixes.sort(key=lambda fix: fix.burden)
         if failure is not None and failure.check is Check.MAX_MODEL_LEN:
-            fixes.sort(key=_is_no_length)
+            fixes.sort(key=is_no_length)
         return self._explained(
             headline=_headline(failure, self.reading),
             failure=failure,
             findings=tuple(self._beside_plan()),
-            fixes=_ranked(fixes),
+            fixes=ranked(fixes),
         )
 
     def never_started(self) -> Explanation:
@@ -240,11 +241,12 @@ class _Case:
         refused = () if error is None else answers_of_refusal(error.message)
         fixes += [fix for one in refused if (fix := self._fix(one)) and fix.starts]
         if error is not None and error.kind == "max_model_len":
-            fixes.sort(key=_is_no_length)
+            fixes.sort(key=is_no_length)
+        expected = () if error is None else (f"vLLM would say: {error.message}",)
         return self._explained(
             headline=f"{said.symbol} {said.headline}",
-            findings=() if error is None else (f"vLLM would say: {error.message}",),
-            fixes=_ranked(fixes),
+            findings=(*expected, *left_for_training(self.reading, self.plan)),
+            fixes=ranked(fixes),
         )
 
     def came_up(self) -> Explanation:
@@ -253,7 +255,7 @@ class _Case:
             headline=_headline(None, self.reading),
             findings=tuple(self._unused()),
             kv_cache_memory_bytes=_safe_bytes(self.reading),
-            fixes=_ranked(self.advised(self.plan, only_starting=not self.plan.fits)),
+            fixes=ranked(self.advised(self.plan, only_starting=not self.plan.fits)),
         )
 
     def running(self) -> Explanation:
@@ -268,7 +270,7 @@ class _Case:
         return self._explained(
             headline=size_of_server(self.log),
             findings=tuple(found),
-            fixes=_ranked(self.advised(self.plan, load=load)),
+            fixes=ranked(self.advised(self.plan, load=load)),
         )
 
     def _explained(self, **found: Any) -> Explanation:  # noqa: ANN401
@@ -376,20 +378,6 @@ class _Case:
 _SIZED = (Check.NO_KV, Check.MAX_MODEL_LEN)
 _NOT_SIZED = ("weights", "no_kv")
 _OF_THE_ACCOUNT = (*_SIZED, Check.FREE_MEMORY)
-
-
-def _is_no_length(fix: Fix) -> bool:
-    """Return whether a change is another than the first that people make: a length."""
-    return set(fix.changes) != {"max_model_len"}
-
-
-def _ranked(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
-    """Return the first changes, in their order; of one figure only the first value."""
-    found: dict[object, Fix] = {}
-    for fix in fixes:
-        named = ((n, "" if n in _FIGURES else repr(v)) for n, v in fix.changes.items())
-        found.setdefault(tuple(sorted(named)), fix)
-    return tuple(found.values())[:_MOST_FIXES]
 
 
 def _safe_bytes(reading: Reading) -> int | None:

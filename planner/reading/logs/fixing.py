@@ -36,6 +36,8 @@ _SPARE_BYTES = 256 * MIB
 _NEARLY = 0.98
 """Of vLLM's own estimate: the next start may have a little less."""
 _STEP = 256
+_MOST_FIXES = 8
+_FIGURES = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 _MOST_SHARE = 0.97
 _FEWEST_TOKENS = 2048
 _FULL = (Check.WARM_UP, Check.GRAPHS, Check.ALLOCATION, Check.CUDA)
@@ -317,3 +319,17 @@ def one_checkpoint_each(offered: Iterable[AdviceItem]) -> Iterator[AdviceItem]:
                 continue
             seen.add(item.cost_class)
         yield item
+
+
+def is_no_length(fix: Fix) -> bool:
+    """Return whether a change is another than the first that people make: a length."""
+    return set(fix.changes) != {"max_model_len"}
+
+
+def ranked(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
+    """Return the first changes, in their order; of one figure only the first value."""
+    found: dict[object, Fix] = {}
+    for fix in fixes:
+        named = ((n, "" if n in _FIGURES else repr(v)) for n, v in fix.changes.items())
+        found.setdefault(tuple(sorted(named)), fix)
+    return tuple(found.values())[:_MOST_FIXES]

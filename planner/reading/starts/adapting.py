@@ -36,6 +36,7 @@ from planner.reading.starts.frameworks import (
     settings_in,
     settings_in_words,
     text_at,
+    trains_beside,
 )
 from planner.reading.starts.images import gpu_named_in, version_of, visible
 from planner.units import whole_number
@@ -175,6 +176,7 @@ def _start(
         gpus=next((count for count in counts if count), None),
         version=None if release is None else _release(release.word),
         shown=text_at(settings, row.shown),
+        trainer=row.name if trains_beside(row, settings) else "",
         notes=(*row.notes, *whole),
         open=(*row.open, *unknown),
     )

@@ -76,6 +76,8 @@ class Framework:
     """Kinds of other objects of the text, and where their names stand."""
     devices: Sequence[str] = ()
     counts: Sequence[str] = ()
+    trains: Sequence[str] = ()
+    """What says that it trains on the GPUs of vLLM; none: it never does."""
     shared: Sequence[str] = ()
     """GPUs or engines of the whole job."""
     version: Sequence[str] = ()
@@ -247,6 +249,11 @@ def framework_run_by(line: str) -> Framework | None:
     """Return the framework whose program a command runs."""
     rows = (row for row in frameworks() if row.program)
     return next((row for row in rows if re.search(row.program, line[:_LONGEST])), None)
+
+
+def trains_beside(row: Framework, settings: Settings) -> bool:
+    """Return whether a framework trains on the GPUs that vLLM runs on."""
+    return bool(row.trains) and _any(settings, row.trains, "")
 
 
 def refusal(row: Framework, settings: Settings, line: str = "") -> str:
