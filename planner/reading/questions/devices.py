@@ -16,17 +16,16 @@ from planner.reading.questions.quantities import (
 )
 from planner.reading.questions.question_words import Term, blanked
 from planner.reading.starts.around import machines_in, not_planned_in, why_unknown
-from planner.reading.starts.images import gpu_named_in
+from planner.reading.starts.images import GPU_FORM, NAMED_GPU, gpu_named_in
 from planner.units import GIB
 from planner.values import frozen
 
 _GPU = re.compile(
     r"(?:(?<![A-Za-z0-9.-])|(?<=\d[xX*]))"
     r"(?P<gpu>(?:NVIDIA[\s-]+|GeForce\s+|Tesla\s+|Quadro\s+|Jetson\s+|AGX\s+)*"
-    r"(?:RTX[\s-]*(?:PRO[\s-]*)?A?\d{4}|GTX[\s-]*\d{4}|Titan RTX|A\d{4}"
-    r"|[AHBLTVP]\d{1,3}[A-Z]?|GB\d{2,3}|GH200|DGX Spark|Thor|Orin"
+    rf"(?:{NAMED_GPU}"
     r"|(?P<bare>[1-5]0[5-9]0)(?!\s?(?:tok|user|ctx|cont|req|jet|Kont|Nutz|词|トー|上下)))"
-    r"(?:[\s-]*(?:Ti|SUPER|Ada|NVL|PCIe|SXM\d?|Blackwell|MIG-\dg\.\d+gb|(?<=-)\d+GB)"
+    rf"(?:[\s-]*(?:{GPU_FORM}|MIG-\dg\.\d+gb|(?<=-)\d+GB)"
     r"(?![A-Za-z0-9]))*)s?(?!(?!x\d)[A-Za-z0-9_-]|\.\d)",
     re.IGNORECASE,
 )

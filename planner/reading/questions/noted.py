@@ -19,7 +19,7 @@ from planner.models.catalogue import find
 from planner.reading.flag_values import literal, typed
 from planner.reading.questions.named import models_in
 from planner.reading.sign_table import any_of, signs
-from planner.reading.starts.images import gpu_named_in
+from planner.reading.starts.images import GPU_FORM, NAMED_GPU, gpu_named_in
 
 RECORD = re.compile(
     r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?\s+"
@@ -46,9 +46,8 @@ _FILE = re.compile(r"\.(?:log|txt|md|sh|py|json|ya?ml|csv)\Z")
 _SIZED = re.compile(r"[A-Z].*-\d+(?:\.\d+)?B(?:-|\Z)")
 """A model's name with its number of parameters."""
 _GPU_WORD = re.compile(
-    r"\b(?:NVIDIA |Tesla |GeForce ){0,3}"
-    r"(?:RTX(?: |-)?(?:PRO )?\d{4}(?:[ -]?(?:Ti|SUPER|Ada))*"
-    r"|[AHBLTV]\d{1,3}S?(?:[ -](?:NVL|PCIe|SXM\d?|\d+ ?GB))*|GB10|GH200|DGX Spark)\b"
+    rf"\b(?:NVIDIA |Tesla |GeForce ){{0,3}}{NAMED_GPU}"
+    rf"(?:[ -]?(?:{GPU_FORM}|\d+ ?GB\b))*\b"
 )
 _GEFORCE_NUMBER = re.compile(
     r"(?<!\w)(?:a|an|my|the|one|two|three|four|eight|single|dual|\d ?x?) "

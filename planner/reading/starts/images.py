@@ -38,6 +38,15 @@ _LABELS: Mapping[str, str] = {
 """Labels of GKE and of Ray that are no product's name."""
 
 
+NAMED_GPU = (
+    r"(?:RTX[\s-]*(?:PRO[\s-]*)?A?\d{4}|GTX[\s-]*\d{4}|Titan RTX|A\d{4}"
+    r"|[AHBLTVP]\d{1,3}[A-Z]?|GB\d{2,3}|GH200|DGX Spark|Thor|Orin)"
+)
+"""How people write the names of GPUs, without what follows; some are none."""
+GPU_FORM = r"(?:Ti|SUPER|Ada|NVL|PCIe|SXM\d?|Blackwell)"
+"""What follows such a name."""
+
+
 def visible(assigned: Mapping[str, Word]) -> int | None:
     """Return how many GPUs CUDA_VISIBLE_DEVICES leaves; None: not set or open."""
     word = assigned.get("CUDA_VISIBLE_DEVICES")

@@ -56,8 +56,9 @@ VERL = (
     "data.max_response_length=1536 actor_rollout_ref.hybrid_engine={}"
 )
 OPENRLHF = (
-    "python -m openrlhf.cli.train_ppo_ray --pretrain Qwen/Qwen3-8B --vllm_num_engines 2 "
-    "--vllm_gpu_memory_utilization 0.5 --prompt_max_len 1024 --generate_max_len 1024"
+    "python -m openrlhf.cli.train_ppo_ray --pretrain Qwen/Qwen3-8B "
+    "--vllm_num_engines 2 --vllm_gpu_memory_utilization 0.5 --prompt_max_len 1024 "
+    "--generate_max_len 1024"
 )
 
 
