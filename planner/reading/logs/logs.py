@@ -28,7 +28,7 @@ from planner.errors import PlannerError
 from planner.reading.logs.signs import OUTPUT, sign_in, signs_in
 from planner.reading.passage import Passage
 from planner.reading.python.code import starts_in_code
-from planner.reading.questions.gpu_sizes import of_size, same_size_words
+from planner.reading.questions.devices import of_size, same_size_words
 from planner.reading.questions.noted import (
     RECORD,
     is_note,

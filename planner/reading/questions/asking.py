@@ -8,24 +8,26 @@ the planner cannot use: a question is no command.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from planner.engine.human_numbers import human_int
 from planner.errors import PlannerError
 from planner.models.catalogue import find
+from planner.planning.load import Load
+from planner.planning.planning import plan
 from planner.reading.account import Piece, Use
 from planner.reading.questions.devices import Place, is_of_size
-from planner.reading.questions.loads import Loaded, items_of, loaded
 from planner.reading.questions.named import NamedModel
 from planner.reading.questions.noted import is_other
+from planner.reading.questions.quantities import Quantity
 from planner.reading.questions.question import Question
-from planner.reading.questions.question_words import (
-    Term,
-)
+from planner.reading.questions.question_words import Term
 from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
 from planner.reading.sign_table import signs
+from planner.values import frozen
 
 _LONGEST = 2_000
 """Characters; a longer text is no question."""
@@ -231,3 +233,115 @@ def _numbers(asked: Question, left: Sequence[tuple[Term, str]]) -> Iterator[Piec
 
 def _piece(span: tuple[int, int], use: Use, what: str) -> Piece:
     return Piece(start=span[0], end=span[1], use=use, what=what)
+
+
+_ANSWER_SHARE = 4
+"""Of a request's whole length, a quarter is taken for the answer."""
+_USUAL_TOKENS = 4096
+_ITEMS = ("image", "video", "audio")
+
+
+@frozen
+class Loaded:
+    """What a question asks to serve."""
+
+    load: Load | None = None
+    max_model_len: int | None = None
+    """Where it is not the length of the load's requests."""
+    note: str = ""
+    terms: tuple[Term, ...] = ()
+    """The numbers that were used."""
+
+
+def loaded(quantities: Sequence[Quantity], taken: Sequence[Term]) -> Loaded:
+    """Return the load of a question, from its numbers but for those that are taken."""
+    first: dict[str, Term] = {}
+    for one in quantities:
+        role = "user" if one.role == "concurrency" else one.role
+        is_whole = isinstance(one.term.value, int) and one.term.value > 0
+        if one.term not in taken and is_whole:
+            first.setdefault(role, one.term)
+    known = {
+        role: first[role]
+        for role in ("user", "prompt", "answer", "length")
+        if role in first
+    }
+    counts: dict[str, int] = {
+        str(role): int(term.value) for role, term in known.items()
+    }
+    load, note = _load(counts)
+    length = counts.get("length")
+    if load is not None and length == load.request_tokens:
+        length = None
+    letters = " ".join(filter(None, map(_letter, known.values())))
+    return Loaded(
+        load=load,
+        max_model_len=length,
+        note=f"{note} {letters}".strip(),
+        terms=tuple(known.values()),
+    )
+
+
+def _load(counts: dict[str, int]) -> tuple[Load | None, str]:
+    """Return the load, and what was assumed for it."""
+    users = counts.get("user")
+    prompt, answer = counts.get("prompt"), counts.get("answer")
+    if users is None and prompt is None and answer is None:
+        return None, ""
+    length = counts.get("length")
+    whole, note = length or _USUAL_TOKENS, ""
+    if prompt is None and answer is None:
+        answer = whole // _ANSWER_SHARE
+        prompt = max(whole - answer, 1)
+        assumed = "" if length else f" of {whole:,} tokens, which is assumed"
+        note = f"{users:,} requests at once{assumed}, a quarter of each for the answer."
+    elif answer is None:
+        answer = 0
+        note = "How long an answer is is not said: none is counted."
+    elif prompt is None:
+        prompt = max(whole - answer, 1)
+        assumed = "" if length else f", of {whole:,} tokens with the answer: assumed"
+        note = f"A prompt is {prompt:,} tokens{assumed}."
+    load = Load(
+        prompt_tokens=prompt or 1, output_tokens=answer or 0, requests=users or 1
+    )
+    return load, note
+
+
+def _letter(term: Term) -> str:
+    """Say how a letter after a number is read where a flag of vLLM has another rule."""
+    written = term.written.strip()
+    if not term.letter or human_int(written) == term.value:
+        return ""
+    number = human_int(written)
+    flags = "refuse it" if number is None else f"read {number:,}"
+    return f"{written} is read as {term.value:,} tokens; vLLM's flags {flags}."
+
+
+def items_of(quantities: Iterable[Quantity], model: str) -> tuple[dict[str, int], str]:
+    """Return the images, videos and sounds of a request, and those it cannot have."""
+    found = {
+        one.role: one.term
+        for one in quantities
+        if one.role in _ITEMS and isinstance(one.term.value, int)
+    }
+    if not found:
+        return {}, ""
+    takes = _modalities(model) if model else ()
+    refused = [name for name in found if takes is not None and name not in takes]
+    items = {name: one.value for name, one in found.items() if name not in refused}
+    words = ", ".join(f'"{found[name].written} {name}s"' for name in refused)
+    if not refused:
+        return items, ""
+    return items, f"{words} left aside: {model or 'a model not named'} takes none."
+
+
+def _modalities(model: str) -> tuple[str, ...] | None:
+    """Return what a model takes beside text; None where that is not known."""
+    try:
+        found = plan(model, "H100").model
+    except PlannerError:
+        return None
+    if found is None:
+        return None
+    return tuple(name for tower in found.towers for name in tower.modalities)

@@ -43,8 +43,8 @@ from planner.reading.starts.services import (
     starts_in_llm_d,
     starts_in_llm_service,
     starts_in_predictor,
+    starts_in_stack,
 )
-from planner.reading.starts.stack_chart import starts_in_stack
 
 _MOUNTED = "/mnt/models"
 
