@@ -20,7 +20,11 @@ from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import Word, commands_of
 from planner.reading.scripts.variables import Over
 from planner.reading.sign_table import signs
-from planner.reading.starts.adapting import device_named, start_of_variables
+from planner.reading.starts.adapting import (
+    device_named,
+    start_of_variables,
+    starts_of_document,
+)
 from planner.reading.starts.container import starts_in, starts_in_words
 from planner.reading.starts.pods import (
     Surroundings,
@@ -110,7 +114,12 @@ def _of_container(node: Node, key: str, around: Surroundings) -> Iterator[FoundS
         return
     is_pod = key in ("container", "containers", "mainContainer", "init_container")
     shown = replace(around, shown=around.shown or key)
-    yield from starts_in_container(node, shown, kind=Kind.CONTAINER, is_pod=is_pod)
+    found = list(starts_in_container(node, shown, kind=Kind.CONTAINER, is_pod=is_pod))
+    if not any(site.name == "model" for one in found for site in one.start.sites):
+        values = starts_of_document(node, (), around.text, is_last=True)
+        own = [_granted(one, shown) for one in values if isinstance(one, FoundStart)]
+        found = own or found
+    yield from found
 
 
 def _in_list(node: Node, place: _Place) -> Iterator[FoundStart]:
@@ -176,6 +185,9 @@ def _granted(found: FoundStart, around: Surroundings) -> FoundStart:
     return replace(
         found,
         start=replace(
-            start, gpu=start.gpu or around.gpu, gpus=start.gpus or around.granted
+            start,
+            gpu=start.gpu or around.gpu,
+            gpus=start.gpus or around.granted,
+            shown=start.shown or around.shown,
         ),
     )

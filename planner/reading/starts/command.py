@@ -56,7 +56,6 @@ _PROGRAMS: Mapping[tuple[str, ...], str] = {
 _READ_BY = {"bench": "the benchmark", "run-batch": "run-batch"}
 """Programs that have flags of their own, and no model without a flag."""
 _SCRIPTS = re.compile(r"benchmark_(?:throughput|latency|prefix_caching)\.py\Z")
-_EVALUATIONS = ("lm_eval", "lm-eval", "lm_eval.py")
 
 
 @frozen

@@ -50,6 +50,9 @@ class Framework:
     """A row of the table."""
 
     name: str
+    kind: str = "framework's settings"
+    is_last: bool = False
+    """Whether it is asked only where nothing else reads a document."""
     has: Sequence[Sequence[str]] = ()
     """Of each group one path must be there: `path=pattern` with that value, and `~word`
     in the text."""
@@ -200,7 +203,7 @@ def settings_in_words(found: WordList) -> dict[str, Setting]:
             settings[override["name"]] = setting_of(word.part(override.end()), word)
         elif word.value.startswith("--") and equals:
             settings[name] = setting_of(word.part(len(flag) + 1), word)
-        elif word.value.startswith("--"):
+        elif word.value.startswith("--") and name:
             is_value = following and not following[0].value.startswith("--")
             value = following[0] if is_value else word.part(len(word.value))
             settings[name] = setting_of(value, word)
@@ -235,11 +238,16 @@ def _any(settings: Settings, group: str | Sequence[str], text: str) -> bool:
 
 
 def framework_of(
-    settings: Settings, text: str, *, is_variables: bool = False
+    settings: Settings,
+    text: str,
+    *,
+    is_variables: bool = False,
+    is_last: bool = False,
 ) -> Framework | None:
     """Return the framework whose settings these are; None for none of the table."""
     for row in frameworks():
         is_form = row.is_variables == is_variables and bool(row.has)
+        is_form = is_form and row.is_last == is_last
         if is_form and all(_any(settings, group, text) for group in row.has):
             return row
     return None
