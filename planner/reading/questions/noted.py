@@ -46,7 +46,7 @@ _FILE = re.compile(r"\.(?:log|txt|md|sh|py|json|ya?ml|csv)\Z")
 _SIZED = re.compile(r"[A-Z].*-\d+(?:\.\d+)?B(?:-|\Z)")
 """A model's name with its number of parameters."""
 _GPU_WORD = re.compile(
-    rf"\b(?:NVIDIA |Tesla |GeForce ){{0,3}}{NAMED_GPU}"
+    rf"(?:\b|(?<=\d[xX*]))(?:NVIDIA |Tesla |GeForce ){{0,3}}{NAMED_GPU}"
     rf"(?:[ -]?(?:{GPU_FORM}|\d+ ?GB\b))*\b"
 )
 _GEFORCE_NUMBER = re.compile(

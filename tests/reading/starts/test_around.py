@@ -146,6 +146,7 @@ def test_an_image_for_other_accelerators_is_said_to_be_one() -> None:
         ("A100 40GB", "A100-40GB"),
         ("Jetson AGX Thor", "Thor"),
         ("RTX 4090", "RTX4090"),
+        ("2xL40S", "L40S"),
     ],
 )
 def test_a_sentence_names_a_gpu_as_a_question_does(written: str, name: str) -> None:
