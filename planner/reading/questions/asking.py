@@ -19,12 +19,13 @@ from planner.models.catalogue import find
 from planner.planning.load import Load
 from planner.planning.planning import plan
 from planner.reading.account import Piece, Use
+from planner.reading.logs.pages import gpus_beside
 from planner.reading.questions.devices import Place, is_of_size
 from planner.reading.questions.named import NamedModel
 from planner.reading.questions.noted import is_other
 from planner.reading.questions.quantities import Quantity
 from planner.reading.questions.question import Question
-from planner.reading.questions.question_words import Term
+from planner.reading.questions.question_words import Term, blanked
 from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
 from planner.reading.sign_table import signs
 from planner.values import frozen
@@ -56,7 +57,8 @@ def questions_in(text: str) -> tuple[Reading, ...]:
     >>> [one.shown for one in questions_in("Does Qwen3 8B fit on a T4 or two L4?")]
     ['Qwen/Qwen3-8B on 1 x T4', 'Qwen/Qwen3-8B on 2 x L4']
     """
-    if not _is_prose(text):
+    _, printed = gpus_beside(text)
+    if not _is_prose(blanked(text, printed).strip()):
         return ()
     asked = Question(text)
     if not asked.is_asked:
@@ -212,6 +214,8 @@ def _account(
         what = "gpu" if is_meant else _OTHER_START
         what = "no GPU that a plan is for" if term.kind == "device" else what
         yield _piece((term.start, term.end), use, what)
+    for span in asked.lines:
+        yield _piece(span, Use.USED, "gpu")
     for name, _, span in (*asked.flags, *asked.formats):
         yield _piece(span, Use.USED, name)
     for release in asked.releases:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from planner.engine.generations import AMPERE
 from planner.engine.gpu import GPU, catalogue
 from planner.reading.questions.quantities import (
     REACH,
     Quantity,
-    is_listed,
     numbers_before,
 )
 from planner.reading.questions.question_words import Term, blanked
@@ -23,6 +23,9 @@ from planner.reading.starts.images import GPU_FORM, NAMED_GPU, gpu_named_in
 from planner.solve.price_list import list_prices
 from planner.units import GIB, format_gib
 from planner.values import frozen
+
+if TYPE_CHECKING:
+    from planner.reading.reading import Reading
 
 _GPU = re.compile(
     r"(?:(?<![A-Za-z0-9.-])|(?<=\d[xX*]))"
@@ -94,6 +97,14 @@ def _term(kind: str, text: str, start: int, end: int, value: object) -> Term:
     return Term(kind=kind, start=start, end=end, written=text[start:end], value=value)
 
 
+def listed_place(page: Reading, quantities: Sequence[Quantity]) -> Place:
+    """Return the GPUs that `nvidia-smi` lists: all, or those that a text numbers."""
+    place = _with_loose_counts(
+        Place(gpu=page.gpu, note=" ".join(page.notes)), quantities
+    )
+    return replace(place, count=place.count or page.gpus)
+
+
 def places_in(
     terms: Sequence[Term], quantities: Sequence[Quantity]
 ) -> tuple[Place, ...]:
@@ -110,7 +121,7 @@ def places_in(
             found.setdefault(str(replace(place, count=None)), place)
     if len(found) == 1:
         (place,) = found.values()
-        return (_with_loose_counts(place, terms, quantities),)
+        return (_with_loose_counts(place, quantities),)
     return tuple(found.values()) or _of_memory(terms, quantities)
 
 
@@ -194,9 +205,7 @@ def _count_behind(terms: Sequence[Term], at: int, roles: dict[int, str]) -> int 
     return None
 
 
-def _with_loose_counts(
-    place: Place, terms: Sequence[Term], quantities: Sequence[Quantity]
-) -> Place:
+def _with_loose_counts(place: Place, quantities: Sequence[Quantity]) -> Place:
     """Return the only GPU of a text with the GPUs and nodes counted elsewhere in it."""
     rest = [one for one in quantities if one.term not in place.terms]
     cards = [one for one in rest if one.role == "card"]
@@ -207,8 +216,7 @@ def _with_loose_counts(
         place = replace(place, count=card.value, terms=(*place.terms, card))
     indices = [one for one in rest if one.role == "index"]
     if indices and place.count is None:
-        meant = [one for one in indices if not is_listed(terms, one.at)] or indices
-        numbers = tuple(one.term for one in meant)
+        numbers = tuple(one.term for one in indices)
         count = len({one.value for one in numbers})
         return replace(place, count=count, terms=(*place.terms, *numbers))
     if nodes and place.count is None and nodes[0].role == "unit":
@@ -240,7 +248,7 @@ def _of_memory(
         note=f"{_with_noun(terms, found)}: planned on {first}{also}.",
         terms=(found.term, *counted),
     )
-    return (_with_loose_counts(place, terms, quantities),)
+    return (_with_loose_counts(place, quantities),)
 
 
 def _with_noun(terms: Sequence[Term], found: Quantity) -> str:

@@ -42,8 +42,10 @@ class Quantity:
     """The noun's place among the terms."""
 
 
-def quantities_in(terms: Sequence[Term]) -> list[Quantity]:
+def quantities_in(terms: Sequence[Term], *, is_listed: bool = False) -> list[Quantity]:
     """Return what the numbers among terms count; of those in letters, the known ones.
+
+    Where the GPUs are listed beside the text, "GPU 1" is one of them.
 
     >>> from planner.reading.questions.question_words import terms_of
     >>> found = quantities_in(terms_of("100k prompt tokens, 500 answer tokens"))
@@ -52,7 +54,7 @@ def quantities_in(terms: Sequence[Term]) -> list[Quantity]:
     """
     taken: set[int] = set()
     found = []
-    numbered = _numbered(terms)
+    numbered = _numbered(terms, is_listed=is_listed)
     for at, term in enumerate(terms):
         if at in numbered:
             found.append(Quantity(term=term, role="index", at=at))
@@ -64,11 +66,8 @@ def quantities_in(terms: Sequence[Term]) -> list[Quantity]:
     return found
 
 
-def _numbered(terms: Sequence[Term]) -> set[int]:
-    """Return the numbers of single GPUs: "on GPU 0", "GPU 1: NVIDIA A100".
-
-    "GPU 4" counts them where no such number is 0, or stands before a colon.
-    """
+def _numbered(terms: Sequence[Term], *, is_listed: bool) -> set[int]:
+    """Return the numbers of single GPUs, "on GPU 0"; "GPU 4" alone counts them."""
     found = {
         at
         for at, term in enumerate(terms)
@@ -76,13 +75,8 @@ def _numbered(terms: Sequence[Term]) -> set[int]:
         if term.start - terms[at - 1].end == 1 and not (term.unit or term.letter)
         if _after(terms, at) is None
     }
-    is_sure = any(terms[at].value == 0 or is_listed(terms, at) for at in found)
+    is_sure = is_listed or any(terms[at].value == 0 for at in found)
     return found if is_sure else set()
-
-
-def is_listed(terms: Sequence[Term], at: int) -> bool:
-    """Return whether a colon follows, as in what `nvidia-smi -L` prints."""
-    return [one.written for one in terms[at + 1 : at + 2]] == [":"]
 
 
 def _quantity(terms: Sequence[Term], at: int, taken: set[int]) -> Quantity:

@@ -6,7 +6,13 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from planner.reading.questions.devices import Place, device_terms, places_in
+from planner.reading.logs.pages import gpus_beside
+from planner.reading.questions.devices import (
+    Place,
+    device_terms,
+    listed_place,
+    places_in,
+)
 from planner.reading.questions.named import NamedModel, mentions_in
 from planner.reading.questions.noted import given_in
 from planner.reading.questions.quantities import Quantity, quantities_in
@@ -48,7 +54,8 @@ class Question:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.plain = half_width(text)
+        self.page, self.lines = gpus_beside(text)
+        self.plain = half_width(blanked(text, self.lines))
         self.mentions = mentions_in(self.plain)
         rest = blanked(self.plain, ((one.start, one.end) for one in self.mentions))
         self.devices = device_terms(rest)
@@ -82,11 +89,13 @@ class Question:
     @cached_property
     def quantities(self) -> list[Quantity]:
         """Its numbers and what they count."""
-        return quantities_in(self.terms)
+        return quantities_in(self.terms, is_listed=self.page is not None)
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
         """Its GPUs."""
+        if self.page is not None and self.page.gpu is not None:
+            return (listed_place(self.page, self.quantities),)
         found = places_in(self.terms, self.quantities)
         is_named = any(one.kind in ("gpu", "machine") for one in self.devices)
         is_used = bool(self.refused) or "why" in self.intents  # memory in use is no GPU
