@@ -28,6 +28,12 @@ _ANY_ERROR = re.compile(
 )
 """Errors of any program: where something else in the text is vLLM's."""
 _ALONE = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
+_PRINTED = re.compile(
+    r"(?:[\w.-]+ +\| *|\([^()]{0,80}\) *){0,3}"
+    r"(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S"
+    r"|[\w.-]+ exited with code 137\b"
+)
+"""A line of a program or of Compose, which begins with what tells of an error."""
 _MOST_LINES = 3
 """Of a text that is an error of Python and no more."""
 _IF = re.compile(
@@ -81,9 +87,12 @@ def is_log(text: str) -> bool:
 
 
 def _is_below(line: str) -> bool:
-    """Return whether a line stands below a manifest, and is no part of it."""
-    is_outside = not line.startswith((" ", "\t")) and sign_in(line) is not None
-    return is_outside or RECORD.search(line) is not None
+    """Return whether a line stands below a manifest, and is no part of it.
+
+    What a manifest's own text says of errors is indented, or a sentence.
+    """
+    is_printed = _PRINTED.match(line) is not None and sign_in(line) is not None
+    return is_printed or RECORD.search(line) is not None
 
 
 def has_log(text: str) -> bool:

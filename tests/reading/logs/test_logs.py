@@ -172,6 +172,8 @@ services:
     image: vllm/vllm-openai:v0.29.0
     command: --model Qwen/Qwen3-14B --gpu-memory-utilization 0.5
 """
+KILLED = "vllm-1 exited with code 137"
+README = "\n## Errors\n- **torch.OutOfMemoryError: CUDA out of memory**: lower it.\n"
 NO_ROOM = "ValueError: No available memory for the cache blocks."
 RECORDED = f"vllm-1  | ERROR 10-01 10:00:00 [core.py:100] {NO_ROOM}"
 
@@ -192,6 +194,14 @@ def test_a_manifest_with_its_log_below_tells_both(form: str, error: str) -> None
     assert ("Qwen/Qwen3-14B", "0.29.0") == (found.model, found.vllm_version)
     assert all("services:\n" in fix.text for fix in fixes if "model" not in fix.changes)
     assert fixes
+
+
+def test_what_documentation_says_of_errors_is_no_log() -> None:
+    """Below a manifest as well; what Compose prints is one."""
+    read_me, killed = (f"```yaml\n{COMPOSE}```\n{rest}" for rest in (README, KILLED))
+
+    assert planner.read(read_me).kind is Kind.COMPOSE
+    assert planner.read(killed).kind is Kind.ERROR
 
 
 def test_of_several_services_the_log_names_its_own() -> None:
