@@ -161,7 +161,15 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     before = beside(told, starts[: start - 1])
     if before:
         told = replace(told, notes=(*told.notes, _shares(before)))
-    return reading_of(chosen.kind, given, told, len(found), start)
+    reading = reading_of(chosen.kind, given, told, len(found), start)
+    failed = read_log(given) if _has_output(given) and len(found) == 1 else None
+    return (
+        reading if failed is None or not failed.error else replace(reading, log=failed)
+    )
+
+
+def _has_output(text: str) -> bool:
+    return is_notebook(text) and has_log(text)
 
 
 def _shares(before: Sequence[int]) -> str:

@@ -196,6 +196,27 @@ def test_a_manifest_with_its_log_below_tells_both(form: str, error: str) -> None
     assert fixes
 
 
+def test_a_notebook_tells_the_error_that_it_printed() -> None:
+    """With the code that made it, in which a change is written."""
+    code = "from vllm import LLM\nLLM('Qwen/Qwen3-14B', gpu_memory_utilization=0.5)"
+    output = {
+        "output_type": "error",
+        "ename": "E",
+        "evalue": "",
+        "traceback": [NO_ROOM],
+    }
+    empty: dict[str, Any] = {"metadata": {}, "execution_count": 1}
+    cell = empty | {"cell_type": "code", "source": [code], "outputs": [output]}
+    text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4}, indent=1)
+    text = text.replace(NO_ROOM, f"ERROR 10-01 10:00:00 [core.py:100] {NO_ROOM}")
+    found = planner.read(text)
+
+    assert found.log is not None
+    assert "No available memory" in str(found.log.error)
+    assert (Kind.PYTHON, "Qwen/Qwen3-14B") == (found.kind, found.model)
+    assert '"nbformat": 4' in found.explain("H100").fixes[0].text
+
+
 def test_what_documentation_says_of_errors_is_no_log() -> None:
     """Below a manifest as well; what Compose prints is one."""
     read_me, killed = (f"```yaml\n{COMPOSE}```\n{rest}" for rest in (README, KILLED))
