@@ -50,7 +50,7 @@ _GPU_WORD = re.compile(
     rf"(?:[ -]?(?:{GPU_FORM}|\d+ ?GB\b))*\b"
 )
 _GEFORCE_NUMBER = re.compile(
-    r"(?<!\w)(?:a|an|my|the|one|two|three|four|eight|single|dual|\d ?x?) "
+    r"(?<!\w)(?:(?:a|an|my|the|one|two|three|four|eight|single|dual|\d) |\d ?x ?)"
     r"(?P<number>[345]0[6-9]0(?: ?Ti)?)s?\b",
     re.IGNORECASE,
 )

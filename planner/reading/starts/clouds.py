@@ -1,6 +1,7 @@
 """What runs a container: `docker run`, and the commands of clouds and clusters.
 
 Source: Docker 28 `docker run`; Podman 5.6 `podman run`; NVIDIA Container Toolkit 1.18;
+Apptainer 1.4 `apptainer run` (the image's own entry point);
 Google Cloud SDK 530 `gcloud run deploy`; Kubernetes 1.33 `kubectl run`; runpodctl 1.14
 `create pod`; Vast.ai CLI 0.3 `create instance`; Azure CLI 2.7 `az container create`.
 """
@@ -19,7 +20,10 @@ from planner.reading.sites import WordList, shell_list
 from planner.units import whole_number
 from planner.values import frozen
 
-_RUNNERS = ("docker", "podman", "nerdctl", "finch")
+_INHERIT = ("apptainer", "singularity")
+"""Programs whose containers have the variables of the shell."""
+_RUNNERS = ("docker", "podman", "nerdctl", "finch", *_INHERIT)
+_OF_APPTAINER = frozenset(signs("apptainer flags without a value"))
 _WITHOUT_VALUE = frozenset(signs("docker flags without a value"))
 """Flags of `docker run` and `podman run` that take no value."""
 IMAGE_OF_VLLM = re.compile(
@@ -52,6 +56,9 @@ class Run:
         self.gpus: str | None = None
         self.name = ""
         self.notes: list[str] = []
+        runner = words[first - 2].value.rsplit("/", 1)[-1] if first > 1 else ""
+        self.inherits = runner in _INHERIT
+        self.alone = _OF_APPTAINER if self.inherits else _WITHOUT_VALUE
         self.image = self._read(first)
 
     def _read(self, at: int) -> int:
@@ -61,7 +68,7 @@ class Run:
             if word.value[:1] not in ("-", "") and not is_open:
                 break
             flag, equals, _value = word.value.partition("=")
-            if not flag or is_open or flag in _WITHOUT_VALUE:
+            if not flag or is_open or flag in self.alone:
                 at += 1
             elif equals:
                 self._take(flag, word.part(len(flag) + 1))

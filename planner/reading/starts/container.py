@@ -191,8 +191,9 @@ def _contained(
         return
     image = found.words[run.image]
     entrypoint = "" if run.entrypoint is None else run.entrypoint.value
-    # Variables of the shell around it do not reach the container.
-    env = {name: run.env[name] for name in run.env}
+    # Variables of the shell around it do not reach a container of Docker.
+    env: Mapping[str, Word] = Over(run.env, assigned) if run.inherits else dict(run.env)
+    lost = [] if run.inherits else _not_passed(assigned)
     by_variables = None
     if run.image + 1 == len(found.words):
         by_variables = start_of_variables(env, "", image)
@@ -209,7 +210,7 @@ def _contained(
                 gpus=number_of_gpus(run.gpus) or one.gpus,
                 devices=devices_named(run.gpus),
                 shown=run.name,
-                notes=(*one.notes, *run.notes, *_not_passed(assigned)),
+                notes=(*one.notes, *run.notes, *lost),
             ),
         )
 

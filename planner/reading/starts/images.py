@@ -58,7 +58,8 @@ def visible(assigned: Mapping[str, Word]) -> int | None:
 def version_of(image: Word) -> Site | None:
     """Return the release in an image's tag; None for `latest` and the like."""
     _name, colon, tag = image.value.partition("@")[0].rpartition(":")
-    match = _VERSION_TAG.search(tag) if colon else None
+    is_told = bool(colon) or tag.endswith(".sif")  # a file of Apptainer
+    match = _VERSION_TAG.search(tag) if is_told else None
     if match is None or _NOT_VLLMS_RELEASE.search(image.value):
         return None
     start = len(image.value.partition("@")[0]) - len(tag) + match.start("version")

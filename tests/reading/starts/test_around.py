@@ -147,6 +147,7 @@ def test_an_image_for_other_accelerators_is_said_to_be_one() -> None:
         ("Jetson AGX Thor", "Thor"),
         ("RTX 4090", "RTX4090"),
         ("2xL40S", "L40S"),
+        ("rig, 2x3090", "RTX3090"),
     ],
 )
 def test_a_sentence_names_a_gpu_as_a_question_does(written: str, name: str) -> None:
