@@ -162,14 +162,10 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     if before:
         told = replace(told, notes=(*told.notes, _shares(before)))
     reading = reading_of(chosen.kind, given, told, len(found), start)
-    failed = read_log(given) if _has_output(given) and len(found) == 1 else None
-    return (
-        reading if failed is None or not failed.error else replace(reading, log=failed)
-    )
-
-
-def _has_output(text: str) -> bool:
-    return is_notebook(text) and has_log(text)
+    if len(found) == 1 and is_notebook(given) and has_log(given):
+        printed = read_log(given)
+        return replace(reading, log=printed) if printed.error else reading
+    return reading
 
 
 def _shares(before: Sequence[int]) -> str:
