@@ -66,19 +66,16 @@ def starts_of_document(
         is_last: whether nothing else reads it.
     """
     catalogue = root.get("catalog")  # of KubeAI's chart
-    entries = () if catalogue is None else catalogue.pairs
-    for key, entry in entries:
+    for key, entry in () if catalogue is None else catalogue.pairs:
         found = _start_of(entry, roots, text, is_last=is_last)
-        if entry.word("enabled").lower() != "false" and found is not None:
-            is_told = isinstance(found, str)
-            yield found if is_told else _shown_as(found, key.text)
+        if entry.word("enabled").lower() == "false" or found is None:
+            continue
+        if isinstance(found, FoundStart):
+            found = replace(found, start=replace(found.start, shown=key.text))
+        yield found
     found = _start_of(root, roots, text, is_last=is_last)
     if found is not None:
         yield found
-
-
-def _shown_as(found: FoundStart, name: str) -> FoundStart:
-    return replace(found, start=replace(found.start, shown=name))
 
 
 def _start_of(
