@@ -48,12 +48,15 @@ _CSV = re.compile(
 _CSV_HEAD = re.compile(r"^[^\n]*\bmemory\.(?:total|free|used)[^\n]*$", re.MULTILINE)
 _MIB = re.compile(r"(\d+) MiB")
 _PRINTED = (
-    r"^[|+]|^[ \t]*(?:GPU \d+:|MIG )|MiB\b|^\S*[ \t]*[$#>] ?nvidia-smi"
-    r"|^\w{3} \w{3} +\d+ [\d:]+|^[=+-]+$|^[ \t]*[\w ./()-]+ : |^[ \t]+[\w /-]+$"
+    r"^[|+]|^[ \t]*+(?:GPU \d+:|MIG )|MiB\b|^\S*+[ \t]*+[$#>] ?nvidia-smi"
+    r"|^\S*[$#>] ?nvidia-smi|^\w{3} \w{3} +\d+ [\d:]+|^[=+-]++$"
+    r"|^[ \t]*+[\w ./()-]+ : |^[ \t]++[\w /-]++$"
 )
-_OF_A_PAGE = re.compile(rf"{_PRINTED}|^[\w /-]+$")
-"""Lines of what `nvidia-smi` prints, and headings."""
-_OF_GPUS = re.compile(rf"^[^\n]*(?:{_PRINTED})[^\n]*$", re.MULTILINE)
+_OF_GPUS = re.compile(_PRINTED)
+"""Lines of what `nvidia-smi` prints."""
+_OF_A_PAGE = re.compile(rf"{_PRINTED}|^[\w /-]++$")
+"""The same, and headings."""
+_LINE = re.compile(r"[^\n]+")
 _LONGEST = 200_000
 _MOST_WORDS = 12
 """Words beside an `nvidia-smi`: more are a question of its own."""
@@ -109,8 +112,8 @@ def gpus_beside(text: str) -> tuple[Reading | None, tuple[tuple[int, int], ...]]
     cards = tuple(_cards(text[:_LONGEST]))
     if not cards:
         return None, ()
-    lines = tuple(match.span() for match in _OF_GPUS.finditer(text))
-    return _of_cards(text, cards), lines
+    lines = (line for line in _LINE.finditer(text) if _OF_GPUS.search(line[0]))
+    return _of_cards(text, cards), tuple(line.span() for line in lines)
 
 
 def _gpu(cards: tuple[_Card, ...]) -> tuple[GPU | None, str]:
