@@ -8,6 +8,7 @@ each time; of two unbounded repeats in a row that match a line's end, so does th
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -147,3 +148,24 @@ def test_no_pattern_reads_blank_lines_again_and_again() -> None:
         if (faults := faults_of(pattern, is_multiline=is_multiline))
     }
     assert not found
+
+
+def _texts_of(value: Any) -> Iterator[str]:
+    """Yield the texts of a table; some are patterns."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts_of(one)
+
+
+@pytest.mark.parametrize(
+    "name", ["signs", "failed_checks", "frameworks", "question_words"]
+)
+def test_no_pattern_of_a_table_is_quadratic_on_blank_lines(name: str) -> None:
+    """Readers join them to patterns of their own."""
+    table = json.loads((_FOLDER / f"data/{name}.json").read_text(encoding="utf-8"))
+
+    assert [] == [
+        text for text in _texts_of(table) if faults_of(text, is_multiline=True)
+    ]

@@ -185,6 +185,8 @@ class Argument:
     """All values that the newest release accepts, for `Kind.CHOICE`."""
     planned: tuple[str, ...] = ()
     """The choices that the planner accepts; empty: all."""
+    earlier: tuple[str, ...] = ()
+    """Further choices of earlier releases; "None" is read as no value."""
     checked_by_rule: bool = False
     """Whether its rule checks the choices, which depend on the release."""
     offered: tuple[str, ...] = ()
@@ -310,7 +312,7 @@ _TYPES: Mapping[str, Callable[[Any], object]] = {
     "kind": Kind,
     "memory": Memory,
     "feature": Feature,
-    **dict.fromkeys(("choices", "planned", "offered", "off"), tuple),
+    **dict.fromkeys(("choices", "planned", "earlier", "offered", "off"), tuple),
     **dict.fromkeys(("safe_keys", "safe_values"), tuple),
 }
 

@@ -309,7 +309,7 @@ def _refusal(argument: Argument, value: object) -> str:
         return "" if _is_number(value) and 0 < value <= 1 else needed
     if argument.least is not None:
         return _number_refusal(argument, argument.least, value)
-    if argument.kind is Kind.CHOICE and argument.is_modelled:
+    if argument.kind is Kind.CHOICE:
         return _choice_refusal(argument, value)
     return "" if argument.example is None else _type_refusal(argument, value)
 
@@ -339,7 +339,7 @@ def _too_much(argument: Argument, value: float, why: str = "") -> str:
 
 
 def _choice_refusal(argument: Argument, value: object) -> str:
-    if argument.checked_by_rule or value in argument.taken:
+    if argument.checked_by_rule or value in (*argument.taken, *argument.earlier):
         return ""
     return f"use one of {', '.join(map(str, argument.taken))}."
 

@@ -51,6 +51,7 @@ _NO_MEMORY = "no effect on memory"
 _OF_SERVER = "a flag of the server: no effect on memory"
 _OF_LOG = "what the log tells of this start"
 _GIVEN_AGAIN = "given again further on, which counts"
+_WORDS_NOT_TOLD = "further words of the command, which the text does not tell"
 _OUTSIDE = "outside of this start"
 _WORD_OF_QUESTION = "a word around what is asked"
 _NUMBER = "a number that belongs to nothing that is asked"
@@ -112,6 +113,8 @@ def _of_start(start: Start) -> Iterator[Piece]:
     for site in start.sites:
         is_last = last[site.name, site.path] is site or site.is_appended
         yield from _of_site(site, is_last=is_last)
+    for begin, end in start.open_at:
+        yield Piece(start=begin, end=end, use=Use.OPEN, what=_WORDS_NOT_TOLD)
     for name, site in start.env.items():
         if name.startswith("VLLM_") and is_variable(name):
             yield from _placed(site, Use.USED, name)

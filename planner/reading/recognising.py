@@ -154,11 +154,18 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     """Return the reading of one of the starts that were found."""
     chosen = found[start - 1]
     is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND
-    told = told_around(chosen.start, given) if is_written_by_hand else chosen.start
-    before = beside(told, (one.start for one in found[: start - 1]))
+    starts = [one.start for one in found]
+    told = chosen.start
+    if is_written_by_hand:
+        told = told_around(told, given, starts)
+    before = beside(told, starts[: start - 1])
     if before:
         told = replace(told, notes=(*told.notes, _shares(before)))
-    return reading_of(chosen.kind, given, told, len(found), start)
+    reading = reading_of(chosen.kind, given, told, len(found), start)
+    if len(found) == 1 and is_notebook(given) and has_log(given):
+        printed = read_log(given)
+        return replace(reading, log=printed) if printed.error else reading
+    return reading
 
 
 def _shares(before: Sequence[int]) -> str:

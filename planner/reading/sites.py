@@ -61,12 +61,16 @@ class Start:
     """GPUs that the text grants."""
     devices: tuple[str, ...] = ()
     """Which GPUs of its machine they are, by number or id; empty: any."""
+    trainer: str = ""
+    """The framework that trains on the same GPUs; empty: none does."""
     shown: str = ""
     """What the text calls it: a container's or a service's name."""
     notes: tuple[str, ...] = ()
     """What was left aside, and why, in sentences."""
     open: tuple[str, ...] = ()
     """What the text leaves open, in sentences."""
+    open_at: tuple[tuple[int, int], ...] = ()
+    """Characters of the whole text that stand for words which it does not tell."""
 
 
 @frozen

@@ -1,10 +1,14 @@
-"""Arguments that a release does not have yet."""
+"""Arguments that a release does not have yet, and values that none has."""
+
+import json
+from pathlib import Path
 
 import pytest
 
 import planner
-from planner.engine.arguments import check_release
+from planner.engine.arguments import ARGUMENTS, Kind, Memory, check_release
 from planner.engine.releases import MODELLED, NEWEST_RELEASE, Release, came_later
+from planner.engine.settings import settings_from
 from planner.errors import PlannerError
 from tests.configs import LLAMA_8B, architecture
 
@@ -70,3 +74,34 @@ def test_more_gpus_than_any_machine_has_are_refused(name, size) -> None:
     """Figures of all engines together stay numbers."""
     with pytest.raises(PlannerError, match=rf"{name}=.*no machine has more"):
         planner.plan("Qwen/Qwen3-8B", gpu="H100", **{name: size})
+
+
+PARSERS = sorted((Path(__file__).parents[1] / "data/parsers").glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"scheduling_policy": "foo"}, {"log_level": "foo"}, {"all2all_backend": "foo"}],
+)
+def test_a_value_that_the_parser_refuses_is_refused(given: dict[str, str]) -> None:
+    """Whether it matters for memory or not: vLLM does not start with it."""
+    with pytest.raises(PlannerError, match="'foo': use one of "):
+        settings_from(given)
+
+
+@pytest.mark.parametrize("path", PARSERS, ids=lambda path: path.stem)
+def test_every_choice_that_a_release_had_is_taken(path: Path) -> None:
+    """Of arguments without an effect on memory, by vLLM's parser of each release."""
+    flags = json.loads(path.read_text(encoding="utf-8"))["flags"]
+    had = {flag["dest"]: flag.get("choices", ()) for flag in flags}
+    taken = {
+        name: {*argument.choices, *argument.earlier, None}
+        for name, argument in ARGUMENTS.items()
+        if argument.kind is Kind.CHOICE and argument.memory is not Memory.MODELLED
+    }
+
+    assert {} == {
+        name: rest
+        for name, known in taken.items()
+        if (rest := {*had.get(name, ())} - known)
+    }

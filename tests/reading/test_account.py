@@ -64,6 +64,14 @@ def test_a_number_that_a_question_has_no_use_for_is_not_understood() -> None:
     assert {"Qwen3 8B", "3 L4"} <= set(uses(reading, Use.USED))
 
 
+def test_words_that_only_a_run_tells_are_open() -> None:
+    """Named in the list, and marked in the text."""
+    reading = planner.read('vllm serve org/m --max-model-len 8K "$@" $MORE\n')
+
+    assert uses(reading, Use.OPEN) == ['"$@"', "$MORE"]
+    assert "What $@ adds is not told by the text." in reading.open
+
+
 def test_the_lines_of_a_log_that_tell_something_are_used() -> None:
     """So is the command before them."""
     line = "INFO 04-22 01:47:55 [gpu_worker.py:436] Available KV cache memory: 3.2 GiB"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from planner.confirming.from_log import contradictions
 from planner.planning.result import Plan
-from planner.reading.logs.server_use import counted
 from planner.reading.reading import Reading
+from planner.units import counted
 
 
 def differences(reading: Reading, plan: Plan) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def _differences(reading: Reading, plan: Plan) -> Iterator[str]:
         )
     if reading.gpus is not None and reading.gpus != plan.gpus_total:
         yield (
-            f"The text has {counted(reading.gpus, 'GPU')}, the plan {plan.gpus_total}."
+            f"The text has {counted(reading.gpus, 'GPUs')}, the plan {plan.gpus_total}."
         )
 
 

@@ -1,5 +1,7 @@
 """vLLM's checks of memory, the stages of a start, and what each failure means.
 
+The signs, sentences, hints and answers are rows of `planner/data/failed_checks.json`.
+
 Source: vLLM 0.33.0 `v1/engine/core.py` EngineCore (the order of the stages),
 `v1/worker/gpu_worker.py` Worker; Docker 28, Kubernetes 1.34 and Ray 2 for what is
 around it.
@@ -7,9 +9,15 @@ around it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from enum import StrEnum
+from functools import cache
+from typing import Any
 
+from planner.data import DATA
 from planner.values import frozen
 
 
@@ -63,78 +71,51 @@ class Failure:
     """How much memory was short; None if the text does not tell."""
 
 
-SENTENCES: Mapping[Check, str] = {
-    Check.FREE_MEMORY: (
-        "Before loading, vLLM compares the GPU's free memory with its budget, "
-        "gpu_memory_utilization x the total: less was free."
-    ),
-    Check.NO_KV: (
-        "After the profile run nothing of the budget is left for the KV cache: "
-        "weights, activations and graphs take all of it."
-    ),
-    Check.MAX_MODEL_LEN: (
-        "The KV cache must hold at least one request of max_model_len tokens: it is "
-        "smaller than that."
-    ),
-    Check.TOO_LONG: "max_model_len is longer than the model's own configuration says.",
-    Check.MAMBA: (
-        "A block of the Mamba cache holds the state of one sequence, and each sequence "
-        "that runs needs one to itself: there are fewer blocks than max_num_seqs."
-    ),
-    Check.GRAPHS: (
-        "With the KV cache allocated, vLLM captures its CUDA graphs: they had no room. "
-        "Only their estimate is charged to the budget, or nothing before 0.21; the "
-        "rest has to be free outside of it."
-    ),
-    Check.WARM_UP: (
-        "With everything allocated, vLLM samples for max_num_seqs requests at once: "
-        "their logits had no room. This memory is outside of the budget."
-    ),
-    Check.ALLOCATION: "PyTorch could not allocate: the GPU was full.",
-    Check.CUDA: "CUDA itself could not allocate: the GPU was full.",
-    Check.NEIGHBOUR: (
-        "While vLLM profiled, another program gave memory of the same GPU back. vLLM "
-        "measures the whole GPU, and takes the difference for its own use."
-    ),
-    Check.NCCL: "NCCL, which connects the GPUs, failed.",
-    Check.GPUS: "vLLM was asked to use more GPUs than it sees.",
-    Check.PLACEMENT: "Ray could not place the workers: no node has what they ask for.",
-    Check.KILLED: (
-        "The system ended the process (SIGKILL), as it does when the CPU memory of "
-        "the machine or the container is full. The GPU's memory is not the cause."
-    ),
-    Check.OTHER: "vLLM stopped, and not at one of its checks of memory.",
-}
+@frozen
+class Row:
+    """What is known of one check."""
 
-NEIGHBOUR_HINT = (
-    "Start one after the other: the second when the first answers, and with what is "
-    "then free. Or set --kv-cache-memory-bytes: vLLM then takes that much for the KV "
-    "cache, whatever is measured."
-)
+    check: Check
+    sentence: str
+    sign: str = ""
+    """What its error says: the first row whose sign the error has names the check."""
+    phase: str = ""
+    """Functions in the traceback of an allocation that failed in it."""
+    stage: StartStage | None = None
+    """Of checks that vLLM makes at one stage only."""
+    hints: Sequence[str] = ()
+    figures: Mapping[str, str] = field(default_factory=dict)
+    """Numbers of its error, by patterns."""
+    arithmetic: str = ""
+    """A sentence with these numbers."""
 
-HINTS: Mapping[Check, tuple[str, ...]] = {
-    Check.KILLED: (
-        "Give the container more memory (docker run --memory, "
-        "resources.limits.memory) and shared memory (--ipc=host, --shm-size 16g, an "
-        "emptyDir of medium Memory at /dev/shm): all workers together read the "
-        "checkpoint, and its pages count.",
-        "Fewer workers load at once with --max-parallel-loading-workers; "
-        "--safetensors-load-strategy lazy does not read a checkpoint ahead.",
-        "Exit code 137 without OOMKilled may also be a liveness or startup probe that "
-        "waits for less time than the start takes.",
-    ),
-    Check.NEIGHBOUR: (NEIGHBOUR_HINT,),
-    Check.NCCL: (
-        "NCCL_DEBUG=INFO names the cause. Usual: too little shared memory (--ipc=host "
-        "or --shm-size 16g), a GPU that another process filled, no route between the "
-        "GPUs (--disable-custom-all-reduce, NCCL_P2P_DISABLE=1 to find out).",
-    ),
-    Check.GPUS: (
-        "Grant the container all of its GPUs (docker run --gpus all, nvidia.com/gpu), "
-        "or lower --tensor-parallel-size.",
-    ),
-    Check.PLACEMENT: (
-        "`ray status` shows what the nodes have. Each worker needs a GPU of its own; "
-        "tensor parallel x pipeline parallel of them must be free at once.",
-    ),
-}
+    def numbers_in(self, error: str) -> dict[str, int]:
+        """Return the numbers of an error; none where one of them is missing."""
+        found = {name: re.search(sign, error) for name, sign in self.figures.items()}
+        numbers = {name: int(match[1]) for name, match in found.items() if match}
+        return numbers if len(numbers) == len(found) else {}
+
+
+@cache
+def check_table() -> Mapping[Check, Row]:
+    """Return what is known of each check, in the order in which signs are searched."""
+    rows = (
+        Row(**{**row, "check": Check(row["check"]), "stage": _stage(row)})
+        for row in _tables()["checks"]
+    )
+    return {row.check: row for row in rows}
+
+
+def _stage(row: Mapping[str, Any]) -> StartStage | None:
+    return StartStage(row["stage"]) if "stage" in row else None
+
+
+def answer_table() -> Mapping[str, Mapping[str, str]]:
+    """Return the changes that answer a check: argument, title, cost and burden."""
+    answers: Mapping[str, Mapping[str, str]] = _tables()["answers"]
+    return answers
+
+
+@cache
+def _tables() -> Any:  # noqa: ANN401 - any JSON
+    return json.loads((DATA / "failed_checks.json").read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ that changed. What the text alone tells (`failing`) is said for unknown models t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, field, replace
 from typing import Any
 
@@ -30,29 +30,26 @@ from planner.reading.logs.fixing import (
     Answer,
     Fix,
     answers,
+    answers_of_refusal,
     answers_of_text,
     fix_of,
+    is_no_length,
     one_checkpoint_each,
+    ranked,
     unplanned,
 )
-from planner.reading.logs.logs import log_text
-from planner.reading.logs.server_use import (
-    counted,
-    observed_load,
-    size_of_server,
-    use_of,
-)
+from planner.reading.logs.logs import bytes_in, log_text
+from planner.reading.logs.server_use import observed_load, size_of_server, use_of
 from planner.reading.questions.answering import answer, not_planned
 from planner.reading.reading import Kind, Reading
+from planner.reading.starts.sharing import left_for_training
 from planner.show.verdict import verdict
 from planner.solve.advice import advise
-from planner.units import GIB, format_gib
+from planner.units import counted, format_gib
 from planner.values import frozen
 from planner.views import Viewed
 
 _LOGS = (Kind.LOG, Kind.ERROR)
-_MOST_FIXES = 8
-_FIGURES = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 _SAME = 40
 """Characters that identify an error."""
 
@@ -221,12 +218,12 @@ class _Case:
             fixes += self.advised(self.plan, only_starting=True)
         fixes.sort(key=lambda fix: fix.burden)
         if failure is not None and failure.check is Check.MAX_MODEL_LEN:
-            fixes.sort(key=_is_no_length)
+            fixes.sort(key=is_no_length)
         return self._explained(
             headline=_headline(failure, self.reading),
             failure=failure,
             findings=tuple(self._beside_plan()),
-            fixes=_ranked(fixes),
+            fixes=ranked(fixes),
         )
 
     def never_started(self) -> Explanation:
@@ -234,12 +231,15 @@ class _Case:
         said = verdict(self.plan)
         error = self.plan.error
         fixes = self.advised(self.plan, only_starting=not self.plan.fits)
+        refused = () if error is None else answers_of_refusal(error.message)
+        fixes += [fix for one in refused if (fix := self._fix(one)) and fix.starts]
         if error is not None and error.kind == "max_model_len":
-            fixes.sort(key=_is_no_length)
+            fixes.sort(key=is_no_length)
+        expected = () if error is None else (f"vLLM would say: {error.message}",)
         return self._explained(
             headline=f"{said.symbol} {said.headline}",
-            findings=() if error is None else (f"vLLM would say: {error.message}",),
-            fixes=_ranked(fixes),
+            findings=(*expected, *left_for_training(self.reading, self.plan)),
+            fixes=ranked(fixes),
         )
 
     def came_up(self) -> Explanation:
@@ -248,7 +248,7 @@ class _Case:
             headline=_headline(None, self.reading),
             findings=tuple(self._unused()),
             kv_cache_memory_bytes=_safe_bytes(self.reading),
-            fixes=_ranked(self.advised(self.plan, only_starting=not self.plan.fits)),
+            fixes=ranked(self.advised(self.plan, only_starting=not self.plan.fits)),
         )
 
     def running(self) -> Explanation:
@@ -258,12 +258,12 @@ class _Case:
         if load is not None:
             held = serving(self.plan, load).requests_served
             found.append(
-                f"Planned, {counted(held, 'request')} of that length run at once."
+                f"Planned, {counted(held, 'requests')} of that length run at once."
             )
         return self._explained(
             headline=size_of_server(self.log),
             findings=tuple(found),
-            fixes=_ranked(self.advised(self.plan, load=load)),
+            fixes=ranked(self.advised(self.plan, load=load)),
         )
 
     def _explained(self, **found: Any) -> Explanation:  # noqa: ANN401
@@ -297,7 +297,10 @@ class _Case:
 
     def _unused(self) -> Iterator[str]:
         """Yield what memory a start left unused, and the cache that is safe."""
-        total, wanted = _gib(self.log, "total_gpu_gib"), _gib(self.log, "requested_gib")
+        total, wanted = (
+            bytes_in(self.log, "total_gpu_gib"),
+            bytes_in(self.log, "requested_gib"),
+        )
         rank = self.plan.limiting_rank
         if total is None:
             total = self.plan.gpu.total_memory_bytes
@@ -323,10 +326,13 @@ class _Case:
 
     def own_fixes(self, failure: Failure) -> Iterator[Fix]:
         """Yield what answers a failed check directly, planned."""
+        is_sized = self.plan.error is None or self.plan.error.kind not in _NOT_SIZED
         for one in answers(failure, self.log, self.plan):
             fix = self._fix(one)
             if fix is not None and fix.starts:
                 yield fix
+            elif failure.check is Check.MAX_MODEL_LEN and not is_sized:
+                yield unplanned(self.reading, one)  # vLLM came further than planned
 
     def advised(
         self, plan: Plan, load: Load | None = None, *, only_starting: bool = False
@@ -356,33 +362,15 @@ class _Case:
         """Return the KV cache of a start that failed for it, less the planned one."""
         if self.failure is None or self.failure.check not in _SIZED:
             return None
-        rank, had = self.plan.limiting_rank, _gib(self.log, "available_kv_gib")
+        rank, had = self.plan.limiting_rank, bytes_in(self.log, "available_kv_gib")
         if rank is None or had is None:
             return None
         return had - rank.available_kv_cache_bytes
 
 
 _SIZED = (Check.NO_KV, Check.MAX_MODEL_LEN)
+_NOT_SIZED = ("weights", "no_kv")
 _OF_THE_ACCOUNT = (*_SIZED, Check.FREE_MEMORY)
-
-
-def _is_no_length(fix: Fix) -> bool:
-    """Return whether a change is another than the first that people make: a length."""
-    return set(fix.changes) != {"max_model_len"}
-
-
-def _ranked(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
-    """Return the first changes, in their order; of one figure only the first value."""
-    found: dict[object, Fix] = {}
-    for fix in fixes:
-        named = ((n, "" if n in _FIGURES else repr(v)) for n, v in fix.changes.items())
-        found.setdefault(tuple(sorted(named)), fix)
-    return tuple(found.values())[:_MOST_FIXES]
-
-
-def _gib(log: LogReading, name: str) -> int | None:
-    gib = log.figures.get(name)
-    return None if gib is None else round(gib * GIB)
 
 
 def _safe_bytes(reading: Reading) -> int | None:

@@ -16,14 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from planner.confirming.log import Allocation, LogReading, allocation_in
-from planner.reading.logs.checks import (
-    HINTS,
-    NEIGHBOUR_HINT,
-    SENTENCES,
-    Check,
-    Failure,
-    StartStage,
-)
+from planner.reading.logs.checks import Check, Failure, Row, StartStage, check_table
 from planner.units import GIB, MIB, format_gib, format_size
 
 _CONTEXT_BYTES = GIB
@@ -33,44 +26,6 @@ _MOST_NOT_TORCH_BYTES = 8 * GIB
 """CUDA, NCCL and what kernels keep take less: more is another program's."""
 _LAST = 4_000
 """Characters at a text's end that may have the cause."""
-
-
-_SIGNS: tuple[tuple[Check, str], ...] = (
-    (Check.FREE_MEMORY, r"Free memory on device .*less than|Available memory on node"),
-    (
-        Check.MAX_MODEL_LEN,
-        r"max seq len \(\d+\)|KV cache is needed, which is larger than",
-    ),
-    (Check.NO_KV, r"No available memory for the cache blocks|No KV cache room"),
-    (Check.TOO_LONG, r"max_model_len \(\d+\) is greater than"),
-    (Check.MAMBA, r"exceeds available Mamba cache blocks"),
-    (Check.NEIGHBOUR, r"Error in memory profiling\."),
-    (Check.WARM_UP, r"warming up (?:sampler|pooler)"),
-    (
-        Check.GPUS,
-        r"number of available GPUs|invalid device ordinal|has no GPU available"
-        r"|No CUDA GPUs are available",
-    ),
-    (Check.PLACEMENT, r"placement group|No available node|insufficient resources"),
-    (Check.NCCL, r"NCCL|nccl|DistBackendError"),
-    (
-        Check.ALLOCATION,
-        r"Tried to allocate|OutOfMemoryError|CUDA out of memory",
-    ),
-    (Check.CUDA, r"CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED"),
-    (
-        Check.KILLED,
-        r"OOMKilled|\b137\b|\bKilled\b|oom-kill|Bus error|No space left on device",
-    ),
-)
-"""The first that the error has names the check."""
-
-
-_PHASES: tuple[tuple[Check, str], ...] = (
-    (Check.WARM_UP, r"_dummy_(?:sampler|pooler)_run\b"),
-    (Check.GRAPHS, r"\bcapture_model\b|\b_?capture_cudagraphs\b|CUDAGraph\.capture"),
-)
-"""Functions in the traceback of an allocation that failed, the innermost first."""
 
 
 def failure_of(log: LogReading, text: str) -> Failure | None:
@@ -86,49 +41,48 @@ def failure_of(log: LogReading, text: str) -> Failure | None:
     words = error or text[-_LAST:]
     check = _check(words)
     if check in (Check.ALLOCATION, Check.CUDA) and not log.started:
-        check = next((one for one, sign in _PHASES if re.search(sign, text)), check)
+        check = _phase(text) or check
     if check is Check.NCCL:
         words = text[-_LAST:]
     failed = allocation_in(text) if check in _OF_ALLOCATION else None
-    arithmetic, missing = _ARITHMETIC.get(check, _nothing)(log, words, failed)
+    row = check_table()[check]
+    if check in _OF_ALLOCATION:
+        arithmetic, missing = _allocation(failed)
+    elif check in _ARITHMETIC:
+        arithmetic, missing = _ARITHMETIC[check](log, words)
+    else:
+        numbers = row.numbers_in(words)
+        arithmetic = (row.arithmetic.format(**numbers),) if numbers else ()
+        missing = None
     return Failure(
         check=check,
-        stage=_stage(log, check, text),
-        sentence=SENTENCES[check],
+        stage=_stage(log, row, text),
+        sentence=row.sentence,
         arithmetic=arithmetic,
         others=tuple(_others(log, failed)),
-        hints=(*HINTS.get(check, ()), *_allocation_hints(failed)),
+        hints=(*row.hints, *_allocation_hints(failed)),
         missing_bytes=missing,
     )
 
 
 def _check(words: str) -> Check:
-    for check, sign in _SIGNS:
-        if re.search(sign, words):
-            return check
+    for row in check_table().values():
+        if row.sign and re.search(row.sign, words):
+            return row.check
     return Check.OTHER
 
 
-_STAGES: Mapping[Check, StartStage] = {
-    Check.FREE_MEMORY: StartStage.BEFORE,
-    Check.TOO_LONG: StartStage.BEFORE,
-    Check.GPUS: StartStage.BEFORE,
-    Check.PLACEMENT: StartStage.BEFORE,
-    Check.NEIGHBOUR: StartStage.PROFILE,
-    Check.NO_KV: StartStage.SIZING,
-    Check.MAX_MODEL_LEN: StartStage.SIZING,
-    Check.WARM_UP: StartStage.CAPTURE,
-    Check.MAMBA: StartStage.CAPTURE,
-    Check.GRAPHS: StartStage.CAPTURE,
-}
-"""Checks that vLLM makes at one stage only."""
+def _phase(text: str) -> Check | None:
+    """Return the check in whose functions an allocation failed, the innermost first."""
+    rows = (row for row in check_table().values() if row.phase)
+    return next((row.check for row in rows if re.search(row.phase, text)), None)
 
 
-def _stage(log: LogReading, check: Check, text: str) -> StartStage:
+def _stage(log: LogReading, row: Row, text: str) -> StartStage:
     if log.started:
         return StartStage.SERVING
-    if check in _STAGES:
-        return _STAGES[check]
+    if row.stage is not None:
+        return row.stage
     if "kv_tokens" in log.figures or "num_gpu_blocks" in log.figures:
         return StartStage.CAPTURE
     if "weights_gib" in log.figures:
@@ -142,13 +96,7 @@ def _stage(log: LogReading, check: Check, text: str) -> StartStage:
 _Arithmetic = tuple[tuple[str, ...], int | None]
 
 
-def _nothing(_log: LogReading, _words: str, _failed: Allocation | None) -> _Arithmetic:
-    return (), None
-
-
-def _free_memory(
-    log: LogReading, _words: str, _failed: Allocation | None
-) -> _Arithmetic:
+def _free_memory(log: LogReading, _words: str) -> _Arithmetic:
     total, free = _gib(log, "total_gpu_gib"), _gib(log, "free_at_start_gib")
     wanted = _gib(log, "requested_gib")
     share = log.setting.shown.get("gpu_memory_utilization")
@@ -167,7 +115,7 @@ def _down(share: float) -> str:
     return f"{int(share * 100) / 100:.2f}"
 
 
-def _account(log: LogReading) -> _Arithmetic:
+def _account(log: LogReading, _words: str = "") -> _Arithmetic:
     """Return the budget, what takes it, and what is left."""
     names = (
         ("weights_gib", "weights"),
@@ -196,9 +144,7 @@ def _requested(log: LogReading) -> int | None:
     return wanted
 
 
-def _max_model_len(
-    log: LogReading, words: str, _failed: Allocation | None
-) -> _Arithmetic:
+def _max_model_len(log: LogReading, words: str) -> _Arithmetic:
     needed, left = _gib(log, "needed_kv_gib"), _gib(log, "available_kv_gib")
     length = re.search(r"max seq len \((\d+)\)", words)
     tokens = re.search(r"stored in KV cache \((\d+)\)", words)
@@ -228,9 +174,7 @@ def _max_model_len(
     return tuple(found), needed - left
 
 
-def _allocation(
-    _log: LogReading, _words: str, failed: Allocation | None
-) -> _Arithmetic:
+def _allocation(failed: Allocation | None) -> _Arithmetic:
     if failed is None or failed.tried_bytes is None:
         return (), None
     if failed.free_bytes is None:
@@ -261,7 +205,7 @@ def _not_torch(failed: Allocation) -> int | None:
     return max(rest, 0)
 
 
-def _mamba(log: LogReading, words: str, _failed: Allocation | None) -> _Arithmetic:
+def _mamba(log: LogReading, words: str) -> _Arithmetic:
     asked = re.search(r"max_num_seqs \((\d+)\)", words)
     blocks, had = log.figures.get("mamba_blocks"), _gib(log, "available_kv_gib")
     if asked is None or not blocks:
@@ -275,7 +219,7 @@ def _mamba(log: LogReading, words: str, _failed: Allocation | None) -> _Arithmet
     ), missing
 
 
-def _neighbour(log: LogReading, _words: str, _failed: Allocation | None) -> _Arithmetic:
+def _neighbour(log: LogReading, _words: str) -> _Arithmetic:
     before, after = _gib(log, "free_at_start_gib"), _gib(log, "free_after_profile_gib")
     if before is None or after is None:
         return (), None
@@ -285,25 +229,7 @@ def _neighbour(log: LogReading, _words: str, _failed: Allocation | None) -> _Ari
     ), None
 
 
-def _too_long(_log: LogReading, words: str, _failed: Allocation | None) -> _Arithmetic:
-    asked = re.search(r"max_model_len \((\d+)\)", words)
-    derived = re.search(r"derived max_model_len \([^)=]*=(\d+)", words)
-    if asked is None or derived is None:
-        return (), None
-    return (
-        f"Asked for: {int(asked[1]):,} tokens. Derived: {int(derived[1]):,}.",
-    ), None
-
-
-def _gpus(_log: LogReading, words: str, _failed: Allocation | None) -> _Arithmetic:
-    asked = re.search(r"World size \((\d+)\)", words)
-    there = re.search(r"available GPUs \((\d+)\)", words)
-    if asked is None or there is None:
-        return (), None
-    return (f"Asked for: {asked[1]} GPUs. There are: {there[1]}.",), None
-
-
-def _nccl(_log: LogReading, words: str, _failed: Allocation | None) -> _Arithmetic:
+def _nccl(_log: LogReading, words: str) -> _Arithmetic:
     """Return what NCCL says below its "Last error:"."""
     told = re.search(r"Last error:\s*(.+)", words)
     found = [] if told is None else [f"NCCL's last error: {told[1].strip()}"]
@@ -315,19 +241,12 @@ def _nccl(_log: LogReading, words: str, _failed: Allocation | None) -> _Arithmet
 
 
 _OF_ALLOCATION = (Check.ALLOCATION, Check.WARM_UP, Check.GRAPHS, Check.CUDA)
-_ARITHMETIC: Mapping[
-    Check, Callable[[LogReading, str, Allocation | None], _Arithmetic]
-] = {
+_ARITHMETIC: Mapping[Check, Callable[[LogReading, str], _Arithmetic]] = {
     Check.FREE_MEMORY: _free_memory,
-    Check.NO_KV: lambda log, _words, _failed: _account(log),
+    Check.NO_KV: _account,
     Check.MAX_MODEL_LEN: _max_model_len,
-    Check.ALLOCATION: _allocation,
-    Check.WARM_UP: _allocation,
-    Check.GRAPHS: _allocation,
     Check.MAMBA: _mamba,
     Check.NEIGHBOUR: _neighbour,
-    Check.TOO_LONG: _too_long,
-    Check.GPUS: _gpus,
     Check.NCCL: _nccl,
 }
 
@@ -355,6 +274,7 @@ def _others(log: LogReading, failed: Allocation | None) -> Iterator[str]:
 
 def _taken_meanwhile(log: LogReading) -> Iterator[str]:
     """Yield which figure shows that another program took or freed memory meanwhile."""
+    (hint,) = check_table()[Check.NEIGHBOUR].hints
     consumed, weights = _gib(log, "consumed_gib"), _gib(log, "weights_gib")
     rest = _gib(log, "non_torch_gib")
     if rest is None and consumed is not None and weights is not None:
@@ -363,13 +283,13 @@ def _taken_meanwhile(log: LogReading) -> Iterator[str]:
     if rest is not None and rest > _MOST_NOT_TORCH_BYTES:
         yield (
             f"Non-torch memory of {format_gib(rest)} is more than CUDA and NCCL take: "
-            f"another program took memory while vLLM profiled. {NEIGHBOUR_HINT}"
+            f"another program took memory while vLLM profiled. {hint}"
         )
     for size, name in ((rest, "Non-torch memory"), (peak, "A peak activation")):
         if size is not None and size < -_WORTH_NAMING_BYTES:
             yield (
                 f"{name} of {format_gib(size)} cannot be: another program freed memory "
-                f"while vLLM profiled. {NEIGHBOUR_HINT}"
+                f"while vLLM profiled. {hint}"
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
@@ -15,7 +14,13 @@ from planner.engine.gpu import GPU
 from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError
 from planner.planning.result import Outcome, Plan
-from planner.reading.logs.checks import Check, Failure, StartStage
+from planner.reading.logs.checks import (
+    Check,
+    Failure,
+    StartStage,
+    answer_table,
+    check_table,
+)
 from planner.reading.logs.logs import command_in
 from planner.reading.reading import Reading
 from planner.reading.starts.command import flag_words
@@ -31,6 +36,8 @@ _SPARE_BYTES = 256 * MIB
 _NEARLY = 0.98
 """Of vLLM's own estimate: the next start may have a little less."""
 _STEP = 256
+_MOST_FIXES = 8
+_FIGURES = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 _MOST_SHARE = 0.97
 _FEWEST_TOKENS = 2048
 _FULL = (Check.WARM_UP, Check.GRAPHS, Check.ALLOCATION, Check.CUDA)
@@ -215,41 +222,52 @@ def _command(reading: Reading, changes: Mapping[str, Any], plan: Plan | None) ->
     return " ".join([*assignments(reading.env.items()), start])
 
 
+def _answer(name: str, number: float, *figures: float) -> Answer:
+    """Return a change to a number, as a row of `planner/data/failed_checks.json`."""
+    row = answer_table()[name]
+    return Answer(
+        title=row["title"].format(number, *figures),
+        changes={row["argument"]: number},
+        cost=row["cost"].format(number, *figures),
+        burden=Burden[row["burden"].upper()],
+    )
+
+
 def answers_of_text(failure: Failure, log: LogReading) -> Iterator[Answer]:
     """Yield the changes that vLLM's own figures of a failed check answer."""
-    if failure.check is Check.FREE_MEMORY:
-        free = log.figures.get("free_at_start_gib")
-        whole = log.figures.get("total_gpu_gib")
-        if free and whole:
-            yield _share(int(free / whole * 100) / 100, "what is free")
-    elif failure.check is Check.MAX_MODEL_LEN:
-        yield from _shorter(log)
-    elif failure.check is Check.MAMBA:
-        yield from _fewer_sequences(log)
+    numbers = check_table()[failure.check].numbers_in(log.error or "")
+    free = log.figures.get("free_at_start_gib")
+    whole = log.figures.get("total_gpu_gib")
+    most = log.figures.get("estimated_max_len", 0)
+    length = int(most * _NEARLY) // _STEP * _STEP
+    blocks = int(log.figures.get("mamba_blocks", 0))
+    if failure.check is Check.FREE_MEMORY and free and whole:
+        yield _answer("free share", int(free / whole * 100) / 100)
+    elif failure.check is Check.MAX_MODEL_LEN and length:
+        yield _answer("shorter", length, most)
+    elif failure.check is Check.MAMBA and blocks:
+        yield _answer("sequence for each block", blocks)
     elif failure.check is Check.TOO_LONG:
-        yield from _derived(log)
-    elif failure.check is Check.GPUS:
-        yield from _fewer_gpus(log)
+        yield from answers_of_refusal(log.error or "")
+    elif failure.check is Check.GPUS and numbers.get("there"):
+        yield _answer("GPUs that are there", numbers["there"])
+
+
+def answers_of_refusal(message: str) -> Iterator[Answer]:
+    """Yield the length that vLLM would take, where it refuses a longer one."""
+    numbers = check_table()[Check.TOO_LONG].numbers_in(message)
+    if numbers:
+        yield _answer("derived length", numbers["derived"])
 
 
 def answers(failure: Failure, log: LogReading, plan: Plan) -> Iterator[Answer]:
     """Yield the changes that answer a failed check directly, the cheapest first."""
     yield from answers_of_text(failure, log)
-    total = plan.gpu.total_memory_bytes
     missing = failure.missing_bytes or 0
     if failure.check in (Check.MAX_MODEL_LEN, Check.NO_KV, Check.MAMBA):
-        yield from _more_share(plan, missing, total)
+        yield from _more_share(plan, missing)
     elif failure.check in _FULL:
-        yield from _after_full(failure, plan, missing + _SPARE_BYTES, total)
-
-
-def _share(share: float, of_what: str) -> Answer:
-    return Answer(
-        title=f"Set gpu_memory_utilization to {share:.2f}: {of_what}",
-        changes={"gpu_memory_utilization": round(share, 2)},
-        cost="A smaller KV cache.",
-        burden=Burden.SPEED,
-    )
+        yield from _after_full(failure, plan, missing + _SPARE_BYTES)
 
 
 def _of(plan: Plan) -> float:
@@ -257,67 +275,16 @@ def _of(plan: Plan) -> float:
     return 0.9 if share is None else share
 
 
-def _more_share(plan: Plan, missing: int, total: int) -> Iterator[Answer]:
+def _more_share(plan: Plan, missing: int) -> Iterator[Answer]:
     """Yield a larger share of the GPU, if that much is free."""
+    total = plan.gpu.total_memory_bytes
     free = plan.gpu.free_memory_bytes or total
     wanted = -int(-(_of(plan) + (missing + _SPARE_BYTES) / total) * 100 // 1) / 100
     if missing and wanted <= min(_MOST_SHARE, free / total):
-        yield Answer(
-            title=f"Set gpu_memory_utilization to {wanted:.2f}",
-            changes={"gpu_memory_utilization": wanted},
-            cost="Less memory is left for the sampler and for other programs.",
-            burden=Burden.SPEED,
-        )
+        yield _answer("larger share", wanted)
 
 
-def _shorter(log: LogReading) -> Iterator[Answer]:
-    most = log.figures.get("estimated_max_len")
-    length = int(most * _NEARLY) // _STEP * _STEP if most else 0
-    if length:
-        yield Answer(
-            title=f"Serve at most {length:,} tokens a request",
-            changes={"max_model_len": length},
-            cost=f"Longer requests are refused; vLLM's own estimate: {most:,} tokens.",
-            burden=Burden.ABILITY,
-        )
-
-
-def _fewer_sequences(log: LogReading) -> Iterator[Answer]:
-    blocks = int(log.figures.get("mamba_blocks", 0))
-    if blocks:
-        yield Answer(
-            title=f"Run at most {blocks:,} requests at once, one for each block",
-            changes={"max_num_seqs": blocks},
-            cost="More requests wait.",
-            burden=Burden.SPEED,
-        )
-
-
-def _derived(log: LogReading) -> Iterator[Answer]:
-    match = re.search(r"derived max_model_len \([^)=]*=(\d+)", log.error or "")
-    if match is not None:
-        yield Answer(
-            title=f"Serve {int(match[1]):,} tokens, what the model is made for",
-            changes={"max_model_len": int(match[1])},
-            cost="Longer requests are refused.",
-            burden=Burden.ABILITY,
-        )
-
-
-def _fewer_gpus(log: LogReading) -> Iterator[Answer]:
-    match = re.search(r"number of available GPUs \((\d+)\)", log.error or "")
-    if match is not None and int(match[1]):
-        yield Answer(
-            title=f"Use the {match[1]} GPUs that are there",
-            changes={"tensor_parallel_size": int(match[1])},
-            cost="Each GPU holds a larger part of the weights.",
-            burden=Burden.SPEED,
-        )
-
-
-def _after_full(
-    failure: Failure, plan: Plan, missing: int, total: int
-) -> Iterator[Answer]:
+def _after_full(failure: Failure, plan: Plan, missing: int) -> Iterator[Answer]:
     """Yield what leaves memory outside of the budget, or needs less of it."""
     resolved = plan.resolved
     if resolved is None or failure.stage is StartStage.LOADING:
@@ -325,32 +292,17 @@ def _after_full(
     if failure.stage is StartStage.PROFILE:
         tokens = resolved.max_num_batched_tokens // 2
         if tokens >= _FEWEST_TOKENS:
-            yield Answer(
-                title=f"Process at most {tokens:,} tokens in a step",
-                changes={"max_num_batched_tokens": tokens},
-                cost="Prompts are processed in more steps.",
-                burden=Burden.SPEED,
-            )
+            yield _answer("half of the tokens", tokens)
         return
-    lower = int((_of(plan) - missing / total) * 100) / 100
+    lower = int((_of(plan) - missing / plan.gpu.total_memory_bytes) * 100) / 100
+    is_captured = failure.stage is StartStage.CAPTURE
+    requests = resolved.max_num_seqs // 2
     if lower > 0:
-        yield _share(lower, "leaves what was missing outside of vLLM's budget")
-    if failure.check is Check.WARM_UP or failure.stage is StartStage.CAPTURE:
-        requests = resolved.max_num_seqs // 2
-        if requests:
-            yield Answer(
-                title=f"Run at most {requests:,} requests at once",
-                changes={"max_num_seqs": requests},
-                cost="More requests wait; the sampler and the graphs need less.",
-                burden=Burden.SPEED,
-            )
-    if failure.stage is StartStage.CAPTURE and not resolved.enforce_eager:
-        yield Answer(
-            title="Capture no CUDA graphs",
-            changes={"enforce_eager": True},
-            cost="Slower answers, most of all for small models and few requests.",
-            burden=Burden.SPEED,
-        )
+        yield _answer("smaller share", lower)
+    if requests and (failure.check is Check.WARM_UP or is_captured):
+        yield _answer("half of the requests", requests)
+    if is_captured and not resolved.enforce_eager:
+        yield _answer("no graphs", True)
 
 
 def one_checkpoint_each(offered: Iterable[AdviceItem]) -> Iterator[AdviceItem]:
@@ -367,3 +319,17 @@ def one_checkpoint_each(offered: Iterable[AdviceItem]) -> Iterator[AdviceItem]:
                 continue
             seen.add(item.cost_class)
         yield item
+
+
+def is_no_length(fix: Fix) -> bool:
+    """Return whether a change is another than the first that people make: a length."""
+    return set(fix.changes) != {"max_model_len"}
+
+
+def ranked(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
+    """Return the first changes, in their order; of one figure only the first value."""
+    found: dict[object, Fix] = {}
+    for fix in fixes:
+        named = ((n, "" if n in _FIGURES else repr(v)) for n, v in fix.changes.items())
+        found.setdefault(tuple(sorted(named)), fix)
+    return tuple(found.values())[:_MOST_FIXES]

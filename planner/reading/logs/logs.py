@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -26,7 +27,8 @@ from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError
 from planner.reading.logs.signs import OUTPUT, sign_in, signs_in
 from planner.reading.passage import Passage
-from planner.reading.questions.gpu_sizes import of_size, same_size_words
+from planner.reading.python.code import starts_in_code
+from planner.reading.questions.devices import of_size, same_size_words
 from planner.reading.questions.noted import (
     RECORD,
     is_note,
@@ -36,11 +38,16 @@ from planner.reading.questions.noted import (
     other_engine,
     planned_model,
 )
-from planner.reading.reading import Kind, Reading, reading_of
+from planner.reading.reading import FoundStart, Kind, Reading, reading_of
 from planner.reading.scripts.shell import Command, commands_of
-from planner.reading.splitting import spans_of_code, without_apostrophes
+from planner.reading.splitting import (
+    documents_of,
+    spans_of_code,
+    without_apostrophes,
+)
 from planner.reading.starts.container import starts_in
 from planner.reading.starts.images import gpu_named_in
+from planner.reading.starts.manifests import starts_in_manifest
 from planner.units import GIB, format_gib
 
 _LONGEST_SHOWN = 400_000
@@ -144,9 +151,7 @@ def log_lines(reading: Reading) -> tuple[tuple[int, int], ...]:
         return ()
     own = starts[reading.number - 1]
     read = _complete(read_start(own), excerpt_of_start(own))
-    command = command_in(text)
-    at = -1 if command is None else text.find(command.given)
-    typed_in = [] if command is None or at < 0 else [(at, at + len(command.given))]
+    typed_in = _typed_in(command_in(text), text)
     told = (
         line.span()
         for begin, end in own.spans
@@ -154,6 +159,16 @@ def log_lines(reading: Reading) -> tuple[tuple[int, int], ...]:
         if is_telling(line[0], read)
     )
     return (*typed_in, *told)
+
+
+def _typed_in(command: Reading | None, text: str) -> Sequence[tuple[int, int]]:
+    """Return where the start before a log stands: its command, or its arguments."""
+    at = -1 if command is None else text.find(command.given)
+    if command is None or command.start is None or at < 0:
+        return ()
+    if command.kind in (Kind.COMMAND, Kind.CONTAINER, Kind.EVALUATION):
+        return ((at, at + len(command.given)),)
+    return [span for site in command.start.sites for span in site.at]
 
 
 def _complete(log: LogReading, excerpt: str) -> LogReading:
@@ -177,16 +192,34 @@ def _kind(log: LogReading, excerpt: str) -> Kind:
 
 
 def command_in(text: str) -> Reading | None:
-    """Return the command before a log in the same text, as a reading of its own."""
-    head = ""
+    """Return the start before a log in the same text, as a reading of its own.
+
+    Of a manifest's several starts, the one whose model the log names, else the first.
+    """
+    head = same_line = ""
     for line in text[:_BEFORE].splitlines(keepends=True):
         sign = sign_in(line)
         if sign is not None:
             around = (line[: sign.start()], line[sign.end() :])
-            head += next(filter(_STARTED.search, around), "")
+            same_line = next(filter(_STARTED.search, around), "")
             break
         head += line
-    return _first_command(head) if _STARTED.search(head) else None
+    if not _STARTED.search(head + same_line):
+        return None
+    starts, rest = _in_documents(head), text[len(head) : len(head) + _BEFORE]
+    named = (one for one in starts if one.model and one.model in rest)
+    return next(named, starts[0]) if starts else _first_command(head + same_line)
+
+
+@lru_cache(maxsize=1)  # as below
+def _in_documents(head: str) -> tuple[Reading, ...]:
+    """Return the starts in a manifest, a configuration or code before a log."""
+    found: list[FoundStart] = []
+    for document in documents_of(head):
+        for reader in (starts_in_code, starts_in_manifest):
+            with suppress(PlannerError):
+                found += reader(document.page, head)
+    return tuple(reading_of(one.kind, head, one.start) for one in found)
 
 
 @lru_cache(maxsize=1)  # each change that is offered is written into the same text
@@ -323,8 +356,8 @@ def _of_total(
     named: str | GPU | None, total: int, log: LogReading
 ) -> tuple[str | GPU | None, tuple[str, ...]]:
     """Return the GPU with a total that a log reports; the named one where it fits."""
-    free = _bytes(log, "free_at_start_gib")
-    left = None if free is None else min(free, total)
+    free = bytes_in(log, "free_at_start_gib")
+    left = min(free, total) if free else None
     facts = {"total_memory_bytes": total, "free_memory_bytes": left}
     notes: list[str] = []
     if isinstance(named, GPU):
@@ -340,9 +373,10 @@ def _of_total(
     return GPU.named(alike[0], **facts), (*notes, same_size_words(alike, total))
 
 
-def _bytes(log: LogReading, name: str) -> int | None:
+def bytes_in(log: LogReading, name: str) -> int | None:
+    """Return a size among the figures of a log, which has GiB; None: not told."""
     gib = log.figures.get(name)
-    return None if not gib else round(gib * GIB)
+    return None if gib is None else round(gib * GIB)
 
 
 def _open(

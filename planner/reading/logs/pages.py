@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.gpu import GPU
@@ -46,10 +47,16 @@ _CSV = re.compile(
 )
 _CSV_HEAD = re.compile(r"^[^\n]*\bmemory\.(?:total|free|used)[^\n]*$", re.MULTILINE)
 _MIB = re.compile(r"(\d+) MiB")
-_OF_A_PAGE = re.compile(
-    r"^[|+]|^\s*(?:GPU \d+:|MIG )|MiB\b|^\S*\s*[$#>] ?nvidia-smi"
-    r"|^\w{3} \w{3} +\d+ [\d:]+|^[=+-]+$|^\s*[\w ./()-]+ : |^\s*[\w /-]+$"
+_PRINTED = (
+    r"^[|+]|^[ \t]*+(?:GPU \d+:|MIG )|MiB\b|^\S*+[ \t]*+[$#>] ?nvidia-smi"
+    r"|^\S*[$#>] ?nvidia-smi|^\w{3} \w{3} +\d+ [\d:]+|^[=+-]++$"
+    r"|^[ \t]*+[\w ./()-]+ : |^[ \t]++[\w /-]++$"
 )
+_OF_GPUS = re.compile(_PRINTED)
+"""Lines of what `nvidia-smi` prints."""
+_OF_A_PAGE = re.compile(rf"{_PRINTED}|^[\w /-]++$")
+"""The same, and headings."""
+_LINE = re.compile(r"[^\n]+")
 _LONGEST = 200_000
 _MOST_WORDS = 12
 """Words beside an `nvidia-smi`: more are a question of its own."""
@@ -82,6 +89,11 @@ def _of_gpus(text: str) -> Reading | None:
     is_all = version is not None or len(" ".join(lines).split()) <= _MOST_WORDS
     if not (cards and is_all):
         return None
+    found = _of_cards(text, cards)
+    return replace(found, vllm_version=None if version is None else version[1])
+
+
+def _of_cards(text: str, cards: tuple[_Card, ...]) -> Reading:
     gpu, note = _gpu(cards)
     names = list(dict.fromkeys(card.name for card in cards))
     unlike = f"Several kinds: {', '.join(names)}. " if len(names) > 1 else ""
@@ -89,11 +101,19 @@ def _of_gpus(text: str) -> Reading | None:
         kind=Kind.GPUS,
         given=text,
         gpu=gpu,
-        vllm_version=None if version is None else version[1],
         gpus=len(cards),
         open=(NOT_NAMED["model"], *([] if gpu else [NOT_NAMED["gpu"]])),
         notes=(*([unlike + note] if unlike or note else []),),
     )
+
+
+def gpus_beside(text: str) -> tuple[Reading | None, tuple[tuple[int, int], ...]]:
+    """Return what `nvidia-smi` prints in a text of something else, and its lines."""
+    cards = tuple(_cards(text[:_LONGEST]))
+    if not cards:
+        return None, ()
+    lines = (line for line in _LINE.finditer(text) if _OF_GPUS.search(line[0]))
+    return _of_cards(text, cards), tuple(line.span() for line in lines)
 
 
 def _gpu(cards: tuple[_Card, ...]) -> tuple[GPU | None, str]:

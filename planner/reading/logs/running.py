@@ -24,6 +24,7 @@ from planner.reading.flag_values import literal
 from planner.reading.logs.server_pages import Pages
 from planner.reading.questions.noted import planned_model
 from planner.reading.reading import Kind, Reading
+from planner.reading.sign_table import signs
 from planner.reading.starts.images import gpu_named_in
 from planner.surroundings import is_published
 from planner.values import frozen
@@ -37,46 +38,12 @@ _LONGEST = 2_000
 _SAMPLE = re.compile(r"(vllm:\w+)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*\Z")
 _OF_METRICS = re.compile(r"# (?:HELP|TYPE|EOF)\b|[A-Za-z_:][\w:]*(?:\{.*\})? \S+")
 _LABEL = re.compile(r'(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"')
-_SET = (
-    "gpu_memory_utilization",
-    "enable_prefix_caching",
-    "num_gpu_blocks_override",
-    "kv_cache_memory_bytes",
-    "cpu_offload_gb",
-    "swap_space",
-    "mamba_cache_dtype",
-    "mamba_ssm_cache_dtype",
-    "mamba_cache_mode",
-)
-"""Labels of vllm:cache_config_info that are engine arguments by the same name."""
-_USED = {
-    "kv_cache_usage": ("kv_cache_usage_perc", "gpu_cache_usage_perc"),
-    "num_preemptions": ("num_preemptions_total", "num_preemptions"),
-    "num_requests_running": ("num_requests_running",),
-    "num_requests_waiting": ("num_requests_waiting",),
-    "num_requests_finished": ("request_success_total", "request_success"),
-    "prompt_tokens": ("prompt_tokens_total", "prompt_tokens"),
-    "generation_tokens": ("generation_tokens_total", "generation_tokens"),
-}
-"""Figures of use, and the metrics of the releases; summed over engines."""
 _HIGHEST = ("kv_cache_usage",)
 """Of several engines, the fullest."""
 _MEANS = {
     "mean_prompt_tokens": "request_prompt_tokens",
     "mean_generation_tokens": "request_generation_tokens",
 }
-_CONFIGS = {
-    "parallel_config": (
-        "tensor_parallel_size",
-        "pipeline_parallel_size",
-        "data_parallel_size",
-        "enable_expert_parallel",
-    ),
-    "scheduler_config": ("max_num_seqs", "max_num_batched_tokens"),
-    "model_config": ("dtype", "quantization", "max_model_len", "enforce_eager"),
-    "lora_config": ("max_loras", "max_lora_rank"),
-}
-"""Parts of /server_info, and the arguments that they hold."""
 _PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
@@ -249,7 +216,7 @@ class _Told:
         return found | dict(self._of_info())
 
     def _of_cache(self) -> Iterator[tuple[str, Any]]:
-        for name in _SET:
+        for name in signs("labels that are arguments"):
             value = _typed(self.cache.get(name, "None"))
             if value is not None and name in ARGUMENTS:
                 yield name, value
@@ -260,7 +227,7 @@ class _Told:
             yield "block_size", _typed(self.cache.get("block_size", "None"))
 
     def _of_info(self) -> Iterator[tuple[str, Any]]:
-        for part, names in _CONFIGS.items():
+        for part, names in signs("configurations of a server").items():
             config = self._config(part)
             for name in names:
                 if config.get(name) is not None:
@@ -297,7 +264,7 @@ class _Told:
             value = _typed(self.cache.get(label, "None"))
             if isinstance(value, int | float) and not isinstance(value, bool):
                 yield name, value
-        for name, metrics in _USED.items():
+        for name, metrics in signs("metrics").items():
             total = self._total(metrics, is_highest=name in _HIGHEST)
             if total is not None:
                 yield name, total

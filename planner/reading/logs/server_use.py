@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from planner.confirming.log import LogReading
 from planner.planning.load import Load
+from planner.units import counted
 
 _MANY_PREEMPTIONS = 0.01
 """Of the requests that finished."""
@@ -52,8 +53,8 @@ def use_of(log: LogReading | None) -> Iterator[str]:
         running = figures.get("num_requests_running", 0)
         waiting = figures.get("num_requests_waiting", 0)
         yield (
-            f"It uses {usage:.1%} of it now: {counted(running, 'request')} running, "
-            f"{waiting:,} waiting."
+            f"It uses {usage:.1%} of it now: {counted(int(running), 'requests')} "
+            f"running, {waiting:,} waiting."
         )
     yield from _preempted(figures)
     yield from _seen(figures, tokens)
@@ -71,8 +72,8 @@ def _preempted(figures: Mapping[str, float]) -> Iterator[str]:
         return
     of_all = "" if not finished else f", {count / finished:.1%} of those that finished"
     yield (
-        f"{counted(count, 'preemption')}{of_all}: the KV cache ran out, and their "
-        "tokens were computed again."
+        f"{counted(int(count), 'preemptions')}{of_all}: the KV cache ran out, and "
+        "their tokens were computed again."
     )
 
 
@@ -91,12 +92,3 @@ def _seen(figures: Mapping[str, float], tokens: float | None) -> Iterator[str]:
             f"{tokens:,} tokens hold about {int(tokens / whole):,} of them at once, "
             "without shared prefixes."
         )
-
-
-def counted(count: float, unit: str) -> str:
-    """Write a number of things.
-
-    >>> counted(1, "GPU"), counted(2000, "GPU")
-    ('1 GPU', '2,000 GPUs')
-    """
-    return f"{count:,} {unit}{'' if count == 1 else 's'}"

@@ -16,35 +16,11 @@ from planner.engine.gpu import GPU
 from planner.reading.python.notebooks import is_notebook
 from planner.reading.python.syntax import parsed
 from planner.reading.questions.noted import RECORD, noted_gpu, noted_model, other_engine
+from planner.reading.sign_table import any_of
 
-OUTPUT = re.compile(
-    r"(?i:available KV cache(?: memory)?): -?\d|Model loading took:? [\d.]+ G"
-    r"|Loading model weights took [\d.]+"
-    r"|KV cache size(?: as reported at startup)?: [\d,]+ tokens"
-    r"|aximum concurrency for [\d,]+ tokens|Graph capturing (?:finished|took)"
-    r"|# [A-Z]+ blocks: \d+, # CPU blocks|non-default args: \{|LLM engine \(v\d"
-    r"|vLLM (?:API )?server version v?\d|memory reserved for KV Cache is"
-    r"|total_gpu_memory \(?[\d.]+ ?GiB|\"kv_cache_memory_gib\": \d"
-    r"|--gpu-memory-utilization=[\d.]+ is equivalent to"
-)
+OUTPUT = re.compile(any_of("output of vLLM"))
 """What only vLLM writes, with its figures."""
-_FAILURE = re.compile(
-    r"OutOfMemoryError:|(?:^|[:|>]\s*)CUDA out of memory\b"
-    r"|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED"
-    r"|Tried to allocate [\d.]+ [KMG]i?B"
-    r"|Engine ?[Cc][o]re (?:failed|encountered|hit|init)"
-    r"|No available memory for the cache blocks|max seq len \(\d+\)"
-    r"|exceeds available Mamba cache blocks \(\d|Error in memory profiling\."
-    r"|User-specified max_model_len \(\d|Free memory on device .{0,40}\d/\d[\d.]* GiB"
-    r"|warming up sampler with \d+ dummy requests|NCCL (?:error|WARN)"
-    r"|nccl(?:UnhandledCuda|System|Internal|InvalidUsage|Remote)Error"
-    r"|\bOOMKilled\b|(?i:exit(?:ed)?(?: with)?(?: code| status)?[ :=(]+137\b)"
-    r"|^\s*Killed\s*$|: line \d+: +\d+ Killed\b|^\[\d+\] [ +\d]+killed\b"
-    r"|(?i:out of memory): Killed process \d"
-    r"|oom-kill:|larger than the number of available GPUs \(\d"
-    r"|total number of available GPUs|Current node has no GPU available"
-    r"|Bus error \(core dumped\)"
-)
+_FAILURE = re.compile(any_of("failures"))
 """Errors of vLLM and of what runs it: PyTorch, NCCL, a container, the kernel."""
 _ANY_ERROR = re.compile(
     r"Traceback \(most recent call last\)"
@@ -52,6 +28,12 @@ _ANY_ERROR = re.compile(
 )
 """Errors of any program: where something else in the text is vLLM's."""
 _ALONE = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
+_PRINTED = re.compile(
+    r"(?:[\w.-]+ +\| *|\([^()]{0,80}\) *){0,3}"
+    r"(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S"
+    r"|[\w.-]+ exited with code 137\b"
+)
+"""A line of a program or of Compose, which begins with what tells of an error."""
 _MOST_LINES = 3
 """Of a text that is an error of Python and no more."""
 _IF = re.compile(
@@ -75,13 +57,7 @@ _MANIFEST = re.compile(
     r"^(?:apiVersion|kind|services):|^[ \t]{0,8}\"(?:apiVersion|kind)\":", re.MULTILINE
 )
 _PROGRAM = re.compile(
-    r"(?<![\w/-])(?:Aider|AutoGen|Axolotl|BentoML|Caddy|Cline|Continue|CrewAI|DeepSpeed"
-    r"|Dify|DSPy|FastChat|Flowise|Grafana|Haystack|HAProxy|Jan|KServe|Kubeflow|LangChain"
-    r"|LangGraph|LibreChat|LiteLLM|LlamaIndex|LM Studio|LMCache|MLflow|n8n|nginx|Ollama"
-    r"|Open ?WebUI|OpenRLHF|Prometheus|Ray Serve|Semantic Kernel|SGLang|SkyPilot"
-    r"|SillyTavern|TensorRT-LLM|Traefik|Triton|TRL|Unsloth|verl|Weights & Biases)"
-    r"(?![\w/-])",
-    re.IGNORECASE,
+    rf"(?<![\w/-])(?:{any_of('programs beside vLLM')})(?![\w/-])", re.IGNORECASE
 )
 """Programs that stand before, beside or around vLLM."""
 _MOST_NAMED = 4
@@ -104,10 +80,19 @@ def is_log(text: str) -> bool:
     if first is None or is_notebook(text):
         return False
     if _MANIFEST.search(text, 0, _LOOKED_AT):
-        return any(RECORD.search(line) for line in (first, *signs))
+        return any(map(_is_below, (first, *signs)))
     if other_engine(looked_at) and not OF_VLLM.search(looked_at):
         return False
     return not _is_code(text)
+
+
+def _is_below(line: str) -> bool:
+    """Return whether a line stands below a manifest, and is no part of it.
+
+    What a manifest's own text says of errors is indented, or a sentence.
+    """
+    is_printed = _PRINTED.match(line) is not None and sign_in(line) is not None
+    return is_printed or RECORD.search(line) is not None
 
 
 def has_log(text: str) -> bool:

@@ -7,7 +7,6 @@ model or GPU are not known, what is open comes first and there is no verdict.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from planner.engine.releases import NEWEST, OLDEST, resolve_version
 from planner.planning.defaults import gpu_memory_utilization
@@ -31,6 +30,8 @@ from planner.values import frozen
 MOST_LINES = 8
 _MOST_CAUSES = 4
 _MOST_FIXES = 3
+_WORTH_SAYING = 4
+"""A request that is cut to less than a quarter is another one."""
 _SHARE = (
     "By design: at its start vLLM takes a share of the GPU's memory "
     "(gpu_memory_utilization, {share} by default), and what weights and activations "
@@ -109,8 +110,8 @@ def _fits(asked: Asked) -> Iterator[str]:
         yield error.message if error else verdict(plan).headline
     else:
         yield f"{'Yes' if plan.fits else 'No'}: {_one_request(plan)}"
-    if not plan.fits or is_short:
-        yield from _would_do(asked.fixes)
+    if not plan.fits or (served is not None and not served.is_served):
+        yield from _would_do(asked.fixes, *_shorter(plan, served))
 
 
 def _why_not(plan: Plan) -> str:
@@ -181,8 +182,19 @@ def _one_request(plan: Plan) -> str:
     )
 
 
-def _would_do(fixes: Iterable[Fix]) -> Iterator[str]:
-    titles = [fix.title for fix in fixes if fix.starts][:_MOST_FIXES]
+def _shorter(plan: Plan, served: Serving | None) -> Iterator[str]:
+    """Yield the length at which a load is served that is short of KV cache."""
+    if served is None or served.is_served:
+        return
+    free = plan.changed(max_model_len=None, max_num_seqs=None, load=None)
+    longest = longest_context(free, requests=served.load.requests).value
+    wanted = served.load.request_tokens
+    if longest is not None and wanted / _WORTH_SAYING <= longest < wanted:
+        yield f"Give each request {int(longest):,} tokens at most"
+
+
+def _would_do(fixes: Iterable[Fix], *first: str) -> Iterator[str]:
+    titles = [*first, *(fix.title for fix in fixes if fix.starts)][:_MOST_FIXES]
     if titles:
         yield f"Would do: {'; '.join(titles)}."
 
@@ -197,8 +209,8 @@ def _users(asked: Asked) -> Iterator[str]:
     load = reading.load or USUAL
     if reading.load is None and isinstance(given, int) and given > 1:
         load = Load(prompt_tokens=given - given // 4, output_tokens=given // 4)
-    free = {"max_num_seqs": None, "max_model_len": None, "load": None}
-    found = most_requests(_changed(plan, free), load=load)
+    free = plan.changed(max_num_seqs=None, max_model_len=None, load=None)
+    found = most_requests(free, load=load)
     assumed = "" if reading.load or given else ", which is assumed"
     length = f"{load.request_tokens:,} tokens{assumed}"
     if found.value is None:
@@ -210,10 +222,6 @@ def _users(asked: Asked) -> Iterator[str]:
     if found.plan is not None:
         yield f"The start for it: {found.plan.command()}"
     yield "More may be connected: whoever has no room in the KV cache waits."
-
-
-def _changed(plan: Plan, changes: Mapping[str, Any]) -> Plan:
-    return plan.changed(**changes)
 
 
 def _speed(asked: Asked) -> Iterator[str]:
@@ -316,10 +324,8 @@ def _other(asked: Asked) -> Iterator[str]:
     """Answer what has no place of its own: the longest context, the sizes, the fit."""
     reading, plan = asked.reading, asked.plan
     requests = None if reading.load is None else reading.load.requests
-    longest = longest_context(
-        _changed(plan, {"max_model_len": None, "max_num_seqs": None, "load": None}),
-        requests=requests,
-    )
+    free = plan.changed(max_model_len=None, max_num_seqs=None, load=None)
+    longest = longest_context(free, requests=requests)
     at_once = f" for {counted(requests, 'requests')} at once" if requests else ""
     name = f"{plan.gpus_total} x {plan.gpu.name}"
     if longest.value is None and reading.gpus is None:

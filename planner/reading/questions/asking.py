@@ -8,23 +8,27 @@ the planner cannot use: a question is no command.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from planner.engine.human_numbers import human_int
 from planner.errors import PlannerError
 from planner.models.catalogue import find
+from planner.planning.load import Load
+from planner.planning.planning import plan
 from planner.reading.account import Piece, Use
+from planner.reading.logs.pages import gpus_beside
 from planner.reading.questions.devices import Place, is_of_size
-from planner.reading.questions.loads import Loaded, items_of, loaded
 from planner.reading.questions.named import NamedModel
 from planner.reading.questions.noted import is_other
+from planner.reading.questions.quantities import Quantity
 from planner.reading.questions.question import Question
-from planner.reading.questions.question_words import (
-    Term,
-)
+from planner.reading.questions.question_words import Term, blanked
 from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
+from planner.reading.sign_table import signs
+from planner.values import frozen
 
 _LONGEST = 2_000
 """Characters; a longer text is no question."""
@@ -41,35 +45,9 @@ _CODE = re.compile(
 )
 """Signs of code, of a configuration or of markup: no question."""
 _BITS = {4: "GPTQ-Int4", 8: "GPTQ-Int8"}
-_LEFT = {
-    "rate": "a rate: how many run at once follows from it and the speed. Give the "
-    "requests at once",
-    "share": "a share that prompts have alike: requests are counted at full length",
-    "shared": "tokens that requests share: requests are counted at full length",
-    "ram": "memory of the processor, which is not planned by a question",
-    "time": "a time, and no plan is made for one",
-    "money": "a price, and the search has prices of its own",
-    "size": "the size of a model that is not named",
-    "memory": "memory that is not that of one GPU named here",
-    "vram": "memory that is not that of one GPU named here",
-    "percent": "a share that belongs to nothing named here",
-}
 _ALTERNATIVE = "another number for what one is planned for: ask for each"
 _UNKNOWN = "a number that belongs to nothing that is asked"
 _OTHER_START = "of another start in the text"
-_INPUTS = {
-    "user": "requests",
-    "concurrency": "requests",
-    "prompt": "prompt_tokens",
-    "answer": "output_tokens",
-    "length": "max_model_len",
-    "image": "limit_mm_per_prompt",
-    "utilization": "gpu_memory_utilization",
-    "bits": "model",
-    **dict.fromkeys(("card", "unit", "node", "gpu"), "gpus"),
-    **dict.fromkeys(("memory", "vram"), "gpu"),
-}
-"""What a number is used for."""
 _NO_MODEL = NamedModel(name="", written="")
 
 
@@ -79,7 +57,8 @@ def questions_in(text: str) -> tuple[Reading, ...]:
     >>> [one.shown for one in questions_in("Does Qwen3 8B fit on a T4 or two L4?")]
     ['Qwen/Qwen3-8B on 1 x T4', 'Qwen/Qwen3-8B on 2 x L4']
     """
-    if not _is_prose(text):
+    _, printed = gpus_beside(text)
+    if not _is_prose(blanked(text, printed).strip()):
         return ()
     asked = Question(text)
     if not asked.is_asked:
@@ -191,7 +170,8 @@ def _left(asked: Question, load: Loaded) -> Iterator[tuple[Term, str]]:
     roles = {role for role, _ in said}
     for one in asked.quantities:
         what = (one.role, one.term.value)
-        is_item = one.role in ("image", "video", "audio")  # `items_of` says it
+        # `items_of` says it; what is numbered is not counted.
+        is_item = one.role in ("image", "video", "audio", "index")
         is_format = one.role == "bits" and one.term.value in _BITS
         is_size = one.term.unit == "memory" and any(
             is_of_size(place.gpu, one.term.value) for place in asked.places
@@ -201,7 +181,7 @@ def _left(asked: Question, load: Loaded) -> Iterator[tuple[Term, str]]:
         said.add(what)
         is_other = one.term.unit == "memory" and bool(asked.places)
         role = "vram" if is_other and one.role == "memory" else one.role
-        why = _LEFT.get(role, _ALTERNATIVE if role in roles else _UNKNOWN)
+        why = signs("left aside").get(role, _ALTERNATIVE if role in roles else _UNKNOWN)
         yield one.term, why
 
 
@@ -234,6 +214,8 @@ def _account(
         what = "gpu" if is_meant else _OTHER_START
         what = "no GPU that a plan is for" if term.kind == "device" else what
         yield _piece((term.start, term.end), use, what)
+    for span in asked.lines:
+        yield _piece(span, Use.USED, "gpu")
     for name, _, span in (*asked.flags, *asked.formats):
         yield _piece(span, Use.USED, name)
     for release in asked.releases:
@@ -249,9 +231,121 @@ def _numbers(asked: Question, left: Sequence[tuple[Term, str]]) -> Iterator[Piec
         if why:
             yield _piece((start, end), Use.NOT_UNDERSTOOD, why)
         else:
-            what = _INPUTS.get(one.role, one.role)
+            what = signs("used for").get(one.role, one.role)
             yield _piece((start, max(end, noun)), Use.USED, what)
 
 
 def _piece(span: tuple[int, int], use: Use, what: str) -> Piece:
     return Piece(start=span[0], end=span[1], use=use, what=what)
+
+
+_ANSWER_SHARE = 4
+"""Of a request's whole length, a quarter is taken for the answer."""
+_USUAL_TOKENS = 4096
+_ITEMS = ("image", "video", "audio")
+
+
+@frozen
+class Loaded:
+    """What a question asks to serve."""
+
+    load: Load | None = None
+    max_model_len: int | None = None
+    """Where it is not the length of the load's requests."""
+    note: str = ""
+    terms: tuple[Term, ...] = ()
+    """The numbers that were used."""
+
+
+def loaded(quantities: Sequence[Quantity], taken: Sequence[Term]) -> Loaded:
+    """Return the load of a question, from its numbers but for those that are taken."""
+    first: dict[str, Term] = {}
+    for one in quantities:
+        role = "user" if one.role == "concurrency" else one.role
+        is_whole = isinstance(one.term.value, int) and one.term.value > 0
+        if one.term not in taken and is_whole:
+            first.setdefault(role, one.term)
+    known = {
+        role: first[role]
+        for role in ("user", "prompt", "answer", "length")
+        if role in first
+    }
+    counts: dict[str, int] = {
+        str(role): int(term.value) for role, term in known.items()
+    }
+    load, note = _load(counts)
+    length = counts.get("length")
+    if load is not None and length == load.request_tokens:
+        length = None
+    letters = " ".join(filter(None, map(_letter, known.values())))
+    return Loaded(
+        load=load,
+        max_model_len=length,
+        note=f"{note} {letters}".strip(),
+        terms=tuple(known.values()),
+    )
+
+
+def _load(counts: dict[str, int]) -> tuple[Load | None, str]:
+    """Return the load, and what was assumed for it."""
+    users = counts.get("user")
+    prompt, answer = counts.get("prompt"), counts.get("answer")
+    if users is None and prompt is None and answer is None:
+        return None, ""
+    length = counts.get("length")
+    whole, note = length or _USUAL_TOKENS, ""
+    if prompt is None and answer is None:
+        answer = whole // _ANSWER_SHARE
+        prompt = max(whole - answer, 1)
+        assumed = "" if length else f" of {whole:,} tokens, which is assumed"
+        note = f"{users:,} requests at once{assumed}, a quarter of each for the answer."
+    elif answer is None:
+        answer = 0
+        note = "How long an answer is is not said: none is counted."
+    elif prompt is None:
+        prompt = max(whole - answer, 1)
+        assumed = "" if length else f", of {whole:,} tokens with the answer: assumed"
+        note = f"A prompt is {prompt:,} tokens{assumed}."
+    load = Load(
+        prompt_tokens=prompt or 1, output_tokens=answer or 0, requests=users or 1
+    )
+    return load, note
+
+
+def _letter(term: Term) -> str:
+    """Say how a letter after a number is read where a flag of vLLM has another rule."""
+    written = term.written.strip()
+    if not term.letter or human_int(written) == term.value:
+        return ""
+    number = human_int(written)
+    flags = "refuse it" if number is None else f"read {number:,}"
+    return f"{written} is read as {term.value:,} tokens; vLLM's flags {flags}."
+
+
+def items_of(quantities: Iterable[Quantity], model: str) -> tuple[dict[str, int], str]:
+    """Return the images, videos and sounds of a request, and those it cannot have."""
+    found = {
+        one.role: one.term
+        for one in quantities
+        if one.role in _ITEMS and isinstance(one.term.value, int)
+    }
+    if not found:
+        return {}, ""
+    takes = _modalities(model) if model else ()
+    refused = [name for name in found if takes is not None and name not in takes]
+    items = {name: one.value for name, one in found.items() if name not in refused}
+    words = ", ".join(f'"{found[name].written} {name}s"' for name in refused)
+    if not refused:
+        return items, ""
+    return items, f"{words} left aside: {model or 'a model not named'} takes none."
+
+
+def _modalities(model: str) -> tuple[str, ...] | None:
+    """Return what a model takes beside text; None where that is not known."""
+    try:
+        found = plan(model, "H100").model
+    except PlannerError:
+        return None
+    if found is None:
+        return None
+    return tuple(name for tower in found.towers for name in tower.modalities)

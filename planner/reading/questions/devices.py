@@ -1,28 +1,38 @@
-"""The machines that a question names: which GPU, how many of it, on how many nodes."""
+"""The machines that a question names: which GPU, how many of it, on how many nodes.
+
+And GPUs by their memory: of a log that names none, of "a 24 GB card".
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from planner.engine.gpu import GPU
-from planner.errors import PlannerError
-from planner.reading.questions.gpu_sizes import gpus_of_gib
-from planner.reading.questions.quantities import REACH, Quantity, numbers_before
+from planner.engine.generations import AMPERE
+from planner.engine.gpu import GPU, catalogue
+from planner.reading.questions.quantities import (
+    REACH,
+    Quantity,
+    numbers_before,
+)
 from planner.reading.questions.question_words import Term, blanked
-from planner.reading.starts.around import machines_in, not_planned_in
-from planner.reading.starts.images import gpu_named_in
-from planner.units import GIB
+from planner.reading.starts.around import machines_in, not_planned_in, why_unknown
+from planner.reading.starts.images import GPU_FORM, NAMED_GPU, gpu_named_in
+from planner.solve.price_list import list_prices
+from planner.units import GIB, format_gib
 from planner.values import frozen
+
+if TYPE_CHECKING:
+    from planner.reading.reading import Reading
 
 _GPU = re.compile(
     r"(?:(?<![A-Za-z0-9.-])|(?<=\d[xX*]))"
     r"(?P<gpu>(?:NVIDIA[\s-]+|GeForce\s+|Tesla\s+|Quadro\s+|Jetson\s+|AGX\s+)*"
-    r"(?:RTX[\s-]*(?:PRO[\s-]*)?A?\d{4}|GTX[\s-]*\d{4}|Titan RTX|A\d{4}"
-    r"|[AHBLTVP]\d{1,3}[A-Z]?|GB\d{2,3}|GH200|DGX Spark|Thor|Orin"
+    rf"(?:{NAMED_GPU}"
     r"|(?P<bare>[1-5]0[5-9]0)(?!\s?(?:tok|user|ctx|cont|req|jet|Kont|Nutz|词|トー|上下)))"
-    r"(?:[\s-]*(?:Ti|SUPER|Ada|NVL|PCIe|SXM\d?|Blackwell|MIG-\dg\.\d+gb|(?<=-)\d+GB)"
+    rf"(?:[\s-]*(?:{GPU_FORM}|MIG-\dg\.\d+gb|(?<=-)\d+GB)"
     r"(?![A-Za-z0-9]))*)s?(?!(?!x\d)[A-Za-z0-9_-]|\.\d)",
     re.IGNORECASE,
 )
@@ -83,17 +93,16 @@ def device_terms(text: str) -> list[Term]:
     return found
 
 
-def why_unknown(name: str) -> str:
-    """Return why a device is none to plan for."""
-    try:
-        GPU.named(name)
-    except PlannerError as error:
-        return str(error)
-    return ""
-
-
 def _term(kind: str, text: str, start: int, end: int, value: object) -> Term:
     return Term(kind=kind, start=start, end=end, written=text[start:end], value=value)
+
+
+def listed_place(page: Reading, quantities: Sequence[Quantity]) -> Place:
+    """Return the GPUs that `nvidia-smi` lists: all, or those that a text numbers."""
+    place = _with_loose_counts(
+        Place(gpu=page.gpu, note=" ".join(page.notes)), quantities
+    )
+    return replace(place, count=place.count or page.gpus)
 
 
 def places_in(
@@ -205,6 +214,11 @@ def _with_loose_counts(place: Place, quantities: Sequence[Quantity]) -> Place:
     if cards and (place.count is None or article):
         card = cards[0].term
         place = replace(place, count=card.value, terms=(*place.terms, card))
+    indices = [one for one in rest if one.role == "index"]
+    if indices and place.count is None:
+        numbers = tuple(one.term for one in indices)
+        count = len({one.value for one in numbers})
+        return replace(place, count=count, terms=(*place.terms, *numbers))
     if nodes and place.count is None and nodes[0].role == "unit":
         unit = nodes[0].term
         return replace(place, count=unit.value, terms=(*place.terms, unit))
@@ -241,3 +255,50 @@ def _with_noun(terms: Sequence[Term], found: Quantity) -> str:
     behind = terms[found.at + 1 : found.at + 2]
     nouns = (one.written for one in behind if one.kind in ("vram", "card"))
     return " ".join((found.term.written, *nouns))
+
+
+_SAME_SIZE = 0.2 * GIB, 0.005
+"""How far totals of one kind of GPU are apart, in bytes or as a share: drivers differ.
+
+Source: published logs with 23.65 and 23.52 GiB of an RTX 4090, and with 179.06 and
+178.35 GiB of a B200.
+"""
+
+
+def gpus_of_gib(size: int) -> list[str]:
+    """Return the GPUs that are sold with so many GB, and report a little less."""
+    return of_size(round(0.96 * size * GIB), within=round(0.06 * size * GIB))
+
+
+def of_size(
+    total: int, *, within: int | None = None, is_bfloat16: bool = True
+) -> list[str]:
+    """Return the GPUs of a size: what one can rent first, then the newest."""
+    rented = list_prices().prices
+    least, share = _SAME_SIZE
+    apart = max(least, share * total) if within is None else within
+    found = [
+        gpu
+        for gpu in catalogue()
+        if not gpu.mig_profile
+        and abs(gpu.total_memory_bytes - total) <= apart
+        and (gpu.compute_capability >= AMPERE or not is_bfloat16)
+    ]
+    found.sort(
+        key=lambda gpu: (
+            gpu.name not in rented,
+            -gpu.compute_capability[0],
+            -gpu.compute_capability[1],
+        )
+    )
+    return [gpu.name for gpu in found]
+
+
+def same_size_words(names: Sequence[str], total: int) -> str:
+    """Say which of several GPUs with the same memory was taken."""
+    first, *others = names
+    also = f", and so have {', '.join(others)}" if others else ""
+    return (
+        f"The text names no GPU. {first} has the {format_gib(total)} that it reports"
+        f"{also}: planned on {first} unless another is named."
+    )

@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 
 from planner.engine.not_covered import why_not_covered
 from planner.models.catalogue import Entry, entries, search
+from planner.reading.sign_table import signs
 from planner.reading.starts.images import gpu_named_in
 from planner.values import frozen
 
@@ -17,16 +18,7 @@ _LONGEST_NAME = 8
 """Words of a model's name."""
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w./+-]*\w)?", re.ASCII)
 _FAMILY = re.compile(r"[a-z]{2,}")
-_BETWEEN = frozenset(
-    "a an and any are as at be by can card cards context could do does enough ever fit "
-    "fits for gpu gpus have how i if in instead into is it length many memory model "
-    "models much my need of on one or our run running serve server should some than "
-    "that the this to token tokens two use user users using vllm vram vs we what which "
-    "when where while why will with work would you your "
-    "auf avec con das de den der des die ein eine einem einen einer el en es est et il "
-    "ist la las le les los ma mein meine meinem meiner mi mit mon oder ohne sans sin "
-    "sobre sur un una und une y".split()
-)
+_BETWEEN = frozenset(signs("ends a model's name"))
 """Words that end a model's name."""
 _PLAIN = frozenset(("instruct", "it", "chat", "hf", "meta", "v0.1"))
 """Parts of a name that people leave out."""

@@ -18,7 +18,8 @@ from planner.engine.gpu import GPU
 from planner.models.catalogue import find
 from planner.reading.flag_values import literal, typed
 from planner.reading.questions.named import models_in
-from planner.reading.starts.images import gpu_named_in
+from planner.reading.sign_table import any_of, signs
+from planner.reading.starts.images import GPU_FORM, NAMED_GPU, gpu_named_in
 
 RECORD = re.compile(
     r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?\s+"
@@ -26,12 +27,7 @@ RECORD = re.compile(
 )
 """The head of a record of vLLM, of every release."""
 _LONGEST_NOTE = 6_000
-_SUGGESTION = re.compile(
-    r"equivalent|increase|increasing|decrease|decreasing|consider|\btry\b|instead"
-    r"|can achieve|suggest|\buse\b"
-    r"|\bset\b|setting `?--|comfortably|replace",
-    re.IGNORECASE,
-)
+_SUGGESTION = re.compile(any_of("suggestions"), re.IGNORECASE)
 """Words around an argument that was not given."""
 _PIECE = re.compile(r"\s\|\s|[;\n]|\.\s(?=[A-Z])")
 _GIVEN = re.compile(
@@ -40,64 +36,25 @@ _GIVEN = re.compile(
     r"(?!--)(?P<value>'[^']*'|\"[^\"]*\"|\{[^{}]*\}|[^\s,;|(){}']+))?",
     re.ASCII,
 )
-_SIZE = r"[\s-]?(?:size |of )?[=:]?\s?(\d{1,3})(?!\d)"
-_IN_WORDS = (
-    (
-        "tensor_parallel_size",
-        re.compile(
-            rf"(?:\bTP|tensor[ -]parallel(?:ism)?|张量并行度?){_SIZE}", re.I | re.A
-        ),
-    ),
-    (
-        "pipeline_parallel_size",
-        re.compile(
-            rf"(?:\bPP|pipeline[ -]parallel(?:ism)?|流水线并行度?){_SIZE}", re.I
-        ),
-    ),
-    (
-        "data_parallel_size",
-        re.compile(
-            rf"(?:\bDP|data[ -]parallel(?:ism)?|数据并行度?){_SIZE}", re.I | re.A
-        ),
-    ),
-    ("gpu_memory_utilization", re.compile(r"\butil(?:=| )(0?\.\d+)")),
-)
+_IN_WORDS = {
+    name: re.compile(pattern, re.IGNORECASE | re.ASCII)
+    for name, pattern in signs("arguments in words").items()
+}
 """Arguments as people call them."""
 _MODEL_WORD = re.compile(r"(?<![\w./-])(?:[\w.-]+/)?[A-Za-z][\w.]*-[\w.-]*\w")
 _FILE = re.compile(r"\.(?:log|txt|md|sh|py|json|ya?ml|csv)\Z")
 _SIZED = re.compile(r"[A-Z].*-\d+(?:\.\d+)?B(?:-|\Z)")
 """A model's name with its number of parameters."""
 _GPU_WORD = re.compile(
-    r"\b(?:NVIDIA |Tesla |GeForce ){0,3}"
-    r"(?:RTX(?: |-)?(?:PRO )?\d{4}(?:[ -]?(?:Ti|SUPER|Ada))*"
-    r"|[AHBLTV]\d{1,3}S?(?:[ -](?:NVL|PCIe|SXM\d?|\d+ ?GB))*|GB10|GH200|DGX Spark)\b"
+    rf"(?:\b|(?<=\d[xX*]))(?:NVIDIA |Tesla |GeForce ){{0,3}}{NAMED_GPU}"
+    rf"(?:[ -]?(?:{GPU_FORM}|\d+ ?GB\b))*\b"
 )
 _GEFORCE_NUMBER = re.compile(
-    r"(?<!\w)(?:a|an|my|the|one|two|three|four|eight|single|dual|\d ?x?) "
+    r"(?<!\w)(?:(?:a|an|my|the|one|two|three|four|eight|single|dual|\d) |\d ?x ?)"
     r"(?P<number>[345]0[6-9]0(?: ?Ti)?)s?\b",
     re.IGNORECASE,
 )
 """A GeForce by its number alone, as in "on two 3090s"."""
-_ENGINES = (
-    (
-        "SGLang",
-        r"sglang[. ]launch_server|\bsglang serve\b|lmsysorg/sglang|sglang[./]srt",
-    ),
-    ("Ollama", r"\bollama (?:run|serve|pull|create)\b|ollama/ollama"),
-    ("llama.cpp", r"\bllama-(?:server|cli)\b|llama\.cpp|\bggml_|llama_model_load"),
-    ("TensorRT-LLM", r"\btrtllm-(?:serve|build)\b|\btensorrt_llm\b"),
-    (
-        "Text Generation Inference",
-        r"\btext-generation-launcher\b|/text-generation-inference\b",
-    ),
-    ("LMDeploy", r"\blmdeploy serve\b"),
-    ("Aphrodite", r"\baphrodite run\b"),
-    ("MLC LLM", r"\bmlc_llm serve\b"),
-    ("KTransformers", r"\bktransformers\b"),
-    ("Transformers", r"\btransformers serve\b|transformers/trainer\.py"),
-)
-"""Engines that are not vLLM, and what starts them."""
-
 _OTHER = re.compile(
     r"\A\s*(?:sudo\s+)?(?:docker|podman|nerdctl|kubectl|helm)\s|^(?:apiVersion|kind|services):",
     re.MULTILINE,
@@ -172,7 +129,7 @@ def _is_of(kind: Value, value: object, text: str, *, is_named: bool) -> bool:
 
 
 def _in_words(piece: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:
-    for name, pattern in _IN_WORDS:
+    for name, pattern in _IN_WORDS.items():
         match = pattern.search(piece)
         if match is not None:
             value = literal(match[1] if match[1][0] != "." else "0" + match[1])
@@ -209,7 +166,8 @@ def other_engine(text: str) -> str:
     >>> other_engine("ollama run llama3.1:70b")
     'Ollama'
     """
-    return next((name for name, sign in _ENGINES if re.search(sign, text)), "")
+    engines = signs("other engines").items()
+    return next((name for name, sign in engines if re.search(sign, text)), "")
 
 
 def planned_model(written: str) -> tuple[str, tuple[str, ...]]:

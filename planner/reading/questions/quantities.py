@@ -42,8 +42,10 @@ class Quantity:
     """The noun's place among the terms."""
 
 
-def quantities_in(terms: Sequence[Term]) -> list[Quantity]:
+def quantities_in(terms: Sequence[Term], *, is_listed: bool = False) -> list[Quantity]:
     """Return what the numbers among terms count; of those in letters, the known ones.
+
+    Where the GPUs are listed beside the text, "GPU 1" is one of them.
 
     >>> from planner.reading.questions.question_words import terms_of
     >>> found = quantities_in(terms_of("100k prompt tokens, 500 answer tokens"))
@@ -52,13 +54,29 @@ def quantities_in(terms: Sequence[Term]) -> list[Quantity]:
     """
     taken: set[int] = set()
     found = []
+    numbered = _numbered(terms, is_listed=is_listed)
     for at, term in enumerate(terms):
-        if term.kind == "number":
+        if at in numbered:
+            found.append(Quantity(term=term, role="index", at=at))
+        elif term.kind == "number":
             one = _quantity(terms, at, taken)
             taken |= {one.noun} if one.noun is not None else set()
             if term.is_digits or one.role != "unknown":
                 found.append(one)
     return found
+
+
+def _numbered(terms: Sequence[Term], *, is_listed: bool) -> set[int]:
+    """Return the numbers of single GPUs, "on GPU 0"; "GPU 4" alone counts them."""
+    found = {
+        at
+        for at, term in enumerate(terms)
+        if at and term.kind == "number" and terms[at - 1].written.lower() == "gpu"
+        if term.start - terms[at - 1].end == 1 and not (term.unit or term.letter)
+        if _after(terms, at) is None
+    }
+    is_sure = is_listed or any(terms[at].value == 0 for at in found)
+    return found if is_sure else set()
 
 
 def _quantity(terms: Sequence[Term], at: int, taken: set[int]) -> Quantity:

@@ -6,7 +6,13 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from planner.reading.questions.devices import Place, device_terms, places_in
+from planner.reading.logs.pages import gpus_beside
+from planner.reading.questions.devices import (
+    Place,
+    device_terms,
+    listed_place,
+    places_in,
+)
 from planner.reading.questions.named import NamedModel, mentions_in
 from planner.reading.questions.noted import given_in
 from planner.reading.questions.quantities import Quantity, quantities_in
@@ -19,6 +25,7 @@ from planner.reading.questions.question_words import (
     is_of_planning,
     terms_of,
 )
+from planner.reading.sign_table import signs
 from planner.reading.starts.around import why_not_planned
 from planner.values import frozen
 
@@ -30,29 +37,6 @@ _RELEASE = re.compile(
 )
 _TO = re.compile(r"(?:\b(?:to|auf|à|a|vers|zu)|->|=>|→|到|至)\s*(?:vllm\s*)?\Z", re.I)
 _BEFORE = 12
-_FORMATS = (
-    ("kv_cache_dtype", "fp8_e5m2", r"fp8_?e5m2[\s_-]*kv\w*|kv[\s_-]*cache\s*fp8_?e5m2"),
-    (
-        "kv_cache_dtype",
-        "fp8",
-        r"fp8[\s_-]*(?:e4m3\s*|的\s*)?(?:kv(?:[\s_-]*cache)?|cache kv)"
-        r"|(?:kv[\s_-]*(?:cache|缓存|キャッシュ)?|cache kv)[\w\s-]{0,12}?fp8"
-        r"|8[\s-]?bits?[\s-]*(?:kv[\s_-]*cache|cache kv)"
-        r"|(?:kv[\s_-]*cache|cache kv)[\w\s]{0,6} 8[\s-]?bits?",
-    ),
-    ("model", "NVFP4", r"\bnvfp4\b"),
-    ("model", "AWQ", r"\bawq\b"),
-    ("model", "GPTQ-Int4", r"\bgptq\b|\bint4\b|\bw4a16\b|\bq4(?:_k(?:_[sml])?)?\b"),
-    ("model", "FP8", r"\bfp8\b"),
-    ("model", "GPTQ-Int8", r"\bint8\b|\bw8a8\b|\bq8(?:_0)?\b"),
-    ("dtype", "bfloat16", r"\bbf(?:loat)?16\b"),
-    (
-        "dtype",
-        "float16",
-        r"\b(?:fp|float)16\b|\bhalf precision\b",
-    ),
-)
-"""Words for a format, and the argument that has it."""
 
 
 @frozen
@@ -70,7 +54,8 @@ class Question:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.plain = half_width(text)
+        self.page, self.lines = gpus_beside(text)
+        self.plain = half_width(blanked(text, self.lines))
         self.mentions = mentions_in(self.plain)
         rest = blanked(self.plain, ((one.start, one.end) for one in self.mentions))
         self.devices = device_terms(rest)
@@ -104,11 +89,13 @@ class Question:
     @cached_property
     def quantities(self) -> list[Quantity]:
         """Its numbers and what they count."""
-        return quantities_in(self.terms)
+        return quantities_in(self.terms, is_listed=self.page is not None)
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
         """Its GPUs."""
+        if self.page is not None and self.page.gpu is not None:
+            return (listed_place(self.page, self.quantities),)
         found = places_in(self.terms, self.quantities)
         is_named = any(one.kind in ("gpu", "machine") for one in self.devices)
         is_used = bool(self.refused) or "why" in self.intents  # memory in use is no GPU
@@ -184,8 +171,9 @@ def _releases(text: str) -> Iterator[Release]:
 
 
 def _formats(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
-    for name, value, sign in _FORMATS:
-        match = re.search(sign, text, re.IGNORECASE | re.ASCII)
+    """Yield the words for a format: the argument that has it, its value, the place."""
+    for name, value, words in signs("formats"):
+        match = re.search("|".join(words), text, re.IGNORECASE | re.ASCII)
         if match is not None:
             text = blanked(text, [match.span()])
             yield name, value, match.span()

@@ -36,6 +36,7 @@ from planner.reading.starts.frameworks import (
     settings_in,
     settings_in_words,
     text_at,
+    trains_beside,
 )
 from planner.reading.starts.images import gpu_named_in, version_of, visible
 from planner.units import whole_number
@@ -45,27 +46,49 @@ _INTERPOLATED = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\?\?\?")
 _PROFILE = re.compile(
     r"(?i)^(?:nvidia-gpu-|nvidia-|gpu-|(?:ampere|ada|hopper|turing|blackwell)_)"
 )
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _TYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 _FALSE = ("", "none", "null", "auto")
 """What leaves a setting to the framework."""
-_MOST_GPUS = 4096
 _NO_STARTS = ("echo", "printf", "pip", "pip3")
 """What names a program and runs none."""
 
 
-def start_of_document(
-    root: Node, roots: Sequence[Node], text: str
+def starts_of_document(
+    root: Node, roots: Sequence[Node], text: str, *, is_last: bool = False
+) -> Iterator[FoundStart | str]:
+    """Yield the starts by the framework of a document, or why it has none.
+
+    Args:
+        root: the document.
+        roots: all documents of its file.
+        text: the whole text.
+        is_last: whether nothing else reads it.
+    """
+    catalogue = root.get("catalog")  # of KubeAI's chart
+    for key, entry in () if catalogue is None else catalogue.pairs:
+        found = _start_of(entry, roots, text, is_last=is_last)
+        if entry.word("enabled").lower() == "false" or found is None:
+            continue
+        if isinstance(found, FoundStart):
+            found = replace(found, start=replace(found.start, shown=key.text))
+        yield found
+    found = _start_of(root, roots, text, is_last=is_last)
+    if found is not None:
+        yield found
+
+
+def _start_of(
+    root: Node, roots: Sequence[Node], text: str, *, is_last: bool
 ) -> FoundStart | str | None:
-    """Return the start by the framework of a document, or why it has none."""
     is_variables = root.style == "names"
     settings: Settings = settings_in(root)
-    row = framework_of(settings, text, is_variables=is_variables)
+    row = framework_of(settings, text, is_variables=is_variables, is_last=is_last)
     if row is None:
         return None
     settings = _referred(row, settings, roots)
-    add = partial(_add_nowhere if is_variables else _add_to_tables, row)
-    if not is_variables:
-        add = partial(_add_to_tables, row, root)
+    tables = partial(_add_to_tables, row, root)
+    add = partial(_add_nowhere, row) if is_variables else tables
     return refusal(row, settings) or _found(row, settings, text, add)
 
 
@@ -113,7 +136,7 @@ def _found(
     is_unknown = bool(device) and gpu is None
     said = f"The GPU {device[:80]} is not in the catalogue."
     return FoundStart(
-        kind=Kind.FRAMEWORK,
+        kind=Kind(row.kind),
         start=replace(
             start,
             gpu=gpu,
@@ -176,6 +199,7 @@ def _start(
         gpus=next((count for count in counts if count), None),
         version=None if release is None else _release(release.word),
         shown=text_at(settings, row.shown),
+        trainer=row.name if trains_beside(row, settings) else "",
         notes=(*row.notes, *whole),
         open=(*row.open, *unknown),
     )
@@ -221,17 +245,17 @@ def _argument(row: Framework, path: str) -> str:
         if path.startswith(f"{table}."):
             return _own(path[len(table) + 1 :])
     for prefix in row.prefixes:
-        is_written = prefix or path.isupper() or bool(row.program)
+        is_written = prefix or path.isupper() or bool(row.program) or row.is_last
         if is_written and path.startswith(prefix):
-            name = path[len(prefix) :].lower()
-            found = row.args.get(name) or _own(name)
+            name = path[len(prefix) :]
+            found = row.args.get(name.lower()) or _own(name)
             if found:
                 return found
     return ""
 
 
 def _own(name: str) -> str:
-    name = name.replace("-", "_")
+    name = _CAMEL.sub("_", name).replace("-", "_").lower()
     if name in ARGUMENTS:
         return name
     known = flag_named("--" + name) if re.fullmatch(r"[a-z]\w*", name) else None

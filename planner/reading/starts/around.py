@@ -9,7 +9,7 @@ Professional (select, ngpus); Modal (`gpu="H100:2"`); vLLM's own requirement and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -61,21 +61,24 @@ _ON_A_CPU = (
 _COUNT_OF_JOB = ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")
 
 
-def told_around(start: Start, text: str) -> Start:
+def told_around(start: Start, text: str, others: Iterable[Start] = ()) -> Start:
     """Return a start with the GPU, their number and the release named around it.
 
-    What the command itself tells stays, and what the text names twice is left open.
+    What the command itself tells stays, and what the text names twice is left open. The
+    release of another start's image is that start's alone.
     """
     if len(text) > _LONGEST:
         return start
     gpu, count = (start.gpu, None) if start.gpu else _gpu(text)
     granted = _granted(text) or count
     notes = [_words(gpu)] if gpu and not start.gpu else []
+    release = release_in(text)
+    own = {span for one in others if one.version for span in one.version.at}
     return replace(
         start,
         gpu=gpu,
         gpus=start.gpus or granted,
-        version=start.version or release_in(text),
+        version=start.version or (None if release and own & {*release.at} else release),
         notes=(*start.notes, *notes),
     )
 
@@ -90,6 +93,11 @@ def why_not_planned(text: str) -> str:
     name, _ = next(not_planned_in(text[:_LONGEST]), ("", None))
     if not name:
         return _ON_A_CPU if _ON_CPU.search(text[:_LONGEST]) else ""
+    return why_unknown(name)
+
+
+def why_unknown(name: str) -> str:
+    """Return why a device is none to plan for."""
     try:
         GPU.named(name)
     except PlannerError as error:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from planner.engine.arguments import ARGUMENTS, Argument
 from planner.engine.flags import flags
@@ -55,7 +56,6 @@ _PROGRAMS: Mapping[tuple[str, ...], str] = {
 _READ_BY = {"bench": "the benchmark", "run-batch": "run-batch"}
 """Programs that have flags of their own, and no model without a flag."""
 _SCRIPTS = re.compile(r"benchmark_(?:throughput|latency|prefix_caching)\.py\Z")
-_EVALUATIONS = ("lm_eval", "lm-eval", "lm_eval.py")
 
 
 @frozen
@@ -102,7 +102,7 @@ def program_in(words: Sequence[str]) -> Program | None:
 
 def start_of(found: WordList, program: Program, env: Mapping[str, Site]) -> Start:
     """Return the start that a command's words describe."""
-    reader = _Words(found, program)
+    reader = _Reader(found, program)
     sites, own = _own(tuple(reader.sites()), program)
     return Start(
         sites=sites,
@@ -110,7 +110,11 @@ def start_of(found: WordList, program: Program, env: Mapping[str, Site]) -> Star
         entrypoint=program.entrypoint,
         env=env,
         notes=(*reader.notes, *own),
-        open=tuple(reader.open),
+        open=tuple(
+            f"What {word.value[:80]} adds is not told by the text."
+            for word in reader.open
+        ),
+        open_at=_at(reader.open),
     )
 
 
@@ -154,7 +158,7 @@ def flag_words(name: str, value: object) -> list[str]:
     return flags({name: value})
 
 
-class _Words:
+class _Reader:
     """Reads a program's words from its first argument to its last."""
 
     def __init__(self, found: WordList, program: Program) -> None:
@@ -164,7 +168,7 @@ class _Words:
         self.takes_model = program.takes_model
         self.is_named = any(re.match(r"--model(?:=|$)", w.value) for w in self.words)
         self.notes: list[str] = []
-        self.open: list[str] = []
+        self.open: list[Word] = []
         self.strays: list[str] = []
 
     def sites(self) -> Iterator[Site]:
@@ -188,12 +192,10 @@ class _Words:
             return
         if self.takes_model and not (word.variables and self.is_named):
             self.takes_model = False
-            place, written = (at, at + 1), "the model"
-            yield self._site(
-                "model", place, word.value, (word,), written=written, is_bare=True
-            )
+            own = self._words(at, "model", written="the model", is_bare=True)
+            yield own.site(word.value, (word,))
         elif word.variables:
-            self.open.append(f"What {word.value[:80]} adds is not told by the text.")
+            self.open.append(word)
         else:
             self.strays.append(word.value)
 
@@ -209,9 +211,8 @@ class _Words:
         self.at += 1
         level = _WITH_LEVEL.match(word.value)
         if level is not None:
-            return self._site(
-                "optimization_level", (at, at + 1), int(level["level"]), (word,)
-            )
+            own = self._words(at, "optimization_level")
+            return own.site(int(level["level"]), (word,))
         name, path, known, is_off = _named(written)
         if equals:
             values: tuple[Word, ...] = (word.part(len(written) + 1),)
@@ -225,9 +226,11 @@ class _Words:
         )
         texts = [one.value for one in values]
         value = typed(known, texts, path=path, is_off=is_off)
-        return self._site(
-            name, (at, self.at), value, values, path=path, written=written
-        )
+        return self._words(at, name, path=path, written=written).site(value, values)
+
+    def _words(self, first: int, name: str, **more: Any) -> _Words:  # noqa: ANN401
+        """Return the words of an argument, up to the next one's."""
+        return _Words(reader=self, first=first, last=self.at, name=name, **more)
 
     def _values(
         self, known: Argument | ServerFlag | None, *, has_path: bool
@@ -259,64 +262,62 @@ class _Words:
             self.words[at] = found
         return found
 
-    def _site(  # noqa: PLR0913 - the parts of a flag
-        self,
-        name: str,
-        place: tuple[int, int],
-        value: object,
-        values: Sequence[Word],
-        *,
-        path: tuple[str, ...] = (),
-        written: str = "",
-        is_bare: bool = False,
-    ) -> Site:
-        first, last = place
+
+@frozen
+class _Words:
+    """The words of one argument among those that a reader reads."""
+
+    reader: _Reader
+    first: int
+    last: int
+    name: str
+    path: tuple[str, ...] = ()
+    written: str = ""
+    is_bare: bool = False
+
+    def site(self, value: object, values: Sequence[Word]) -> Site:
+        """Return the argument where it is written."""
+        own = self.reader.words[self.first : self.last]
         variables = tuple(name for word in values for name in word.variables)
         return Site(
-            name=name,
+            name=self.name,
             value=None if variables else value,
-            replace=partial(self._replace, name, path, written, first, last, is_bare),
-            remove=partial(self._remove, first, last),
-            path=path,
+            replace=self._replace,
+            remove=self._remove,
+            path=self.path,
             variables=variables,
-            written=written or self.words[first].value,
-            is_appended=written.endswith("+"),
-            at=_at((*self.words[first:last], *values)),
+            written=self.written or own[0].value,
+            is_appended=self.written.endswith("+"),
+            at=_at((*own, *values)),
         )
 
-    def _remove(self, first: int, last: int) -> list[Edit]:
-        return self.found.remove(first, last)
+    def _remove(self) -> list[Edit]:
+        return self.reader.found.remove(self.first, self.last)
 
-    def _replace(  # noqa: PLR0913 - where it stands, and what stands there
-        self,
-        name: str,
-        path: tuple[str, ...],
-        written: str,
-        first: int,
-        last: int,
-        is_bare: bool,
-        value: object,
-    ) -> list[Edit]:
-        if is_bare or name == "model":
+    def _written(self, texts: Sequence[str]) -> list[Edit]:
+        return self.reader.found.replace(self.first, self.last, texts)
+
+    def _replace(self, value: object) -> list[Edit]:
+        if self.is_bare:
+            return self._written([str(value)])
+        if self.name == "model":
             texts = [str(value)]
-        elif path:
+        elif self.path:
             texts = [value if isinstance(value, str) else json.dumps(value)]
         else:
-            new_flag, *texts = flag_words(name, value) or [""]
-            is_negated = new_flag.startswith("--no-") or written.startswith("--no-")
+            new_flag, *texts = flag_words(self.name, value) or [""]
+            is_off = any(one.startswith("--no-") for one in (new_flag, self.written))
             if not new_flag:
-                return self.found.remove(first, last)
+                return self._remove()
             if "=" in new_flag and not texts:
                 new_flag, _, joined = new_flag.partition("=")
                 texts = [joined]
-            if is_negated and not texts:
-                return self.found.replace(first, last, [new_flag])
-        if is_bare:
-            return self.found.replace(first, last, texts)
-        head = self.words[first].value
-        if "=" in head and len(texts) == 1:
-            return [self.words[first].part(len(written) + 1).replaced(texts[0])]
-        return self.found.replace(first, last, [written, *texts])
+            if is_off and not texts:
+                return self._written([new_flag])
+        head = self.reader.words[self.first]
+        if "=" in head.value and len(texts) == 1:
+            return [head.part(len(self.written) + 1).replaced(texts[0])]
+        return self._written([self.written, *texts])
 
 
 def _named(

@@ -31,7 +31,7 @@ from planner.reading.passage import Edit
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.sites import Site, Start
 from planner.reading.starts.command import Program, env_site, flag_words, start_of
-from planner.reading.starts.images import gpu_named_in
+from planner.reading.starts.images import gpu_named_in, one_gpu
 from planner.units import whole_number
 
 _MODEL = ("model", "model_tag", "model-tag")
@@ -66,6 +66,14 @@ def entry(  # noqa: PLR0913 - an entry and what it stands for
         written=key.text,
         at=(key.span, node.span),
     )
+
+
+def model_entry(table: Node | None, name: str) -> list[Site]:
+    """Return the model that an entry of a table names; none where it has no such."""
+    found = None if table is None else table.entry(name)
+    if table is None or found is None:
+        return []
+    return [entry(table, "model", *found, found[1].text)]
 
 
 def entries(table: Node | None) -> Iterator[tuple[Node, Node]]:
@@ -265,9 +273,7 @@ def _of_serve(config: Node) -> Start:
 
 def _of_data(root: Node) -> Start:
     """Return the start of a processor's configuration of Ray Data."""
-    found = root.entry("model_source")
-    sites = [] if found is None else [entry(root, "model", *found, found[1].text)]
-    return _of_ray(root, sites, [], (), "engine")
+    return _of_ray(root, model_entry(root, "model_source"), [], (), "engine")
 
 
 def _of_ray(  # noqa: PLR0913 - what both configurations have
@@ -279,9 +285,7 @@ def _of_ray(  # noqa: PLR0913 - what both configurations have
     loading: Node | None = None,
 ) -> Start:
     label = config.word("accelerator_type")
-    gpu = gpu_named_in(label) if label else None
-    if label and gpu is None:
-        unknown = [*unknown, f"The GPU {label[:80]} is not in the catalogue."]
+    gpu, not_known = one_gpu([label] if label else ())
     bundles = config.items_of("placement_group_config", "bundles")
     granted = [whole_number(bundle.word("GPU")) for bundle in bundles]
     counts = [count for count in granted if count is not None]
@@ -295,7 +299,7 @@ def _of_ray(  # noqa: PLR0913 - what both configurations have
         gpus=sum(counts) if counts and len(counts) == len(granted) else None,
         shown=shown,
         notes=tuple(notes),
-        open=tuple(unknown),
+        open=(*unknown, *not_known),
     )
 
 
@@ -314,10 +318,7 @@ def _of_recipe(root: Node, model: Node) -> Iterator[FoundStart]:
 def _variant(root: Node, model: Node, name: str, variant: Node | None) -> Start:
     found = _recipe_words(root, model, variant, is_default=name == "default")
     start = start_of(found, Program(first=0, takes_model=False), {})
-    holder, pair = model, model.entry("model_id")
-    if variant is not None and variant.get("model_id") is not None:
-        holder, pair = variant, variant.entry("model_id")
-    sites = [entry(holder, "model", *pair, pair[1].text)] if pair else []
+    sites = model_entry(variant, "model_id") or model_entry(model, "model_id")
     sizes = None if variant is None else variant.entry("tp")
     size = None if sizes is None else whole_number(sizes[1].text)
     if variant is not None and sizes is not None and size is not None:

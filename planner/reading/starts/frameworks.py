@@ -50,6 +50,9 @@ class Framework:
     """A row of the table."""
 
     name: str
+    kind: str = "framework's settings"
+    is_last: bool = False
+    """Whether it is asked only where nothing else reads a document."""
     has: Sequence[Sequence[str]] = ()
     """Of each group one path must be there: `path=pattern` with that value, and `~word`
     in the text."""
@@ -76,6 +79,8 @@ class Framework:
     """Kinds of other objects of the text, and where their names stand."""
     devices: Sequence[str] = ()
     counts: Sequence[str] = ()
+    trains: Sequence[str] = ()
+    """What says that it trains on the GPUs of vLLM; none: it never does."""
     shared: Sequence[str] = ()
     """GPUs or engines of the whole job."""
     version: Sequence[str] = ()
@@ -198,7 +203,7 @@ def settings_in_words(found: WordList) -> dict[str, Setting]:
             settings[override["name"]] = setting_of(word.part(override.end()), word)
         elif word.value.startswith("--") and equals:
             settings[name] = setting_of(word.part(len(flag) + 1), word)
-        elif word.value.startswith("--"):
+        elif word.value.startswith("--") and name:
             is_value = following and not following[0].value.startswith("--")
             value = following[0] if is_value else word.part(len(word.value))
             settings[name] = setting_of(value, word)
@@ -233,11 +238,16 @@ def _any(settings: Settings, group: str | Sequence[str], text: str) -> bool:
 
 
 def framework_of(
-    settings: Settings, text: str, *, is_variables: bool = False
+    settings: Settings,
+    text: str,
+    *,
+    is_variables: bool = False,
+    is_last: bool = False,
 ) -> Framework | None:
     """Return the framework whose settings these are; None for none of the table."""
     for row in frameworks():
         is_form = row.is_variables == is_variables and bool(row.has)
+        is_form = is_form and row.is_last == is_last
         if is_form and all(_any(settings, group, text) for group in row.has):
             return row
     return None
@@ -247,6 +257,11 @@ def framework_run_by(line: str) -> Framework | None:
     """Return the framework whose program a command runs."""
     rows = (row for row in frameworks() if row.program)
     return next((row for row in rows if re.search(row.program, line[:_LONGEST])), None)
+
+
+def trains_beside(row: Framework, settings: Settings) -> bool:
+    """Return whether a framework trains on the GPUs that vLLM runs on."""
+    return bool(row.trains) and _any(settings, row.trains, "")
 
 
 def refusal(row: Framework, settings: Settings, line: str = "") -> str:

@@ -6,7 +6,7 @@ Source: vLLM 0.33.0 `docker/Dockerfile` and its tags; labels of GKE and of Ray.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -38,6 +38,15 @@ _LABELS: Mapping[str, str] = {
 """Labels of GKE and of Ray that are no product's name."""
 
 
+NAMED_GPU = (
+    r"(?:RTX[\s-]*(?:PRO[\s-]*)?A?\d{4}|GTX[\s-]*\d{4}|Titan RTX|A\d{4}"
+    r"|[AHBLTVP]\d{1,3}[A-Z]?|GB\d{2,3}|GH200|DGX Spark|Thor|Orin)"
+)
+"""How people write the names of GPUs, without what follows; some are none."""
+GPU_FORM = r"(?:Ti|SUPER|Ada|NVL|PCIe|SXM\d?|Blackwell)"
+"""What follows such a name."""
+
+
 def visible(assigned: Mapping[str, Word]) -> int | None:
     """Return how many GPUs CUDA_VISIBLE_DEVICES leaves; None: not set or open."""
     word = assigned.get("CUDA_VISIBLE_DEVICES")
@@ -49,7 +58,8 @@ def visible(assigned: Mapping[str, Word]) -> int | None:
 def version_of(image: Word) -> Site | None:
     """Return the release in an image's tag; None for `latest` and the like."""
     _name, colon, tag = image.value.partition("@")[0].rpartition(":")
-    match = _VERSION_TAG.search(tag) if colon else None
+    is_told = bool(colon) or tag.endswith(".sif")  # a file of Apptainer
+    match = _VERSION_TAG.search(tag) if is_told else None
     if match is None or _NOT_VLLMS_RELEASE.search(image.value):
         return None
     start = len(image.value.partition("@")[0]) - len(tag) + match.start("version")
@@ -103,3 +113,14 @@ def gpu_named_in(text: str) -> str | GPU | None:
             return GPU.named(text)
     names = (text, words, re.sub(r"(?i)^nvidia\s+", "", words))
     return next((gpu for name in names if (gpu := find_gpu(name))), None)
+
+
+def one_gpu(names: Iterable[str]) -> tuple[str | GPU | None, tuple[str, ...]]:
+    """Return the GPU that names of one stand for, or what is open about it."""
+    several = list(dict.fromkeys(names))
+    if len(several) > 1:
+        return None, (f"The text allows several GPUs: {', '.join(several[:6])}.",)
+    gpu = gpu_named_in(several[0]) if several else None
+    if several and gpu is None:
+        return None, (f"The GPU {several[0][:80]} is not in the catalogue.",)
+    return gpu, ()

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from planner.engine.cloud_machines import machine_named
-from planner.engine.gpu import GPU
 from planner.reading.documents.yaml_edits import passage_of
 from planner.reading.documents.yaml_nodes import Node
 from planner.reading.documents.yaml_words import as_it_is, word_of
@@ -20,7 +19,7 @@ from planner.reading.scripts.shell import commands_of
 from planner.reading.sites import Start
 from planner.reading.starts.around import release_in
 from planner.reading.starts.container import starts_in
-from planner.reading.starts.images import gpu_named_in, version_of
+from planner.reading.starts.images import gpu_named_in, one_gpu, version_of
 
 _TYPES = ("service", "task", "dev-environment")
 _OF_SKYPILOT = {"A100": "A100-40GB", "V100": "V100-16GB"}
@@ -45,8 +44,7 @@ def _of_skypilot(
     root: Node, resources: Node, run: Node, text: str
 ) -> Iterator[FoundStart]:
     wanted = list(_skypilot_gpus(resources))
-    nodes = root.word("num_nodes")
-    num_nodes = int(nodes) if _COUNT.match(nodes) else 1
+    num_nodes = _whole(root.word("num_nodes"))
     known = _env(root.get("envs"))
     if len({count for _, count in wanted}) == 1:
         known["SKYPILOT_NUM_GPUS_PER_NODE"] = str(wanted[0][1])
@@ -83,11 +81,7 @@ def _skypilot_gpus(resources: Node) -> Iterator[_Wanted]:
         for text in texts or [item.text for item in allowed.items] or [allowed.text]:
             name, _, count = text.rstrip(":").partition(":")
             if name:
-                yield _skypilot_name(name), _whole(count)
-
-
-def _skypilot_name(name: str) -> str:
-    return _OF_SKYPILOT.get(name, name)
+                yield _OF_SKYPILOT.get(name, name), _whole(count)
 
 
 def _whole(text: str) -> int:
@@ -108,18 +102,15 @@ def _env(node: Node | None) -> dict[str, str]:
 
 def _placed(start: Start, wanted: Sequence[_Wanted], num_nodes: int) -> Start:
     """Return a start with the GPU of its task; several are left open."""
-    names = list(dict.fromkeys(name for name, _ in wanted))
+    gpu, several = one_gpu(name for name, _ in wanted)
     counts = {count for _, count in wanted}
-    gpu: str | GPU | None = None
-    open_ = start.open
-    if len(names) > 1:
-        open_ = (*open_, f"The text allows several GPUs: {', '.join(names[:6])}.")
-    elif names:
-        gpu = gpu_named_in(names[0])
-        if gpu is None:
-            open_ = (*open_, f"The GPU {names[0][:80]} is not in the catalogue.")
     granted = counts.pop() * num_nodes if len(counts) == 1 else None
-    return replace(start, gpu=start.gpu or gpu, gpus=granted or start.gpus, open=open_)
+    return replace(
+        start,
+        gpu=start.gpu or gpu,
+        gpus=granted or start.gpus,
+        open=(*start.open, *several),
+    )
 
 
 def _of_dstack(root: Node, text: str) -> Iterator[FoundStart]:

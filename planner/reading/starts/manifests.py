@@ -24,7 +24,7 @@ from planner.reading.python.code import starts_in_code
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import Command, Word, commands_of
 from planner.reading.sites import Site, Start
-from planner.reading.starts.adapting import start_of_document, starts_by_frameworks
+from planner.reading.starts.adapting import starts_by_frameworks, starts_of_document
 from planner.reading.starts.anywhere import starts_anywhere
 from planner.reading.starts.container import starts_in
 from planner.reading.starts.engine_tables import starts_in_serve, starts_in_table
@@ -43,8 +43,8 @@ from planner.reading.starts.services import (
     starts_in_llm_d,
     starts_in_llm_service,
     starts_in_predictor,
+    starts_in_stack,
 )
-from planner.reading.starts.stack_chart import starts_in_stack
 
 _MOUNTED = "/mnt/models"
 
@@ -93,12 +93,15 @@ def _starts_or_refusals(page: Passage, text: str) -> Iterator[FoundStart | str]:
     for root in roots:
         if _is_told_by(root, runtimes):
             continue
-        adapted = start_of_document(root, roots, text)
-        if adapted is not None:
-            yield adapted
+        adapted = list(starts_of_document(root, roots, text))
+        if adapted:
+            yield from adapted
             continue
-        for found in _of_document(root, around):
+        starts = list(_of_document(root, around))
+        for found in starts:
             yield replace(found, start=_with_mounted(found.start, mounted))
+        if not starts:
+            yield from starts_of_document(root, roots, text, is_last=True)
 
 
 def _is_told_by(root: Node, runtimes: set[str]) -> bool:

@@ -20,10 +20,11 @@ from planner.reading.passage import Passage
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import Word, commands_of
 from planner.reading.scripts.variables import Made
+from planner.reading.sign_table import signs
 from planner.reading.sites import Start, WordList, shell_list
 from planner.reading.starts.adapting import start_of_variables
 from planner.reading.starts.container import starts_of_list
-from planner.reading.starts.images import gpu_named_in
+from planner.reading.starts.images import one_gpu
 from planner.units import whole_number
 from planner.values import frozen
 
@@ -45,16 +46,7 @@ _OF_DOCKER = (
     ("command", "cmd", "args", "extraArgs", "Exec"),
 )
 """Where a container has its program, and what it is given."""
-_LABELS = (
-    "nvidia.com/gpu.product",
-    "cloud.google.com/gke-accelerator",
-    "k8s.amazonaws.com/accelerator",
-    "gpu.nvidia.com/class",
-    "gpu.nvidia.com/model",
-    "karpenter.k8s.aws/instance-gpu-name",
-    "node.kubernetes.io/instance-type",
-    "beta.kubernetes.io/instance-type",
-)
+_LABELS = signs("GPU labels")
 
 
 def _substituted(
@@ -310,15 +302,7 @@ def _granted(container: Node) -> int | None:
 
 def gpu_of(*places: Node | None) -> tuple[str | GPU | None, tuple[str, ...]]:
     """Return the GPU that node labels ask for, and what is open about it."""
-    names = list(
-        dict.fromkeys(name for place in places for name in _labelled(place, 0))
-    )
-    gpus = [gpu_named_in(name) for name in names]
-    if len(names) > 1:
-        return None, (f"The text allows several GPUs: {', '.join(names[:6])}.",)
-    if names and gpus[0] is None:
-        return None, (f"The GPU {names[0][:80]} is not in the catalogue.",)
-    return (gpus[0] if gpus else None), ()
+    return one_gpu(name for place in places for name in _labelled(place, 0))
 
 
 def _labelled(place: Node | None, depth: int) -> Iterator[str]:

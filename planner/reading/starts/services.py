@@ -1,7 +1,8 @@
-"""Starts of vLLM that a controller or a chart completes: KServe and llm-d.
+"""Starts of vLLM that a controller or a chart completes: KServe, llm-d, vLLM's chart.
 
 Source: KServe 0.16 serving.kserve.io InferenceService, LLMInferenceService
-(`config/llmisvcconfig`); llm-d-modelservice `templates/_helpers.tpl`.
+(`config/llmisvcconfig`); llm-d-modelservice `templates/_helpers.tpl`; vLLM production
+stack `helm/templates/deployment-vllm-multi.yaml`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from dataclasses import replace
 from functools import partial
 
 from planner.errors import PlannerError
-from planner.reading.documents.yaml_edits import added_below, passage_of
+from planner.reading.documents.yaml_edits import added, added_below, passage_of
 from planner.reading.documents.yaml_nodes import Node
 from planner.reading.documents.yaml_words import (
     add_words,
+    as_it_is,
     joined_lists,
     list_of,
     word_of,
@@ -23,35 +25,37 @@ from planner.reading.documents.yaml_words import (
 from planner.reading.passage import Edit
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import commands_of
+from planner.reading.sign_table import signs
 from planner.reading.sites import Site, Start, WordList, shell_list
 from planner.reading.starts.command import (
     Program,
+    env_site,
     env_sites,
     flag_words,
     start_of,
 )
-from planner.reading.starts.engine_tables import entry, model_site, named_entries
+from planner.reading.starts.engine_tables import (
+    entry,
+    model_entry,
+    model_site,
+    named_entries,
+)
 from planner.reading.starts.images import version_of
 from planner.reading.starts.pods import (
     Surroundings,
     gpu_of,
     gpus_of,
+    joined_image,
     kubernetes_reads,
     starts_in_container,
     variables_of,
 )
 from planner.units import whole_number
-from planner.values import frozen
 
 _HIDDEN = re.compile("[\ue000-\ue07f]")
 """A template, as `manifests` hides it."""
 _MORE = "VLLM_ADDITIONAL_ARGS"
-_OF_KSERVE = frozenset(
-    "model_name model_id model_dir backend predictor_host predictor_name "
-    "tensor_input_names return_token_type_ids disable_lower_case "
-    "disable_special_tokens enable_docs_url enable_latency_logging http_port grpc_port "
-    "workers max_threads".split()
-)
+_OF_KSERVE = frozenset(signs("arguments of KServe"))
 """Arguments of KServe's own server for Hugging Face models."""
 _PARALLEL: Mapping[str, str] = {
     "tensor": "tensor_parallel_size",
@@ -79,21 +83,16 @@ def mounted_models(root: Node) -> Iterator[Site]:
             yield site
 
 
-@frozen
-class _Given:
-    """What a service's own fields say of the start in its container."""
-
-    sites: tuple[Site, ...]
-    container: Node
-    found: WordList
-    start: Start
-    unknown: tuple[str, ...]
-
-
 def _given(
-    container: Node, sites: Sequence[Site], extra: Sequence[WordList] = ()
-) -> _Given:
-    """Read the arguments of a container whose command a controller writes."""
+    container: Node, sites: Sequence[Site] = (), extra: Sequence[WordList] = ()
+) -> Start:
+    """Return the start in a container whose command a controller writes.
+
+    Args:
+        container: what has the arguments.
+        sites: what the service's own fields say before them.
+        extra: words that the controller adds.
+    """
     env, unknown = variables_of(container)
     reads = kubernetes_reads({name: word.value for name, word in env.items()})
     node = container.get("args")
@@ -107,12 +106,13 @@ def _given(
     version = (
         version_of(word_of(image, reads)) if image is not None and image.text else None
     )
-    return _Given(
-        sites=tuple(sites),
-        container=container,
-        found=found,
-        start=replace(start, add=add, gpus=gpus_of(container), version=version),
-        unknown=tuple(unknown),
+    return replace(
+        start,
+        sites=(*sites, *start.sites),
+        add=add,
+        gpus=gpus_of(container),
+        version=version,
+        open=tuple(unknown),
     )
 
 
@@ -129,13 +129,13 @@ def starts_in_predictor(root: Node) -> Iterator[FoundStart]:
     named = model.word("modelFormat", "name") + model.word("runtime")
     if not re.search("vllm|hugging", named, re.IGNORECASE):
         return
-    given = _given(model, ())
+    given = _given(model)
     sites = [
         replace(site, name="model") if site.name == "model_id" else site
-        for site in given.start.sites
+        for site in given.sites
         if site.name == "model_id" or site.name not in _OF_KSERVE
     ]
-    unknown = list(given.unknown)
+    unknown = list(given.open)
     if not any(site.name == "model" for site in sites):
         mounted = list(mounted_models(root))
         sites = [*mounted, *sites]
@@ -144,20 +144,20 @@ def starts_in_predictor(root: Node) -> Iterator[FoundStart]:
     workers = predictor.get("workerSpec")
     sites += [] if workers is None else named_entries(workers, _WORKERS)
     nodes = whole_number(predictor.word("workerSpec", "pipelineParallelSize")) or 1
-    granted = given.start.gpus
+    granted = given.gpus
     own = [
         f"{site.written} is read by KServe itself."
-        for site in given.start.sites
+        for site in given.sites
         if site.name in _OF_KSERVE and site.name != "model_id"
     ]
     gpu, several = gpu_of(predictor.get("nodeSelector"), predictor.get("affinity"))
     start = replace(
-        given.start,
+        given,
         sites=tuple(sites),
         gpu=gpu,
         gpus=None if granted is None else granted * nodes,
         shown=root.word("metadata", "name"),
-        notes=(*given.start.notes, *own, "The serving runtime chooses vLLM's release."),
+        notes=(*given.notes, *own, "The serving runtime chooses vLLM's release."),
         open=(*unknown, *several),
     )
     yield FoundStart(kind=Kind.KUBERNETES, start=start)
@@ -202,11 +202,10 @@ def _llm_starts(root: Node, part: Node, text: str) -> Iterator[Start]:
         return
     given = _given(main[0], sites, _additional(main[0], text))
     yield replace(
-        given.start,
-        sites=(*given.sites, *given.start.sites),
-        env={n: site for n, site in given.start.env.items() if n != _MORE},
+        given,
+        env={n: site for n, site in given.env.items() if n != _MORE},
         gpu=gpu,
-        open=(*unknown, *given.unknown, *several),
+        open=(*unknown, *given.open, *several),
     )
 
 
@@ -256,12 +255,11 @@ def _of_llm_d(chart: Node, pods: Node, part: str, text: str) -> Iterator[FoundSt
             sites = [*model, *_parallel(pods.get("parallelism"))]
             given = _given(container, sites)
             start = replace(
-                given.start,
-                sites=(*given.sites, *given.start.sites),
+                given,
                 gpu=gpu,
-                gpus=given.start.gpus or _gpus_of_sizes(given.sites),
+                gpus=given.gpus or _gpus_of_sizes(sites),
                 shown=part,
-                open=(*unknown, *given.unknown, *several),
+                open=(*unknown, *given.open, *several),
             )
             yield FoundStart(kind=Kind.HELM, start=start)
         else:
@@ -281,11 +279,95 @@ def _artifact(chart: Node) -> tuple[list[Site], list[str]]:
     """Return the model of llm-d's modelArtifacts, and what is open about it."""
     artifacts = chart.get("modelArtifacts")
     uri = None if artifacts is None else artifacts.entry("uri")
-    name = None if artifacts is None else artifacts.entry("name")
     site = None if uri is None else model_site(*uri)
     is_template = site is not None and bool(_HIDDEN.search(str(site.value)))
     if site is not None and not is_template:
         return [site], []
-    if artifacts is not None and name is not None and (is_template or uri is None):
-        return [entry(artifacts, "model", *name, name[1].text)], []
-    return [], [_elsewhere("" if uri is None else uri[1].text)]
+    named = model_entry(artifacts, "name") if is_template or uri is None else []
+    return named, [] if named else [_elsewhere("" if uri is None else uri[1].text)]
+
+
+_STACK: Mapping[str, str] = signs("settings of the production stack")
+_BESIDE: Mapping[str, str] = signs("entries beside them")
+_OF_STACK = ("v0", "v1", "extraArgs", "prometheusMultiprocDir")
+
+
+def starts_in_stack(root: Node) -> Iterator[FoundStart]:
+    """Yield the starts in the values of vLLM's production stack."""
+    for spec in root.items_of("servingEngineSpec", "modelSpec"):
+        yield FoundStart(kind=Kind.HELM, start=_of_stack(spec))
+
+
+def _of_stack(spec: Node) -> Start:
+    """Return the start of a modelSpec of vLLM's production stack."""
+    config = spec.get("vllmConfig")
+    extra = spec.get("vllmConfig", "extraArgs")
+    sites = [*model_entry(spec, "modelURL"), *named_entries(spec, _BESIDE)]
+    sites += [] if config is None else named_entries(config, _STACK)
+    if config is not None and config.get("enablePrefixCaching") is None:
+        sites.append(_prefix_caching(config))
+    found = list_of(extra, as_it_is) if extra is not None and extra.items else None
+    if found is not None:
+        program = Program(first=0, takes_model=False)
+        sites += start_of(found, program, {}).sites
+    env, unknown = variables_of(spec)
+    selectors = [spec.get("nodeSelectorTerms"), spec.get("nodeSelector")]
+    gpu, several = gpu_of(*selectors)
+    return Start(
+        sites=tuple(sites),
+        add=partial(_add_to_stack, spec, config),
+        env={name: env_site(name, word) for name, word in env.items()},
+        version=_release(spec),
+        gpu=gpu,
+        gpus=whole_number(spec.word("requestGPU")),
+        shown=spec.word("name"),
+        notes=tuple(_stack_notes(spec, config)),
+        open=(*unknown, *several),
+    )
+
+
+def _prefix_caching(config: Node) -> Site:
+    """Return the switch that the chart sets off where it is not given."""
+    return Site(
+        name="enable_prefix_caching",
+        value=False,
+        replace=partial(added, config, "enablePrefixCaching"),
+        remove=list,
+        written="enablePrefixCaching",
+    )
+
+
+def _add_to_stack(
+    spec: Node, config: Node | None, name: str, value: object
+) -> list[Edit]:
+    own = {argument: key for key, argument in _STACK.items()}.get(name)
+    beside = {argument: key for key, argument in _BESIDE.items()}.get(name)
+    if beside is not None:
+        return added(spec, beside, value)
+    if own is not None:
+        return added_below(spec, "vllmConfig", own, value)
+    if config is None:
+        raise PlannerError(
+            f"The text has no place for {name}: write `vllmConfig:` with `extraArgs: "
+            "[]` below the model first."
+        )
+    return add_words(config, "extraArgs", flag_words(name, value))
+
+
+def _release(spec: Node) -> Site | None:
+    """Return the release that repository and tag tell."""
+    image = joined_image(spec)
+    return None if image is None or "vllm" not in image.value else version_of(image)
+
+
+def _stack_notes(spec: Node, config: Node | None) -> Iterator[str]:
+    if spec.word("lmcacheConfig", "enabled").lower() == "true":
+        yield (
+            "lmcacheConfig adds --kv-transfer-config with LMCache's connector, whose "
+            "own buffers on the GPU are not counted."
+        )
+    if spec.get("raySpec") is not None:
+        yield "raySpec joins several machines by Ray; requestGPU counts those of one."
+    for name in () if config is None else config.names:
+        if name not in _STACK and name not in _OF_STACK:
+            yield f"vllmConfig.{name} is not read by the chart: left aside."

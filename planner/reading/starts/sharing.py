@@ -7,7 +7,7 @@ Source: vLLM 0.33.0 `v1/worker/utils.py` request_memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -67,6 +67,26 @@ class Shared:
         """Count what a start holds from now on, if it comes up."""
         for device in devices_of(reading.start) if plan.error is None else ():
             self._held[device] = self._held.get(device, 0) + held_bytes(plan)
+
+
+def left_for_training(reading: Reading, plan: Plan) -> Iterator[str]:
+    """Yield what a framework's training has of a GPU that it shares with vLLM.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` Worker.sleep, for what it gives back.
+    """
+    start, resolved = reading.start, plan.resolved
+    if start is None or not start.trainer or resolved is None or plan.error is not None:
+        return
+    total, held = plan.gpu.total_memory_bytes, held_bytes(plan)
+    outside = held - max(rank.requested_memory_bytes for rank in plan.ranks)
+    less = f", less {format_gib(outside)} outside of its budget" if outside > 0 else ""
+    sleeps = reading.engine_args.get("enable_sleep_mode") is True
+    yield (
+        f"{start.trainer} trains on the same GPU: beside vLLM "
+        f"{format_gib(total - held)} of {format_gib(total)} are left for it, (1 - "
+        f"{resolved.gpu_memory_utilization:g}) x the total{less}."
+        + (" Weights and KV cache are given back while vLLM sleeps." if sleeps else "")
+    )
 
 
 def held_bytes(plan: Plan) -> int:

@@ -495,3 +495,30 @@ def test_a_gpu_without_memory_divides_nothing() -> None:
     assert found.failure is not None
     assert Check.FREE_MEMORY is found.failure.check
     assert () == found.failure.arithmetic
+
+
+def test_a_length_that_vllm_refuses_is_answered_by_the_model_s_own() -> None:
+    """Nothing else helps: the checkpoint is not made for more."""
+    (fix,) = (
+        read("vllm serve Qwen/Qwen3-8B --max-model-len 131072").explain("H100").fixes
+    )
+
+    assert {"max_model_len": 40_960} == fix.changes
+    assert "--max-model-len 40960" in fix.text
+
+
+def test_the_shorter_length_is_first_though_the_plan_is_gloomier() -> None:
+    """By the plan not even the weights fit: the start itself came further."""
+    found = read(
+        "vllm serve Qwen/Qwen3-14B --max-model-len 32768\n"
+        "ValueError: To serve at least one request with the models's max seq len "
+        "(32768), (5.0 GiB KV cache is needed, which is larger than the available KV "
+        "cache memory (2.07 GiB). Based on the available memory, the estimated maximum "
+        "model length is 13568."
+    ).explain("RTX4090")
+
+    assert found.plan is not None
+    assert found.plan.error is not None
+    assert "weights" == found.plan.error.kind
+    assert {"max_model_len": 13_056} == found.fixes[0].changes  # 13,568 x 0.98
+    assert "not planned" in found.fixes[0].result

@@ -166,6 +166,76 @@ def test_the_command_before_a_log_can_be_changed() -> None:
     )
 
 
+COMPOSE = """\
+services:
+  vllm:
+    image: vllm/vllm-openai:v0.29.0
+    command: --model Qwen/Qwen3-14B --gpu-memory-utilization 0.5
+"""
+KILLED = "vllm-1 exited with code 137"
+README = "\n## Errors\n- **torch.OutOfMemoryError: CUDA out of memory**: lower it.\n"
+NO_ROOM = "ValueError: No available memory for the cache blocks."
+RECORDED = f"vllm-1  | ERROR 10-01 10:00:00 [core.py:100] {NO_ROOM}"
+
+
+@pytest.mark.parametrize("error", [NO_ROOM, RECORDED])
+@pytest.mark.parametrize(
+    "form", ["{}\n{}\n", "```yaml\n{}```\nit says\n```\n{}\n```\n"]
+)
+def test_a_manifest_with_its_log_below_tells_both(form: str, error: str) -> None:
+    """The manifest's arguments and release, the log's error; a change is its text."""
+    text = form.format(COMPOSE, error)
+    found = planner.read(text)
+    fixes = found.explain("H100").fixes
+
+    assert found.log is not None
+    assert "No available memory" in str(found.log.error)
+    assert {"gpu_memory_utilization": 0.5} == dict(found.engine_args)
+    assert ("Qwen/Qwen3-14B", "0.29.0") == (found.model, found.vllm_version)
+    assert all("services:\n" in fix.text for fix in fixes if "model" not in fix.changes)
+    assert fixes
+
+
+def test_a_notebook_tells_the_error_that_it_printed() -> None:
+    """With the code that made it, in which a change is written."""
+    code = "from vllm import LLM\nLLM('Qwen/Qwen3-14B', gpu_memory_utilization=0.5)"
+    output = {
+        "output_type": "error",
+        "ename": "E",
+        "evalue": "",
+        "traceback": [NO_ROOM],
+    }
+    empty: dict[str, Any] = {"metadata": {}, "execution_count": 1}
+    cell = empty | {"cell_type": "code", "source": [code], "outputs": [output]}
+    text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4}, indent=1)
+    text = text.replace(NO_ROOM, f"ERROR 10-01 10:00:00 [core.py:100] {NO_ROOM}")
+    found = planner.read(text)
+
+    assert found.log is not None
+    assert "No available memory" in str(found.log.error)
+    assert (Kind.PYTHON, "Qwen/Qwen3-14B") == (found.kind, found.model)
+    assert '"nbformat": 4' in found.explain("H100").fixes[0].text
+
+
+def test_what_documentation_says_of_errors_is_no_log() -> None:
+    """Below a manifest as well; what Compose prints is one."""
+    read_me, killed = (f"```yaml\n{COMPOSE}```\n{rest}" for rest in (README, KILLED))
+
+    assert planner.read(read_me).kind is Kind.COMPOSE
+    assert planner.read(killed).kind is Kind.ERROR
+
+
+def test_of_several_services_the_log_names_its_own() -> None:
+    """The first where it names none."""
+    second = COMPOSE.partition("\n")[2].replace("vllm:\n", "b:\n").replace("14B", "8B")
+    both = COMPOSE + second
+    found = [
+        command_in(f"{both}\n{NO_ROOM} {name}\n") for name in ("", "Qwen/Qwen3-8B")
+    ]
+
+    assert ["Qwen/Qwen3-14B", "Qwen/Qwen3-8B"] == [one and one.model for one in found]
+
+
 @pytest.mark.parametrize("name", ERRORS)
 def test_an_error_alone_is_called_one(name: str) -> None:
     """No start is in it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import planner
 from planner.engine.gpu import GPU
+from planner.reading.logs.pages import reading_of_page
 from planner.reading.reading import Kind, Reading
 from planner.units import GIB, MIB
 from tests.rows import each_row
@@ -102,3 +103,12 @@ def test_a_config_is_a_model() -> None:
     assert (named.kind, named.model) == (Kind.MODEL, "Qwen/Qwen3-8B")
     assert unnamed.model is None
     assert "save it in a folder" in unnamed.open[0]
+
+
+def test_a_line_of_blanks_is_passed_over_at_once() -> None:
+    """By its square it would take minutes."""
+    text = f"GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\n{' ' * 60_000}x?\n"
+    found = reading_of_page(text)
+
+    assert found is not None
+    assert 1 == found.gpus

@@ -55,3 +55,14 @@ def test_a_shorter_length_is_the_first_change() -> None:
     fixes = planner.read("Qwen3-8B on an L4 with 40k context").explain().fixes
     assert [*fixes[0].changes] == ["max_model_len"]
     assert fixes[0].starts
+
+
+def test_a_load_that_is_short_is_answered_by_shorter_requests_first() -> None:
+    """In the order in which people change things; not where little is left of them."""
+    cut = planner.read("Qwen3-8B on an L4, 4 users at 8k?").explain()
+    (would_do,) = (line for line in cut.answer if line.startswith("Would do: "))
+    nothing = planner.read("Qwen3-8B on an L4, 200 users at 8k?").explain()
+
+    # 1,498 blocks of 16 tokens, one of them empty: 374 for each of the four.
+    assert would_do.startswith("Would do: Give each request 5,984 tokens at most; ")
+    assert not any("Give each request" in line for line in nothing.answer)

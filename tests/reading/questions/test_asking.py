@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 import planner
+from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.planning.load import Load
+from planner.reading.account import Use
 from planner.reading.questions.asking import questions_in
 from planner.reading.reading import Kind
+from planner.units import MIB
 
 
 @pytest.mark.parametrize(
@@ -33,6 +36,55 @@ def test_gpus(text, gpu, gpus) -> None:
     assert getattr(found.gpu, "name", found.gpu) == gpu
     assert found.gpus == gpus
     assert found.open == (() if gpu else ("The GPU is not named.",))
+
+
+LISTED = """
+GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-6d1a8a0c-0b8e-5b1b-8e1d-3c2f4a5b6c7d)
+GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-7e2b9b1d-1c9f-6c2c-9f2e-4d305b6c7d8e)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        (f"Does Qwen3-8B fit on GPU 0?{LISTED}", 1),
+        (f"Does Qwen3-8B fit on GPU 1?{LISTED}", 1),
+        (f"Does Qwen3-8B fit here?{LISTED}", 2),
+        ("Qwen3-8B on GPU 0 and GPU 1, both A100-80GB?", 2),
+        ("Qwen3-8B, A100-80GB, GPU 4?", 4),
+    ],
+)
+def test_the_number_of_a_gpu_is_no_count(text, gpus) -> None:
+    """As `nvidia-smi -L` gives them; where none is 0 and none is listed, it counts."""
+    found = planner.read(text)
+    assert (getattr(found.gpu, "name", None), found.gpus) == ("A100-80GB", gpus)
+    assert not any("left aside" in note for note in found.notes)
+
+
+TABLE = """
++-----------------------------------------+------------------------+--------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util     |
+|=========================================+========================+==============|
+|   0  NVIDIA L40S                    On  |   00000000:01:00.0 Off |            0 |
+| N/A   30C    P8             35W /  350W |    4096MiB /  46068MiB |      0%      |
++-----------------------------------------+------------------------+--------------+
+"""
+
+
+def test_what_nvidia_smi_prints_beside_a_question_is_its_machine() -> None:
+    """With what is free of it; none of its numbers is one of the question."""
+    found = planner.read(f"Will Qwen3-8B at 16k fit?{TABLE}")
+
+    assert isinstance(found.gpu, GPU)
+    assert ("L40S", 1, {"max_model_len": 16_384}) == (
+        found.gpu.name,
+        found.gpus,
+        found.engine_args,
+    )
+    assert found.gpu.total_memory_bytes - 4096 * MIB == found.gpu.free_memory_bytes
+    assert not any("left aside" in note for note in found.notes)
+    assert not any(one.use is Use.NOT_UNDERSTOOD for one in found.account)
 
 
 def test_a_name_and_nothing_else_is_a_model() -> None:

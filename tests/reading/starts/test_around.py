@@ -136,3 +136,20 @@ def test_an_image_for_other_accelerators_is_said_to_be_one() -> None:
     found = read("docker run rocm/vllm:latest vllm serve Qwen/Qwen3-8B")
 
     assert any("not vLLM's build for NVIDIA GPUs" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("A10G", "A10G"),
+        ("NVIDIA RTX A6000", "A6000"),
+        ("A100 40GB", "A100-40GB"),
+        ("Jetson AGX Thor", "Thor"),
+        ("RTX 4090", "RTX4090"),
+        ("2xL40S", "L40S"),
+        ("rig, 2x3090", "RTX3090"),
+    ],
+)
+def test_a_sentence_names_a_gpu_as_a_question_does(written: str, name: str) -> None:
+    """One list of the ways in which people write them."""
+    assert name == gpu_of(read(f"# on one {written}\nvllm serve org/m\n"))

@@ -83,3 +83,22 @@ def test_several_starts_are_counted() -> None:
     assert planner.read(text, start=2).model == "org/b"
     with pytest.raises(planner.PlannerError, match="2 starts"):
         planner.read(text, start=3)
+
+
+@pytest.mark.parametrize("program", ["apptainer", "singularity"])
+def test_a_file_of_apptainer_runs_its_own_entry_point(program: str) -> None:
+    """In the shell's variables; flags without a value are others than Docker's."""
+    text = (
+        f"export VLLM_USE_V1=1\n{program} run --nv -e -B /scratch "
+        "/images/vllm-openai_v0.28.0.sif --model org/m --max-model-len 8192\n"
+    )
+    found = planner.read(text)
+
+    assert ("org/m", "0.28.0", {"max_model_len": 8192}) == (
+        found.model,
+        found.vllm_version,
+        dict(found.engine_args),
+    )
+    assert {"VLLM_USE_V1": "1"} == dict(found.env)
+    assert () == found.notes
+    assert "--max-model-len 4096" in found.text(max_model_len=4096)

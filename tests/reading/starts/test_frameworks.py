@@ -85,6 +85,31 @@ STARTS: tuple[Row, ...] = (
         {"max_model_len": 8000},
     ),
     (KAITO, "meta-llama/Llama-3.3-70B-Instruct", {}),
+    (
+        "catalog:\n  a-l4:\n    enabled: true\n    url: hf://org/m\n"
+        "    engine: VLLM\n    args: [--max-model-len=8192]\n"
+        "    resourceProfile: 'nvidia-gpu-l4:1'\n",
+        "org/m",
+        {"max_model_len": 8192},
+    ),
+    (
+        "image: {repository: vllm/vllm-openai, tag: v0.30.0}\nmodelName: org/m\n"
+        "maxModelLen: 8192\ntensorParallelSize: 1\n",
+        "org/m",
+        {"max_model_len": 8192, "tensor_parallel_size": 1},
+    ),
+    (
+        "vllm:\n  image: {repository: vllm/vllm-openai}\n  model: org/m\n"
+        "  maxModelLen: 8192\n  extraArgs:\n    - --max-num-seqs=64\n",
+        "org/m",
+        {"max_model_len": 8192, "max_num_seqs": 64},
+    ),
+    (
+        "llm:\n  image: vllm/vllm-openai:v0.28.0\n  modelId: org/m\n"
+        '  args: ["--max-model-len", "16384"]\n',
+        "org/m",
+        {"max_model_len": 16384},
+    ),
 )
 NONE: tuple[tuple[str, str], ...] = (
     ("base_model: org/m\nadapter: lora\nsequence_len: 4096\n", "axolotl"),
@@ -140,3 +165,28 @@ def test_each_row_says_how_it_is_known() -> None:
     silent = [row.name for row in frameworks() if row.wants and not row.without]
 
     assert ([], []) == (unknown, silent)
+
+
+def test_a_release_in_one_start_s_image_is_not_another_s() -> None:
+    """Of llama-swap's models one is a container, the other vLLM itself."""
+    text = (
+        "models:\n  a:\n    cmd: vllm serve org/a --port ${PORT}\n  b:\n"
+        "    cmd: docker run --gpus all vllm/vllm-openai:v0.30.0 --model org/b\n"
+    )
+    own, other = planner.read(text), planner.read(text, start=2)
+
+    assert (None, "0.30.0") == (own.vllm_version, other.vllm_version)
+
+
+def test_a_model_that_a_chart_turns_off_is_none() -> None:
+    """Only the others of its catalogue start."""
+    entry = "    enabled: {}\n    url: hf://org/{}\n    engine: VLLM\n    args: []\n"
+    text = (
+        f"catalog:\n  a:\n{entry.format('false', 'a')}  b:\n{entry.format('true', 'b')}"
+    )
+
+    assert ("org/b", "b", 1) == (
+        (found := planner.read(text)).model,
+        found.shown,
+        found.num_starts,
+    )

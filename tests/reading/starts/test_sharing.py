@@ -1,7 +1,10 @@
 """Starts of one text on the same GPU."""
 
+import pytest
+
 import planner
 from planner.reading.checking import checks_of
+from planner.units import format_gib
 
 SERVICE = """  {name}:
     image: vllm/vllm-openai:v0.10.0
@@ -45,3 +48,41 @@ def test_a_reading_says_that_it_is_not_alone() -> None:
     second = planner.read(compose(0.6, 0.5), start=2)
 
     assert "Start 1 of this text runs on the same GPU" in " ".join(second.notes)
+
+
+VERL = (
+    "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-8B "
+    "actor_rollout_ref.rollout.gpu_memory_utilization=0.5 data.max_prompt_length=512 "
+    "data.max_response_length=1536 actor_rollout_ref.hybrid_engine={}"
+)
+OPENRLHF = (
+    "python -m openrlhf.cli.train_ppo_ray --pretrain Qwen/Qwen3-8B "
+    "--vllm_num_engines 2 --vllm_gpu_memory_utilization 0.5 --prompt_max_len 1024 "
+    "--generate_max_len 1024"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "trainer", "sleeps"),
+    [
+        (VERL.format("true"), "verl", False),
+        (VERL.format("false"), None, False),
+        (f"{OPENRLHF} --colocate_all_models --vllm_enable_sleep", "OpenRLHF", True),
+        (OPENRLHF, None, False),
+    ],
+)
+def test_what_is_left_for_training_beside_vllm(
+    text: str, trainer: str | None, sleeps: bool
+) -> None:
+    """Half of an H100's 79.19 GiB is 39.60, less what vLLM takes outside of it."""
+    found = planner.read(text).explain("H100")
+    said = [one for one in found.findings if "trains on the same GPU" in one]
+    held = sum(
+        rank.requested_memory_bytes + rank.outside_bytes for rank in found.plan.ranks
+    )
+    left = format_gib(found.plan.gpu.total_memory_bytes - held)
+
+    assert (trainer is not None) == bool(said)
+    assert all(one.startswith(f"{trainer} trains") for one in said)
+    assert all(f"{left} of 79.19 GiB are left for it" in one for one in said)
+    assert all(("while vLLM sleeps" in one) is sleeps for one in said)
