@@ -52,13 +52,7 @@ def advice_dict(advice: Advice) -> dict[str, Any]:
         "is_served": advice.is_served,
         "request_tokens": advice.request_tokens,
         "requests": advice.requests,
-        "load": None
-        if load is None
-        else {
-            "prompt_tokens": load.prompt_tokens,
-            "output_tokens": load.output_tokens,
-            "requests": load.requests,
-        },
+        "load": None if load is None else load.to_dict(),
         "best": None if advice.best is None else advice.best.title,
         "items": [_item_dict(item) for item in advice.items],
         "combinations": [_item_dict(item) for item in advice.combinations],

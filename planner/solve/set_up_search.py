@@ -137,8 +137,9 @@ class Floor:
         """Whether a layout may have room for the weights and its share of the load."""
         shards = layout.tensor_parallel_size * layout.pipeline_parallel_size
         sharing = layout.gpus if self.is_moe else shards
-        share = -(-load.requests // layout.data_parallel_size)
-        kept = share * load.request_tokens * self.token_bytes
+        share, shared = load.share(layout.data_parallel_size), load.reused_tokens
+        own = max(load.held_tokens - shared, 0)
+        kept = (shared + share * own) * self.token_bytes
         return self.weights_bytes / sharing + kept / shards <= self.total_memory_bytes
 
 

@@ -207,7 +207,7 @@ class SetUps(Viewed):
         return {
             "model": model if isinstance(model, str) else model.name,
             "vllm_version": self.inputs.vllm_version,
-            "load": asdict(self.load),
+            "load": self.load.to_dict(),
             "currency": self.currency,
             "gpus_tried": list(self.gpus_tried),
             "set_ups": [set_up.to_dict() for set_up in self.found],

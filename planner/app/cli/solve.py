@@ -14,7 +14,9 @@ from planner.app.cli.shared import (
     FITS,
     add_flag,
     add_list,
+    add_load,
     add_output,
+    load_parts,
     say,
 )
 from planner.solve.set_ups import ORDERS
@@ -54,9 +56,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _add_load(parser: argparse.ArgumentParser, question: str) -> None:
     load = parser.add_argument_group("the load, and what may be used")
-    add_flag(load, "prompt_tokens", int, "N", "of the longest prompt")
-    add_flag(load, "output_tokens", int, "N", "of the longest answer")
-    add_flag(load, "requests", int, "N", "at once")
+    add_load(load)
     if question in ("gpus", "setups"):
         parser.set_defaults(gpu=None)
         text = "to choose from (default: the catalogue)"
@@ -85,6 +85,7 @@ def _run(options: dict[str, Any]) -> int:
     question, as_json = options.pop("question"), options.pop("json")
     screen = options.pop("screen")
     model = options.pop("model")
+    options |= load_parts(options)
     if question in ("gpus", "setups"):
         gpu = options.pop("gpu")
         options["gpus"] = options["gpus"] or gpu
