@@ -26,7 +26,7 @@ from planner.show.verdict import verdict
 from planner.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pandas as pd
 
@@ -47,8 +47,8 @@ SPEED = (
     "between GPUs, which costs tensor parallel most where they have no NVLink."
 )
 BETWEEN = (
-    "Of each kind, the numbers above were tried with every layout, up to the first "
-    "that serves. A number between, such as 6 as TP 2 and PP 3, may serve for less."
+    "Of each kind, every number was tried with every layout, up to the first that "
+    "serves."
 )
 _CAPTIONS = {"fewest": "Fewest GPUs first", "cheapest": "Cheapest first"}
 NO_PRICES = "No price is known: give prices={'H100': 2.5}, or save your own."
@@ -99,6 +99,7 @@ def head(found: SetUps) -> list[str]:
         "of one request",
         "First token, at least",
         *(["Per million answer tokens, at least"] if has_prices(found) else []),
+        *(["Format", "Answers"] if has_formats(found) else []),
         "Other layouts",
     ]
 
@@ -106,6 +107,11 @@ def head(found: SetUps) -> list[str]:
 def has_prices(found: SetUps) -> bool:
     """Whether any set-up has a price."""
     return any(set_up.price is not None for set_up in found.found)
+
+
+def has_formats(found: SetUps) -> bool:
+    """Whether any set-up has another format than the one given."""
+    return any(set_up.format.name for set_up in found.found)
 
 
 def cells(set_up: SetUp, found: SetUps) -> list[str]:
@@ -121,8 +127,13 @@ def cells(set_up: SetUp, found: SetUps) -> list[str]:
         speed_text(set_up.at_most_tokens_per_second_each),
         first_token_text(set_up),
         *([cost] if money else []),
+        *(_format_cells(set_up) if has_formats(found) else []),
         f"{len(found.others(set_up)) or ''}",
     ]
+
+
+def _format_cells(set_up: SetUp) -> list[str]:
+    return [set_up.format.name or "as given", str(set_up.format.cost_class)]
 
 
 def title(found: SetUps) -> str:
@@ -138,7 +149,7 @@ def title(found: SetUps) -> str:
 def headline(found: SetUps) -> str:
     """Write the fewest GPUs and the cheapest, and the numbers of which they are."""
     fewest, cheapest = found.fewest, found.cheapest
-    tried = f"Tried: {', '.join(map(str, found.gpus_tried))} GPUs of each kind"
+    tried = f"Tried: {tried_text(found.gpus_tried)} of each kind"
     if fewest is None:
         return f"None of these GPUs serves it. {tried}"
     few = gpus_text(fewest)
@@ -149,6 +160,23 @@ def headline(found: SetUps) -> str:
         return f"Fewest and cheapest: {few} ({price} per hour). {tried}"
     dear = f"{gpus_text(cheapest)} ({price} per hour)"
     return f"Fewest: {few}. Cheapest: {dear}. {tried}"
+
+
+def tried_text(counts: Sequence[int]) -> str:
+    """Write the numbers of GPUs that were tried.
+
+    >>> tried_text((1, 2, 3)), tried_text((2, 4, 6)), tried_text((1,))
+    ('1 to 3 GPUs', '2, 4, 6 GPUs', '1 GPU')
+    """
+    if len(counts) > 1 and counts[-1] - counts[0] == len(counts) - 1:
+        return f"{counts[0]} to {counts[-1]} GPUs"
+    return f"{', '.join(map(str, counts))} GPU{'' if list(counts) == [1] else 's'}"
+
+
+def shown_order(found: SetUps) -> tuple[SetUp, ...]:
+    """Return the best of each kind and format: first those that no other beats."""
+    best = found.trade_offs()
+    return (*best, *(one for one in found.ranked() if one not in best))
 
 
 def notes(found: SetUps) -> list[str]:
@@ -163,7 +191,8 @@ def notes(found: SetUps) -> list[str]:
             f"Prices are assumed: public list prices on demand of {span}, for GPUs "
             "alone. Give yours as prices={'H100': 2.5}."
         )
-    return [BETWEEN, *filter(None, [priced]), SPEED, LETTERS]
+    left = f"Not tried: {' '.join(found.not_tried)}" if found.not_tried else ""
+    return [BETWEEN, *filter(None, [left, priced]), SPEED, LETTERS]
 
 
 def miss_text(miss: Miss) -> str:
@@ -182,14 +211,14 @@ def set_ups_text(found: SetUps) -> str:
     sign = "✔" if found.is_found else "✘"
     lines = [f"{sign} {headline(found)}", title(found), ""]
     if found.is_found:
-        rows = [head(found), *(cells(one, found) for one in found.ranked())]
+        rows = [head(found), *(cells(one, found) for one in shown_order(found))]
         lines += [*columns(rows, "<>"), ""]
     if found.misses:
         near = found.misses[:FIRST_SHOWN]
         lines += ["Nearest of those that do not:", *(f"  {miss_text(m)}" for m in near)]
         lines += [*_rest(found.misses[FIRST_SHOWN:]), ""]
     lines += notes(found)
-    best = found.ranked()
+    best = shown_order(found)
     if best:
         lines += ["", best[0].command()]
     return "\n".join(lines).rstrip()
@@ -202,7 +231,7 @@ def _rest(misses: Iterable[Miss]) -> list[str]:
 
 def set_ups_html(found: SetUps) -> Html:
     """Show the answer, the first five set-ups, and the others folded."""
-    best = found.ranked()
+    best = shown_order(found)
     first, rest = best[:FIRST_SHOWN], best[FIRST_SHOWN:]
     return wide_page(
         verdict_box(

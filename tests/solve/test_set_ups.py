@@ -1,5 +1,6 @@
 """Set-ups that serve a load: every layout that does, with its price and its bound."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -12,6 +13,8 @@ from planner.engine.gpu import catalogue
 from planner.errors import UnknownArchitecture
 from planner.planning.inputs import Inputs
 from planner.planning.serving import serve
+from planner.solve.advice.situation import CostClass
+from planner.solve.formats import AS_GIVEN, QUALITIES, other_formats
 from planner.solve.layouts import Layout, Room, is_refused
 from planner.solve.price_list import PriceList
 from planner.solve.set_up_search import SetUpSearch
@@ -19,6 +22,7 @@ from planner.solve.set_up_search import SetUpSearch
 QWEN = "Qwen/Qwen3-32B"
 LONG = Load(prompt_tokens=32_000, output_tokens=768, requests=20)
 SHORT = Load(prompt_tokens=3_000, output_tokens=1_000, requests=8)
+WHOLE = ("try your prompts first", 1)
 PRICES = {"H200": 4.0, "H100": 3.0, "L40S": 1.0, "V100-32GB": 2.0, "L4": 0.4}
 MODELS = {
     "dense": QWEN,
@@ -44,14 +48,16 @@ def serves(inputs, load):
     return start.is_served and not is_refused(start.plan)
 
 
-def served_by_trying_all(model, load, gpu):
-    """The layouts that serve on the fewest of 1, 2, 4 and 8 GPUs: nothing left out."""
-    inputs = Inputs.of(planner.plan(model, gpu=gpu))
+def served_by_trying_all(model, load, gpu, most=8, **changes):
+    """The layouts that serve on the fewest GPUs of all numbers: nothing left out."""
+    inputs = Inputs.of(planner.plan(model, gpu=gpu, **changes))
     is_moe = inputs.plan().model.is_moe
-    for count in (1, 2, 4, 8):
+    for count in range(1, most + 1):
         served = set()
-        for tensor, pipeline, data in product((1, 2, 4, 8), repeat=3):
-            if tensor * pipeline * data != count:
+        for tensor, pipeline, data in product(range(1, count + 1), repeat=3):
+            if tensor * pipeline * data != count or tensor > 8:
+                continue
+            if pipeline * data > most // 8 * (8 // tensor):
                 continue
             for experts in {False, is_moe and tensor * data > 1}:
                 layout = Layout(
@@ -67,7 +73,7 @@ def served_by_trying_all(model, load, gpu):
     return set()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     model=st.sampled_from(list(MODELS)),
     gpu=st.sampled_from(["L4", "A100-40GB", "H200"]),
@@ -88,32 +94,148 @@ def test_no_layout_that_serves_is_left_out(model, gpu, prompt, requests):
     assert [gpu] * (not answer.found) == [miss.gpu.name for miss in answer.misses]
 
 
-def test_each_set_up_serves_and_no_smaller_number_does(found):
+KINDS = ("H200", "A100-40GB", "A40", "L4")
+CHEAP = {"H200": 4.0, "A100-40GB": 1.9, "A40": 0.4}
+
+
+def check_the_best(model, load, quality, nodes):
+    """Compare the fewest and the cheapest with all numbers, layouts and formats."""
+    start = planner.plan(model, gpu="H200")
+    formats = [AS_GIVEN, *other_formats(start, CostClass(quality))]
+    counts, prices = [], []
+    for gpu, one in product(KINDS, formats):
+        changes = {"model": model, "load": load, "gpu": gpu, **one.changes}
+        try:
+            served = served_by_trying_all(**changes, most=8 * nodes)
+        except PlannerError:
+            continue
+        counts += [layout.gpus for layout in served]
+        prices += [layout.gpus * CHEAP[gpu] for layout in served if gpu in CHEAP]
+
+    answer = planner.set_ups(
+        start, load, KINDS, prices=CHEAP, quality=quality, nodes=nodes
+    )
+
+    assert answer.is_found == bool(counts)
+    if counts:
+        assert min(counts) == answer.fewest.gpus_total
+        assert all(one.serving.is_served for one in answer.found)
+        assert all(one.plan.serving.is_served for one in answer.trade_offs())
+    if prices:
+        assert pytest.approx(min(prices)) == answer.cheapest.price_per_hour
+
+
+@pytest.mark.parametrize(
+    ("model", "load", "quality", "nodes"),
+    [
+        ("dense", LONG, "no loss", 1),
+        ("experts", Load(prompt_tokens=9000, output_tokens=900, requests=30), *WHOLE),
+        ("windows", Load(prompt_tokens=30_000, output_tokens=9, requests=9), *WHOLE),
+        ("dense", replace(LONG, shared_prefix_tokens=30_000), "little loss", 1),
+    ],
+)
+def test_the_fewest_and_the_cheapest_are_those_of_all_that_there_are(
+    model, load, quality, nodes
+):
+    """Beside trying every number of GPUs, layout and format."""
+    check_the_best(MODELS[model], load, quality, nodes)
+
+
+@pytest.mark.nightly
+@settings(max_examples=30, deadline=None)
+@given(
+    model=st.sampled_from(list(MODELS)),
+    load=st.builds(
+        Load,
+        prompt_tokens=st.integers(100, 40_000),
+        output_tokens=st.integers(0, 900),
+        requests=st.integers(1, 300),
+        shared_prefix_tokens=st.sampled_from([0, 100]),
+    ),
+    quality=st.sampled_from(list(map(str, QUALITIES))),
+    nodes=st.sampled_from([1, 2]),
+)
+def test_nothing_is_fewer_or_cheaper(model, load, quality, nodes):
+    """The same for loads at random, over two machines too."""
+    check_the_best(MODELS[model], load, quality, nodes)
+
+
+def test_each_set_up_serves(found):
     """20 of 20 requests, at the low end of the estimate's range."""
     for set_up in found.found:
         assert set_up.serving.is_served
         assert 20 <= set_up.requests_held
         assert set_up.gpus_total == set_up.plan.gpus_total
     counts = {one.gpu.name: one.gpus_total for one in found.ranked()}
-    assert {"H200": 2, "H100": 4, "L40S": 8, "V100-32GB": 8} == counts
-    for gpu, count in counts.items():
-        half = count // 2
-        for layout in ({"tensor_parallel_size": half}, {"data_parallel_size": half}):
-            start = Inputs(model=QWEN, gpu=gpu, engine_args=layout)
-            assert not serve(start, LONG).is_served
+    assert {"H200": 2, "H100": 4, "L40S": 6, "V100-32GB": 8} == counts
 
 
 def test_the_order_is_by_gpus_or_by_price(found):
-    """2 x H200 at 4 is 8; 4 x H100 at 3 is 12; 8 x L40S at 1 is 8, on more GPUs."""
+    """2 x H200 at 4 is 8; 4 x H100 at 3 is 12; 6 x L40S at 1 is 6, on more GPUs."""
     fewest = [(one.gpu.name, one.price_per_hour) for one in found.ranked("fewest")]
     cheapest = [one.gpu.name for one in found.ranked("cheapest")]
 
-    kinds = [("H200", 8.0), ("H100", 12.0), ("L40S", 8.0), ("V100-32GB", 16.0)]
+    kinds = [("H200", 8.0), ("H100", 12.0), ("L40S", 6.0), ("V100-32GB", 16.0)]
     assert kinds == fewest
-    assert ["H200", "L40S", "H100", "V100-32GB"] == cheapest
+    assert ["L40S", "H200", "H100", "V100-32GB"] == cheapest
     assert found.fewest is found.ranked()[0]
-    with pytest.raises(PlannerError, match="use one of fewest, cheapest"):
-        found.ranked("fastest")
+    speeds = [one.at_most_tokens_per_second for one in found.ranked("fastest")]
+    assert sorted(speeds, reverse=True) == speeds
+    with pytest.raises(PlannerError, match="use one of fewest, cheapest, fastest"):
+        found.ranked("best")
+
+
+def test_a_trade_off_is_beaten_in_nothing(found):
+    """V100: 8 at 16, more than 4 x H100 at 12 on more GPUs, and slower."""
+    assert ["H200", "H100", "L40S"] == [one.gpu.name for one in found.trade_offs()]
+    cheap = [one.gpu.name for one in found.trade_offs("cheapest")]
+    assert ["L40S", "H200", "H100"] == cheap
+
+
+def test_a_format_that_costs_answers_saves_gpus():
+    """Each row has fewer GPUs than those of a better class of the same kind."""
+    answer = planner.set_ups(
+        QWEN, LONG, ["H100", "A40"], prices=CHEAP, quality="try your prompts first"
+    )
+    for gpu in ("H100", "A40"):
+        rows = [one for one in answer.ranked() if one.gpu.name == gpu]
+        rows.sort(key=lambda one: -one.gpus_total)
+        classes = [one.format.cost_class.place for one in rows]
+
+        assert len({one.gpus_total for one in rows}) == len(rows) > 1
+        assert sorted(classes) == classes
+    for one in answer.found:
+        changed = planner.plan(QWEN, gpu="B200").changed(**one.changes(), load=LONG)
+        assert one.plan.name == changed.name
+        assert one.plan.settings.kv_cache_dtype == changed.settings.kv_cache_dtype
+        assert changed.serving.is_served
+
+
+def test_a_search_says_what_it_did_not_try():
+    """A time that is over before the first kind is through leaves all of them."""
+    stopped = planner.set_ups(QWEN, LONG, ["H100", "A40"], prices={}, seconds=0)
+
+    assert any("Not reached: H100, A40." in one for one in stopped.not_tried)
+    assert any("quality='little loss'" in one for one in stopped.not_tried)
+    assert list(stopped.not_tried) == stopped.to_dict()["not_tried"]
+    with pytest.raises(PlannerError, match="quality='good': use one of no loss"):
+        planner.set_ups(QWEN, LONG, quality="good")
+
+
+def test_what_is_given_stays_in_every_format():
+    """A KV cache type, and weights quantised while loading."""
+    answer = planner.set_ups(
+        QWEN,
+        LONG,
+        ["H100"],
+        prices={},
+        quality="try your prompts first",
+        kv_cache_dtype="fp8",
+        quantization="fp8_per_tensor",
+    )
+
+    assert {""} == {one.format.name for one in answer.found}
+    assert {"fp8"} == {one.plan.settings.kv_cache_dtype for one in answer.found}
 
 
 def test_a_gpu_without_a_price_comes_last_among_the_cheap():
@@ -182,7 +304,7 @@ def test_given_sizes_stay():
 
 
 def test_more_machines_serve_what_one_cannot():
-    """DeepSeek-R1 needs 16 H100; tensor parallel stays within 8."""
+    """DeepSeek-R1 needs 11 H100, a pipeline stage each, and machines have eight."""
     load = Load(prompt_tokens=8_000, output_tokens=1_000, requests=8)
     model = "deepseek-ai/DeepSeek-R1"
 
@@ -190,7 +312,7 @@ def test_more_machines_serve_what_one_cannot():
     two = solve.set_ups(model, load, "H100", prices={}, nodes=2)
 
     assert not one.is_found
-    assert {16} == {found.gpus_total for found in two.found}
+    assert {11} == {found.gpus_total for found in two.found}
     assert 8 >= max(found.layout.tensor_parallel_size for found in two.found)
 
 
@@ -270,17 +392,17 @@ def test_plain_values_have_no_plan(found):
     assert {"gpu", "gpus_total", "requests_held", "why"} == set(plain["misses"][0])
 
 
-def test_what_fewest_and_cheapest_are_of_is_told():
-    """Six A40 (TP 2, PP 3) serve what is found on eight: only 1, 2, 4, 8 are tried."""
-    load = Load(prompt_tokens=32_000, output_tokens=768, requests=20)
-    found = solve.set_ups("Qwen/Qwen3-32B", load, "A40", prices={"A40": 0.5})
-    six = found.cheapest.plan.changed(tensor_parallel_size=2, pipeline_parallel_size=3)
+def test_numbers_between_powers_of_two_are_tried():
+    """Six A40 as TP 2 and PP 3 at 0.44 are 2.64, eight would be 3.52."""
+    found = solve.set_ups(QWEN, LONG, "A40", prices={"A40": 0.44})
 
-    assert (8, (1, 2, 4, 8)) == (found.cheapest.gpus_total, found.gpus_tried)
-    assert [1, 2, 4, 8] == found.to_dict()["gpus_tried"]
-    assert six.serving.is_served
-    assert "Tried: 1, 2, 4, 8 GPUs of each kind" in str(found).splitlines()[0]
-    assert "A number between, such as 6 as TP 2 and PP 3" in str(found)
+    assert (6, (1, 2, 3, 4, 5, 6, 7, 8)) == (found.fewest.gpus_total, found.gpus_tried)
+    assert pytest.approx(2.64) == found.cheapest.price_per_hour
+    assert (2, 3) == (
+        found.cheapest.layout.tensor_parallel_size,
+        found.cheapest.layout.pipeline_parallel_size,
+    )
+    assert "Tried: 1 to 8 GPUs of each kind" in str(found).splitlines()[0]
 
 
 def test_a_comparison_of_gpus_tells_the_sizes_that_it_tried():

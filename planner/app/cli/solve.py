@@ -19,6 +19,7 @@ from planner.app.cli.shared import (
     load_parts,
     say,
 )
+from planner.solve.formats import QUALITIES
 from planner.solve.set_ups import ORDERS
 
 if TYPE_CHECKING:
@@ -28,13 +29,15 @@ _QUESTIONS = {
     "context": "the longest max_model_len for --requests at once",
     "requests": "the most requests of --prompt-tokens and --output-tokens at once",
     "gpus": "the fewest GPUs, of the catalogue or of --gpus, and the layout on them",
-    "setups": "GPUs and layouts that serve the load, with prices and bounds on speed",
+    "set-ups": "GPUs, layouts and formats that serve the load, with prices and speed",
     "utilization": "the smallest --gpu-memory-utilization",
     "kv-cache-memory": "the smallest --kv-cache-memory-bytes, to the byte",
     "instances": "the most vLLM on one GPU, started one after the other",
 }
 
 
+_OTHER = {"set-ups": ["setups"]}
+"""Other spellings."""
 EXAMPLES = (
     "planner solve context Qwen/Qwen3-8B --gpu L4 --requests 4",
     "planner solve requests Qwen/Qwen3-8B --gpu L4 --prompt-tokens 3000",
@@ -47,7 +50,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Give the command's parser its questions."""
     questions = parser.add_subparsers(required=True, metavar="|".join(_QUESTIONS))
     for question, text in _QUESTIONS.items():
-        one = questions.add_parser(question, help=text)
+        one = questions.add_parser(
+            question, help=text, aliases=_OTHER.get(question, [])
+        )
         add_plan_arguments(one)
         _add_load(one, question)
         add_output(one)
@@ -57,13 +62,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _add_load(parser: argparse.ArgumentParser, question: str) -> None:
     load = parser.add_argument_group("the load, and what may be used")
     add_load(load)
-    if question in ("gpus", "setups"):
+    if question in ("gpus", "set-ups"):
         parser.set_defaults(gpu=None)
         text = "to choose from (default: the catalogue)"
         add_list(load, "--gpus", "GPU", text, default=None)
         add_flag(load, "gpus_per_node", int, "N", "default: 8")
         add_flag(load, "nodes", int, "N", "default: 1")
-    if question == "setups":
+    if question == "set-ups":
         _add_prices(load)
     if question == "instances":
         add_flag(load, "instances", int, "N", "default: as many as there can be")
@@ -79,6 +84,13 @@ def _add_prices(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--order", choices=ORDERS, default="fewest", help="(default: fewest)"
     )
+    group.add_argument(
+        "--quality",
+        choices=tuple(map(str, QUALITIES)),
+        default=str(QUALITIES[0]),
+        help="what other formats of weights and KV cache may cost (default: no loss)",
+    )
+    add_flag(group, "seconds", float, "S", "after which the search ends")
 
 
 def _run(options: dict[str, Any]) -> int:
@@ -86,16 +98,16 @@ def _run(options: dict[str, Any]) -> int:
     screen = options.pop("screen")
     model = options.pop("model")
     options |= load_parts(options)
-    if question in ("gpus", "setups"):
+    if question in ("gpus", "set-ups"):
         gpu = options.pop("gpu")
         options["gpus"] = options["gpus"] or gpu
-    if question == "setups":
+    if question == "set-ups":
         options["prices"] = dict(map(price_of, options.pop("price"))) or None
     solvers: dict[str, Callable[..., Solution | SetUps]] = {
         "context": solve.longest_context,
         "requests": solve.most_requests,
         "gpus": solve.fewest_gpus,
-        "setups": solve.set_ups,
+        "set-ups": solve.set_ups,
         "utilization": solve.smallest_utilization,
         "kv-cache-memory": solve.smallest_kv_cache_memory,
         "instances": solve.instances_on_one_gpu,
