@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from planner.solve.solution import Solution
     from planner.solve.speed.speed import SpeedBound
     from planner.solve.upgrading import Upgrade
+    from planner.solve.which_models import ModelFits
 
 
 def _plan() -> Views[Plan]:
@@ -183,6 +184,16 @@ def _set_ups() -> Views[SetUps]:
     )
 
 
+def _model_fits() -> Views[ModelFits]:
+    from planner.show import model_fits
+
+    return Views(
+        text=model_fits.models_text,
+        html=model_fits.models_html,
+        frame=model_fits.frame,
+    )
+
+
 def _solution() -> Views[Solution]:
     from planner.show import solution
 
@@ -232,6 +243,7 @@ REGISTRY = registry(
     _load_map,
     _load_map_charts,
     _set_ups,
+    _model_fits,
     _solution,
     _speed_bound,
     _upgrade,

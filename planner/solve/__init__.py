@@ -11,12 +11,15 @@ from planner.solve.set_up_search import set_ups
 from planner.solve.set_ups import Miss, SetUp, SetUps
 from planner.solve.smallest import smallest_kv_cache_memory, smallest_utilization
 from planner.solve.solution import Solution
+from planner.solve.which_models import ModelFit, ModelFits, models
 
 __all__ = [
     "Layout",
     "LoadCell",
     "LoadMap",
     "Miss",
+    "ModelFit",
+    "ModelFits",
     "Price",
     "PriceList",
     "Serving",
@@ -29,6 +32,7 @@ __all__ = [
     "layouts",
     "load_map",
     "longest_context",
+    "models",
     "most_requests",
     "save_price",
     "serving",

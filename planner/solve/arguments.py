@@ -30,8 +30,7 @@ def read_start(
         PlannerError: for an invalid load or argument.
     """
     gpu, load = split_load(gpu, load)
-    rest = {name: value for name, value in arguments.items() if name not in LOAD_PARTS}
-    wanted = _given_load(load, arguments)
+    rest, wanted = load_from(load, arguments)
     if isinstance(start, Plan):
         inputs = Inputs.of(start)
     elif isinstance(start, Inputs):
@@ -44,6 +43,18 @@ def read_start(
         rest["gpu"] = gpu
     alone = inputs.changed(**rest, load=None)
     return Inputs.of(alone.plan()), wanted or inputs.load
+
+
+def load_from(
+    load: Load | None, arguments: Mapping[str, Any]
+) -> tuple[dict[str, Any], Load | None]:
+    """Return the arguments without the parts of a load, and the load.
+
+    Raises:
+        PlannerError: for an invalid load, or one that is given twice.
+    """
+    rest = {name: value for name, value in arguments.items() if name not in LOAD_PARTS}
+    return rest, _given_load(load, arguments)
 
 
 def split_load(

@@ -79,3 +79,15 @@ def test_prices_compare_gpus_not_models(capsys):
     """Two models have no prices."""
     assert 2 == main(["compare", "Qwen/Qwen3-0.6B", "Qwen/Qwen3-8B", "--prices"])
     assert "give one model" in capsys.readouterr().err
+
+
+def test_models_are_found_from_the_gpu(capsys):
+    """Of 8 billion parameters at most, and none of another name."""
+    words = "solve models --gpu L4 --search qwen3 --at-most-parameters 4B --json"
+
+    assert 0 == main([*words.split(), "--prompt-tokens", "1000", "--requests", "4"])
+    found = json.loads(capsys.readouterr().out)
+
+    assert ("L4", 1, 4) == (found["gpu"], found["gpus"], found["load"]["requests"])
+    assert all(one["num_parameters"] <= 4e9 for one in found["models"])
+    assert "Qwen/Qwen3-0.6B" in {one["name"] for one in found["models"]}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner import solve
 from planner.app.cli.compare import price_of
-from planner.app.cli.engine_flags import add_plan_arguments
+from planner.app.cli.engine_flags import add_engine_arguments, add_plan_arguments
 from planner.app.cli.shared import (
     DOES_NOT_FIT,
     FITS,
@@ -19,8 +19,11 @@ from planner.app.cli.shared import (
     load_parts,
     say,
 )
+from planner.engine.releases import NEWEST
 from planner.solve.formats import QUALITIES
 from planner.solve.set_ups import ORDERS
+from planner.solve.which_models import KINDS
+from planner.solve.which_models import ORDERS as MODEL_ORDERS
 
 if TYPE_CHECKING:
     from planner.solve import SetUps, Solution
@@ -30,6 +33,7 @@ _QUESTIONS = {
     "requests": "the most requests of --prompt-tokens and --output-tokens at once",
     "gpus": "the fewest GPUs, of the catalogue or of --gpus, and the layout on them",
     "set-ups": "GPUs, layouts and formats that serve the load, with prices and speed",
+    "models": "the models of the catalogue that --gpu serves",
     "utilization": "the smallest --gpu-memory-utilization",
     "kv-cache-memory": "the smallest --kv-cache-memory-bytes, to the byte",
     "instances": "the most vLLM on one GPU, started one after the other",
@@ -43,6 +47,7 @@ EXAMPLES = (
     "planner solve requests Qwen/Qwen3-8B --gpu L4 --prompt-tokens 3000",
     "planner solve gpus Qwen/Qwen3-32B --gpus H100,L40S --prompt-tokens 30000 "
     "--requests 20",
+    "planner solve models --gpu RTX5090 --prompt-tokens 15000 --requests 5",
 )
 
 
@@ -53,10 +58,40 @@ def add(parser: argparse.ArgumentParser) -> None:
         one = questions.add_parser(
             question, help=text, aliases=_OTHER.get(question, [])
         )
-        add_plan_arguments(one)
+        if question == "models":
+            _add_models(one)
+        else:
+            add_plan_arguments(one)
         _add_load(one, question)
         add_output(one)
         one.set_defaults(run=_run, question=question)
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
+    """Add what limits the list of models, and what each is planned with."""
+    group = parser.add_argument_group("the GPUs, and which models")
+    text = "as in `planner plan`, attached for this machine's own"
+    add_flag(group, "gpu", str, "GPU", f"{text} (default: H100)")
+    add_flag(group, "gpus", int, "N", "how many of them, in one machine (default: 1)")
+    add_flag(group, "search", str, "WORDS", "that a name must have")
+    add_flag(group, "at_least_parameters", parameters, "N", "such as 7B")
+    add_flag(group, "at_most_parameters", parameters, "N", "such as 34B")
+    group.add_argument("--kind", choices=KINDS, default=None, help="(default: all)")
+    group.add_argument(
+        "--order", choices=MODEL_ORDERS, default="downloads", help="most first"
+    )
+    add_flag(group, "vllm_version", str, "RELEASE", f"default: {NEWEST}")
+    add_engine_arguments(parser)
+
+
+def parameters(text: str) -> float:
+    """Read a number of parameters.
+
+    >>> parameters("7B"), parameters("350M")
+    (7000000000.0, 350000000.0)
+    """
+    times = {"B": 1e9, "M": 1e6}.get(text[-1:].upper())
+    return float(text) if times is None else float(text[:-1]) * times
 
 
 def _add_load(parser: argparse.ArgumentParser, question: str) -> None:
@@ -96,8 +131,13 @@ def _add_prices(group: argparse._ArgumentGroup) -> None:
 def _run(options: dict[str, Any]) -> int:
     question, as_json = options.pop("question"), options.pop("json")
     screen = options.pop("screen")
-    model = options.pop("model")
     options |= load_parts(options)
+    if question == "models":
+        gpu = options.pop("gpu", "H100")
+        found = solve.models(gpu, **options)
+        say(found, screen, as_json=as_json)
+        return FITS if found.is_found else DOES_NOT_FIT
+    model = options.pop("model")
     if question in ("gpus", "set-ups"):
         gpu = options.pop("gpu")
         options["gpus"] = options["gpus"] or gpu
