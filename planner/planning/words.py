@@ -71,6 +71,16 @@ def load_text(load: Load) -> str:
     return f"{counted(load.requests, 'requests')} of {length_text(load)}"
 
 
+def load_flags(load: Load) -> str:
+    """Write a load as flags of the planner's commands.
+
+    >>> load_flags(Load(prompt_tokens=3000, output_tokens=96))
+    '--prompt-tokens 3000 --output-tokens 96 --requests 1'
+    """
+    parts = load.to_dict().items()
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in parts)
+
+
 def length_text(load: Load) -> str:
     """Write the length of a load's requests, and what they share.
 

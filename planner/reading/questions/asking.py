@@ -44,8 +44,8 @@ _BITS = {4: "GPTQ-Int4", 8: "GPTQ-Int8"}
 _LEFT = {
     "rate": "a rate: how many run at once follows from it and the speed. Give the "
     "requests at once",
-    "share": "a share that prompts have alike: requests are counted at full length",
-    "shared": "tokens that requests share: requests are counted at full length",
+    "share": "a share that prompts have alike, of prompts whose length is not said",
+    "shared": "tokens that requests share, and more than their prompts have",
     "ram": "memory of the processor, which is not planned by a question",
     "time": "a time, and no plan is made for one",
     "money": "a price, and the search has prices of its own",
@@ -62,6 +62,7 @@ _INPUTS = {
     "concurrency": "requests",
     "prompt": "prompt_tokens",
     "answer": "output_tokens",
+    **dict.fromkeys(("share", "shared"), "shared_prefix_tokens"),
     "length": "max_model_len",
     "image": "limit_mm_per_prompt",
     "utilization": "gpu_memory_utilization",
