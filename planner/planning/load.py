@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from math import ceil, isfinite, sqrt
+from math import ceil, inf, sqrt
 from typing import Any
 
 from planner.errors import PlannerError
@@ -119,7 +119,8 @@ class Load:
             requests=requests,
             shared_prefix_tokens=shared_prefix_tokens,
         )
-        if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
+        given: object = turns
+        if isinstance(given, bool) or not isinstance(given, int) or turns < 1:
             raise PlannerError(f"turns={turns!r}: a whole number from 1 is needed.")
         each = prompt_tokens - shared_prefix_tokens + output_tokens
         if turns == 1:
@@ -146,12 +147,13 @@ class Load:
         Raises:
             PlannerError: for anything but positive numbers.
         """
-        for name, value in (
-            ("requests_per_second", requests_per_second),
-            ("seconds_per_request", seconds_per_request),
-        ):
+        rate: dict[str, object] = {
+            "requests_per_second": requests_per_second,
+            "seconds_per_request": seconds_per_request,
+        }
+        for name, value in rate.items():
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not is_number or not isfinite(value) or value <= 0:
+            if not (is_number and 0 < float(str(value)) < inf):
                 raise PlannerError(f"{name}={value!r}: a positive number is needed.")
         mean = requests_per_second * seconds_per_request
         if mean > _MOST_AT_ONCE:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError, UnknownArchitecture
@@ -53,6 +53,11 @@ from planner.solve.speed.bound import speed_bound
 
 if TYPE_CHECKING:
     from planner.solve.speed.speed import SpeedBound
+
+_Generation: TypeAlias = "tuple[str, tuple[int, int], str]"
+"""A format, a compute capability, and the name of a GPU that is like no other."""
+_OF_SIZE = "max_"
+"""In refusals that may depend on a GPU's memory or on the share of the load."""
 
 
 @named_in_errors
@@ -138,7 +143,9 @@ class SetUpSearch:
     done: int = 0
     """Kinds of GPU that have been searched, each once more in other formats."""
     _unknown: UnknownArchitecture | None = None
-    _starts: dict[tuple[str, tuple[int, int], bool], Plan] = field(default_factory=dict)
+    _starts: dict[_Generation, Plan] = field(default_factory=dict)
+    _refused: set[tuple[_Generation, Layout]] = field(default_factory=set)
+    """Layouts that vLLM refuses on all GPUs of a generation."""
     _counts: dict[GPU, int] = field(default_factory=dict)
     """The fewest GPUs of a kind that serve, in the formats tried so far."""
 
@@ -226,10 +233,13 @@ class SetUpSearch:
         within = self.room.within(gpu)
         search = Search(inputs=here, load=self.load, start=start)
         nearest = None
-        for layout in self._allowed(gpu, here, start):
+        generation = _generation(gpu, form)
+        for layout in self._allowed(gpu, here, start, generation):
             serving = search.serve(layout, self.load)
             yield
             if serving is None:
+                if _OF_SIZE not in search.refusals.get(layout, _OF_SIZE):
+                    self._refused.add((generation, layout))
                 continue
             if serving.is_served:
                 self._counts[gpu] = layout.gpus
@@ -240,10 +250,13 @@ class SetUpSearch:
         if gpu not in self._counts and form is AS_GIVEN:
             self._miss(gpu, nearest or _largest(search, here, start, within))
 
-    def _allowed(self, gpu: GPU, here: Inputs, start: Plan) -> Iterator[Layout]:
+    def _allowed(
+        self, gpu: GPU, here: Inputs, start: Plan, generation: _Generation
+    ) -> Iterator[Layout]:
         """Yield the layouts to plan, up to the first number of GPUs that serves.
 
-        Where another format serves already, they have fewer GPUs than that.
+        Where another format serves already, they have fewer GPUs than that. A tensor
+        parallel size that vLLM refuses alone is refused with more stages and copies.
         """
         floor, within = Floor.of(start), self.room.within(gpu)
         enough = self._counts.get(gpu, within.gpus + 1)
@@ -251,14 +264,16 @@ class SetUpSearch:
             if count >= enough or self._counts.get(gpu, count) < count:
                 return
             for layout in _layouts(count, within, here, start):
+                alone = replace(layout, pipeline_parallel_size=1, data_parallel_size=1)
+                if self._refused & {(generation, layout), (generation, alone)}:
+                    continue
                 if floor.allows(layout, self.load, gpu):
                     yield layout
 
     def _start(self, here: Inputs, gpu: GPU, form: Format) -> Plan:
         """Return the plan for one GPU, the same for all GPUs of its generation."""
-        is_own = gpu.is_cpu or gpu.is_integrated or gpu.free_memory_bytes is not None
-        key = (form.name, gpu.compute_capability, is_own)
-        if is_own or key not in self._starts:
+        key = _generation(gpu, form)
+        if key not in self._starts:
             self._starts[key] = one_gpu(here)
         return self._starts[key]
 
@@ -306,6 +321,12 @@ class SetUpSearch:
             left = self.kinds[self.done % len(self.kinds) :]
             formats = " in other formats" if self.done >= len(self.kinds) else ""
             yield f"Not reached{formats}: {', '.join(one.name for one in left)}."
+
+
+def _generation(gpu: GPU, form: Format) -> _Generation:
+    """Return by what layouts are legal, and weights and tokens take as much."""
+    is_own = gpu.is_cpu or gpu.is_integrated or gpu.free_memory_bytes is not None
+    return form.name, gpu.compute_capability, gpu.name if is_own else ""
 
 
 def _counts(inputs: Inputs, room: Room) -> list[int]:

@@ -40,7 +40,7 @@ def loaded(quantities: Sequence[Quantity], taken: Sequence[Term]) -> Loaded:
         is_whole = isinstance(one.term.value, int) and one.term.value > 0
         if one.term not in taken and is_whole:
             first.setdefault(role, one.term)
-    known = {
+    known: dict[str, Term] = {
         role: first[role]
         for role in ("user", "prompt", "answer", "length")
         if role in first
