@@ -15,7 +15,7 @@ from planner.units import counted
 if TYPE_CHECKING:
     import pandas as pd
 
-    from planner.solve.which_models import ModelFit, ModelFits
+    from planner.solve.model_fits import ModelFit, ModelFits
 
 _HEAD = (
     "Model",

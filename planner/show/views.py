@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from planner.solve.comparing.gpus import GPUComparison
     from planner.solve.comparing.grid import Curve, Grid
     from planner.solve.load_map import LoadMap
+    from planner.solve.model_fits import ModelFits
     from planner.solve.set_ups import SetUps
     from planner.solve.solution import Solution
     from planner.solve.speed.speed import SpeedBound
     from planner.solve.upgrading import Upgrade
-    from planner.solve.which_models import ModelFits
 
 
 def _plan() -> Views[Plan]:
