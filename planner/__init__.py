@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from planner.solve.comparing.gpus import GPUComparison, compare_gpus
     from planner.solve.comparing.grid import Grid
     from planner.solve.comparing.sweep import sweep
+    from planner.solve.set_up_search import set_ups
     from planner.solve.speed.bound import speed_bound
     from planner.solve.speed.speed import SpeedBound
     from planner.solve.upgrading import Upgrade, upgrade
@@ -93,6 +94,7 @@ __all__ = [
     "ray",
     "read",
     "read_log",
+    "set_ups",
     "solve",
     "speed_bound",
     "sweep",
@@ -133,6 +135,7 @@ _MODULE_OF = {
     "read_log": "planner.confirming.log",
     "SpeedBound": "planner.solve.speed.speed",
     "speed_bound": "planner.solve.speed.bound",
+    "set_ups": "planner.solve.set_up_search",
 }
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -138,14 +139,14 @@ def case(drawn: random.Random, number: int) -> dict[str, Any]:
 
 def recorded(drawn: dict[str, Any]) -> dict[str, Any]:
     """Run a case to its end; return it with its steps."""
-    scheduler, requests = _scheduler(drawn)
+    scheduler, requests = scheduler_of(drawn)
     steps: list[list[Any]] = []
     before: list[Any] = [{}, [], []]
     waits = sorted(drawn["requests"], key=lambda one: one["step"])
     while len(steps) < _MOST_STEPS:
         while waits and waits[0]["step"] <= len(steps) + 1:
             scheduler.add_request(requests[waits.pop(0)["name"]])
-        _step(scheduler)
+        step(scheduler)
         now = _shown(scheduler, requests)
         steps.append(_news(before, now))
         before = now
@@ -166,7 +167,7 @@ def _news(before: list[Any], now: list[Any]) -> list[Any]:
     return [held, now[1], 0 if before[2] == now[2] else now[2]]
 
 
-def _scheduler(drawn: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def scheduler_of(drawn: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return vLLM's scheduler of a case, and its requests."""
     config, cache = _config(drawn), _cache(drawn)
     block_size, hash_size = resolve_kv_cache_block_sizes(cache, config)
@@ -196,13 +197,15 @@ def _scheduler(drawn: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 def _config(drawn: dict[str, Any]) -> Any:  # noqa: ANN401 - vLLM's own class
     """Return vLLM's configuration of a case, of a model that is never loaded."""
+    longest = drawn.get("longest", _LONGEST)
+    facts = json.dumps({**_MODEL, "max_position_embeddings": longest})
     with TemporaryDirectory() as folder:
-        (Path(folder) / "config.json").write_text(json.dumps(_MODEL), encoding="utf-8")
+        (Path(folder) / "config.json").write_text(facts, encoding="utf-8")
         model = ModelConfig(
             model=folder,
             tokenizer=folder,
             skip_tokenizer_init=True,
-            max_model_len=_LONGEST,
+            max_model_len=longest,
         )
     config = VllmConfig(
         model_config=model,
@@ -210,7 +213,7 @@ def _config(drawn: dict[str, Any]) -> Any:  # noqa: ANN401 - vLLM's own class
         scheduler_config=SchedulerConfig(
             max_num_seqs=drawn["seqs"],
             max_num_batched_tokens=drawn["batched"],
-            max_model_len=_LONGEST,
+            max_model_len=longest,
             is_encoder_decoder=False,
             enable_chunked_prefill=True,
             async_scheduling=False,
@@ -263,9 +266,14 @@ def _spec(group: dict[str, Any]) -> Any:  # noqa: ANN401 - vLLM's own class
     )
 
 
-def _step(scheduler: Any) -> None:  # noqa: ANN401 - vLLM's own class
-    """Make a step; where all known tokens are computed, one is drawn."""
+def step(scheduler: Any, see: Callable[[], None] | None = None) -> None:  # noqa: ANN401 - vLLM's own class
+    """Make a step; where all known tokens are computed, one is drawn.
+
+    `see` is called once what is scheduled has its blocks, and before any request ends.
+    """
     output = scheduler.schedule()
+    if see is not None:
+        see()
     names = list(output.num_scheduled_tokens)
     drawn = []
     for name in names:

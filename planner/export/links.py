@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, fields, replace
+from dataclasses import MISSING, fields, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -30,7 +30,7 @@ from planner.export.values import to_text
 from planner.given import named_in_errors
 from planner.models import catalogue
 from planner.models.sources.hub_errors import is_repo_id
-from planner.planning.load import Load
+from planner.planning.load import LOAD_PARTS, Load
 from planner.surroundings import is_published
 from planner.user_files import user_path
 
@@ -54,7 +54,6 @@ _READABLE = "/:@,"
 _SIZE = re.compile(r"[0-9]{1,18}\Z", re.ASCII)
 _CAPABILITY = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\Z", re.ASCII)
 _COUNT = re.compile(r"[0-9]{1,9}\Z", re.ASCII)
-LOAD_PARTS = ("prompt_tokens", "output_tokens", "requests")
 _NONE = "none"
 _TEXT_FACTS = ("device_name", "source", "total_basis", "mig_profile")
 _BASES = ("given", "measured", "assumed")
@@ -123,7 +122,7 @@ def _pairs(plan: Plan) -> dict[str, str]:
 
 def load_to_link(load: Load | None) -> dict[str, str]:
     """Return a load as "load.<part>"; empty without one."""
-    parts = {} if load is None else asdict(load)
+    parts = {} if load is None else load.to_dict()
     return {f"load.{name}": str(number) for name, number in parts.items()}
 
 

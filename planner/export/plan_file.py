@@ -22,7 +22,7 @@ from planner.export.values import checked, is_text
 from planner.export.yaml_text import yaml_text
 from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
-from planner.planning.load import Load
+from planner.planning.load import LOAD_PARTS, Load
 from planner.units import whole_number
 from planner.values import frozen
 
@@ -34,7 +34,6 @@ LONGEST = 200_000
 _DEEPEST = 30
 _Read = TypeVar("_Read")
 _KEYS = ("model", "gpu", "vllm_version", "entrypoint", "env", "load", "engine_args")
-_LOAD = ("prompt_tokens", "output_tokens", "requests")
 
 
 @frozen
@@ -221,7 +220,7 @@ def yaml(plan: Plan, load: Load | None = None) -> str:
     if environment(plan):
         document["env"] = environment(plan)
     if load is not None:
-        document["load"] = {name: getattr(load, name) for name in _LOAD}
+        document["load"] = load.to_dict()
     arguments = {n: plain(value) for n, value in given.items() if n != "hf_token"}
     return yaml_text(document | {"engine_args": arguments}) + "\n"
 
@@ -302,8 +301,8 @@ def _arguments(node: FileNode | None) -> Iterator[tuple[str, Any]]:
 def _load(node: FileNode | None) -> Load | None:
     if node is None:
         return None
-    given = {n: inner.value for n, inner in _table(node, "load", _LOAD).items()}
-    missing = [name for name in _LOAD[:2] if name not in given]
+    given = {n: inner.value for n, inner in _table(node, "load", LOAD_PARTS).items()}
+    missing = [name for name in LOAD_PARTS[:2] if name not in given]
     if missing:
         raise PlannerError(f"{node.where}load needs {' and '.join(missing)}.")
     return _at(node, lambda: Load(**given))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from planner.planning.result import Plan
     from planner.planning.serving import Serving
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 """Of `planner/data/plan.schema.json`: a new key raises the second number, one that goes
 or means something else the first."""
 
@@ -60,6 +60,9 @@ def _serves(serving: Serving | None) -> dict[str, Any] | None:
         "is_served": serving.is_served,
         "requests_served": serving.requests_served,
         "requests_held": serving.requests_held,
+        "requests_certain": serving.requests_certain,
+        "blocks_per_request": serving.blocks_held,
+        "shared_blocks": serving.shared_blocks,
     }
 
 

@@ -28,8 +28,9 @@ from planner.memory.account import VLLMError
 from planner.memory.kv_cache import capacity
 from planner.memory.kv_cache.capacity import StageCache
 from planner.memory.kv_cache.kernels import Kernels
-from planner.memory.kv_cache.kv_groups import LayerGroup
+from planner.memory.kv_cache.kv_groups import LayerGroup, blocks_per_request
 from planner.memory.kv_cache.kv_spec import Request
+from planner.memory.kv_cache.shared_prefix import SharedPrefix, shared_prefix
 from planner.models.architecture import ModelArchitecture
 from planner.models.files import ModelFiles
 from planner.models.lengths import (
@@ -275,7 +276,7 @@ def _plan_resolved(
     groups = whole if question.release.has(GROUPS_ALL_RANKS) else limiting.groups
     figures = capacity.capacity(groups, limiting.num_blocks, request, question.release)
     fewest = limiting_cache([stage.low for stage in stages]).num_blocks
-    asked = _load_figures(question, request, groups, limiting.num_blocks)
+    whole_request, mean_request = _load_blocks(question, request, groups)
     lowest = capacity.capacity(groups, fewest, request, question.release)
     host = host_accounts(question, resolved, stages)
     error, outcome = verdict.error, verdict.outcome
@@ -304,7 +305,9 @@ def _plan_resolved(
         host=host,
         loading=host_loading(question, host, stages),
         blocks_per_request=figures.blocks_per_request,
-        blocks_per_load_request=asked,
+        blocks_per_load_request=whole_request,
+        blocks_per_mean_request=mean_request,
+        shared_prefix=_shared_prefix(question, resolved, groups, request),
         num_gpu_blocks=figures.num_gpu_blocks,
         kv_cache_size_tokens=figures.kv_cache_size_tokens,
         max_concurrency=figures.max_concurrency,
@@ -338,20 +341,31 @@ def _room(
     return (note,) if note else ()
 
 
-def _load_figures(
-    question: Question,
-    request: Request,
-    groups: Sequence[LayerGroup],
-    num_blocks: int,
-) -> int:
-    """Return the blocks of one request of the load; 0 without a load."""
-    if question.load is None:
-        return 0
-    length = min(question.load.request_tokens, request.max_model_len)
-    of_load = capacity.capacity(
-        groups, num_blocks, request.of_length(length), question.release
+def _load_blocks(
+    question: Question, request: Request, groups: Sequence[LayerGroup]
+) -> tuple[int, int]:
+    """Return the blocks of one request of the load, at its end and on average."""
+    load, most = question.load, request.max_model_len
+    if load is None:
+        return 0, 0
+    return (
+        blocks_per_request(groups, request.of_length(min(load.request_tokens, most))),
+        blocks_per_request(groups, request.of_length(min(load.held_tokens, most))),
     )
-    return of_load.blocks_per_request
+
+
+def _shared_prefix(
+    question: Question,
+    resolved: ResolvedSettings,
+    groups: Sequence[LayerGroup],
+    request: Request,
+) -> SharedPrefix | None:
+    """Return what requests with the same beginning share; None: nothing."""
+    if not resolved.enable_prefix_caching:
+        return None
+    draft = question.model.speculation
+    is_drafted = draft is not None and draft.reads_target
+    return shared_prefix(groups, request, is_drafted=is_drafted)
 
 
 def _measured(question: Question, resolved: ResolvedSettings) -> FoundRecords:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from planner.engine.gpu import GPU
     from planner.memory.host.loading import Loading
     from planner.memory.host.nodes import NodeAccount
+    from planner.memory.kv_cache.shared_prefix import SharedPrefix
     from planner.models.architecture import ModelArchitecture
     from planner.planning.defaults import ResolvedSettings
     from planner.planning.inputs import Inputs
@@ -157,6 +158,10 @@ class Plan(Viewed):
     """Names of the arguments in `settings` that follow from the load."""
     blocks_per_load_request: int = 0
     """Blocks that one request of the load needs."""
+    blocks_per_mean_request: int = 0
+    """Blocks that one of its requests holds on average, where a mean is given."""
+    shared_prefix: SharedPrefix | None = None
+    """What of a common beginning an engine stores once; None: nothing is sure to be."""
 
     @property
     def fits(self) -> bool:

@@ -1,9 +1,10 @@
 """Whether a plan serves a load: one definition for solver, advice and comparison.
 
 It does when vLLM starts (judged at the low end of the estimate's range), accepts
-requests of that length and that many at once, and its KV cache holds all of them at
-full length without shared blocks. Prefix caching can only add to that. With data
-parallel, each replica serves its share.
+requests of that length and that many at once, and its KV cache holds all of them: each
+at its full length, or at what it stores on average where the load has a mean. What all
+requests begin with is counted once, where vLLM is sure to find it. With data parallel,
+each replica serves its share, and stores the beginning itself.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ class Serving:
     """Over all replicas."""
     blocks_per_request: int
     """For a request of the load's length; 0 where nothing is kept between steps."""
+    blocks_held: int
+    """What a request counts for: its longest, or the mean where one is given."""
+    shared_blocks: int = 0
+    """Of each of these, the blocks that a replica stores once for all."""
 
     @property
     def share(self) -> int:
@@ -51,7 +56,17 @@ class Serving:
         """Requests that a replica's KV cache holds at once; None: no limit."""
         if not self.blocks_per_request:
             return None if self.plan.ranks else 0
-        return max(self.num_blocks - NULL_BLOCKS, 0) // self.blocks_per_request
+        return self._held(self.num_blocks, self.blocks_held)
+
+    @property
+    def needed_blocks(self) -> int:
+        """KV cache blocks that a replica needs for its share."""
+        own = self.blocks_held - self.shared_blocks
+        return NULL_BLOCKS + self.shared_blocks + self.share * own
+
+    def _held(self, num_blocks: int, each: int) -> int:
+        left = max(num_blocks - NULL_BLOCKS - self.shared_blocks, 0)
+        return left // (each - self.shared_blocks)
 
     @property
     def admits(self) -> bool:
@@ -75,14 +90,20 @@ class Serving:
         return None if held is None else held * self.plan.engines
 
     @property
+    def requests_certain(self) -> int | None:
+        """Requests held at once though all are at their longest; None: no limit."""
+        if self.held is None or not self.blocks_per_request:
+            return self.requests_held
+        return self._held(self.num_blocks, self.blocks_per_request) * self.plan.engines
+
+    @property
     def requests_held_at_most(self) -> int | None:
         """The same at the high end of the estimate's range; None: no limit."""
         rank = self.plan.limiting_rank
         if rank is None or not (rank.bytes_per_block and self.blocks_per_request):
             return None
         blocks = rank.available_kv_cache_high_bytes // rank.bytes_per_block
-        held = max(blocks - NULL_BLOCKS, 0) // self.blocks_per_request
-        return held * self.plan.engines
+        return self._held(blocks, self.blocks_held) * self.plan.engines
 
     @property
     def is_short(self) -> bool:
@@ -114,10 +135,14 @@ class Serving:
     @property
     def words(self) -> str:
         """How much of the load is served, such as "serves 1 of 20 at once"."""
-        asked = self.load.requests
+        asked, ending, certain = self.load.requests, "", self.requests_certain
+        if self.load.has_mean and certain is not None and certain < asked:
+            ending = f" on average, {certain:,} for certain"
         if self.is_short_though_close:
-            return f"serves at most {self.requests_held_at_most} of {asked:,} at once"
-        return f"serves {min(self.requests_served, asked):,} of {asked:,} at once"
+            most = self.requests_held_at_most
+            return f"serves at most {most} of {asked:,} at once{ending}"
+        served = min(self.requests_served, asked)
+        return f"serves {served:,} of {asked:,} at once{ending}"
 
 
 def low_blocks(plan: Plan) -> int:
@@ -145,24 +170,36 @@ def serving(
     if load is None:
         length = 1 if plan.resolved is None else plan.resolved.max_model_len
         load = Load(prompt_tokens=length, output_tokens=0)
-    blocks = _blocks_of_a_request(plan, load, {} if counted is None else counted)
-    return Serving(plan=plan, load=load, blocks_per_request=blocks)
+    counted = {} if counted is None else counted
+    longest = held = _blocks_of_a_request(plan, load.request_tokens, counted)
+    if load.has_mean:
+        held = _blocks_of_a_request(plan, load.held_tokens, counted)
+    shared = 0
+    if plan.shared_prefix is not None and longest:
+        # A request on average need not be beyond what it shares: it has a block more.
+        shared = min(plan.shared_prefix.blocks(load.reused_tokens), longest - 1)
+        held = max(held, shared + 1)
+    return Serving(
+        plan=plan,
+        load=load,
+        blocks_per_request=longest,
+        blocks_held=held,
+        shared_blocks=shared,
+    )
 
 
-def _blocks_of_a_request(plan: Plan, load: Load, counted: Counted) -> int:
-    """Count the blocks that one request of the load takes in this plan."""
+def _blocks_of_a_request(plan: Plan, tokens: int, counted: Counted) -> int:
+    """Count the blocks that one request of so many tokens takes in this plan."""
     resolved, of_longest = plan.resolved, plan.blocks_per_request
-    if (
-        not of_longest
-        or resolved is None
-        or resolved.max_model_len <= load.request_tokens
-    ):
+    if not of_longest or resolved is None or resolved.max_model_len <= tokens:
         return of_longest
-    if plan.load is not None and plan.load.request_tokens == load.request_tokens:
+    if plan.load is not None and plan.load.request_tokens == tokens:
         return plan.blocks_per_load_request
+    if plan.load is not None and plan.load.held_tokens == tokens:
+        return plan.blocks_per_mean_request
     # The plan has the count for its longest request; this one is shorter.
     key = (
-        load.request_tokens,
+        tokens,
         plan.kv_groups,
         resolved.max_num_batched_tokens,
         resolved.max_concurrent_batches,
@@ -172,7 +209,7 @@ def _blocks_of_a_request(plan: Plan, load: Load, counted: Counted) -> int:
     if key not in counted:
         shorter = plan.changed(
             load=None,
-            max_model_len=load.request_tokens,
+            max_model_len=tokens,
             max_num_seqs=resolved.max_num_seqs,
             max_num_batched_tokens=resolved.max_num_batched_tokens,
         )

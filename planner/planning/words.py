@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from planner.memory.estimate import RankMemory
 from planner.planning.load import Load
@@ -67,10 +68,47 @@ def load_text(load: Load) -> str:
     >>> load_text(Load(prompt_tokens=3000, output_tokens=1096, requests=16))
     '16 requests of 4,096 tokens'
     """
-    return (
-        f"{counted(load.requests, 'requests')} of "
-        f"{counted(load.request_tokens, 'tokens')}"
-    )
+    return f"{counted(load.requests, 'requests')} of {length_text(load)}"
+
+
+def load_flags(load: Load) -> str:
+    """Write a load as flags of the planner's commands.
+
+    >>> load_flags(Load(prompt_tokens=3000, output_tokens=96))
+    '--prompt-tokens 3000 --output-tokens 96 --requests 1'
+    """
+    parts = load.to_dict().items()
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in parts)
+
+
+def length_text(load: Load) -> str:
+    """Write the length of a load's requests, and what they share.
+
+    >>> load = Load(prompt_tokens=3000, output_tokens=96, shared_prefix_tokens=2000)
+    >>> length_text(load)
+    '3,096 tokens, 2,000 of them shared'
+    """
+    parts = [counted(load.request_tokens, "tokens")]
+    if load.has_mean:
+        parts.append(f"{load.held_tokens:,} held on average")
+    if load.shared_prefix_tokens:
+        parts.append(f"{load.shared_prefix_tokens:,} of them shared")
+    return ", ".join(parts)
+
+
+def served_length(serving: Serving) -> str:
+    """Write the length of a load's requests, and why nothing of them is shared."""
+    load, plan = serving.load, serving.plan
+    if serving.shared_blocks or not load.shared_prefix_tokens:
+        return length_text(load)
+    if plan.resolved is not None and not plan.resolved.enable_prefix_caching:
+        why = "prefix caching is off"
+    elif plan.shared_prefix is None:
+        why = "vLLM may evict the windows or states of a prefix"
+    else:
+        why = f"a block has {plan.shared_prefix.unit_tokens:,} tokens"
+    alone = replace(load, shared_prefix_tokens=0)
+    return f"{length_text(alone)}, nothing shared ({why})"
 
 
 def either(parts: Sequence[str]) -> str:
@@ -97,12 +135,13 @@ def _blocks(serving: Serving) -> str:
 
 
 def _taken(serving: Serving) -> str:
-    share, each = serving.share, serving.blocks_per_request
+    share, shared = serving.share, serving.shared_blocks
+    once = f"{shared:,} (shared) + " if shared else ""
     return (
-        f"{counted(share, 'requests')} of "
-        f"{counted(serving.load.request_tokens, 'tokens')}"
-        f"{_each(serving)} {'needs' if share == 1 else 'need'} {share:,} x {each:,} + "
-        f"{NULL_BLOCKS} (stays empty) = {share * each + NULL_BLOCKS:,}"
+        f"{counted(share, 'requests')} of {served_length(serving)}"
+        f"{_each(serving)} {'needs' if share == 1 else 'need'} {once}{share:,} x "
+        f"{serving.blocks_held - shared:,} + {NULL_BLOCKS} (stays empty) = "
+        f"{serving.needed_blocks:,}"
     )
 
 

@@ -82,8 +82,8 @@ def replicas_used(pipeline: Pipeline) -> int:
 
 def _rows_per_second(speed: SpeedBound) -> float:
     load = speed.load
-    if load.output_tokens > 1:
-        return speed.total_at_most_tokens_per_second / (load.output_tokens - 1)
+    if load.mean_output > 1:
+        return speed.total_at_most_tokens_per_second / (load.mean_output - 1)
     return 1 / speed.prefill_at_least_seconds * speed.requests
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +49,7 @@ def advice_dict(advice: Advice) -> dict[str, Any]:
         "is_served": advice.is_served,
         "request_tokens": advice.request_tokens,
         "requests": advice.requests,
-        "load": None if load is None else asdict(load),
+        "load": None if load is None else load.to_dict(),
         "best": None if advice.best is None else advice.best.title,
         "items": [_item_dict(item) for item in advice.items],
         "combinations": [_item_dict(item) for item in advice.combinations],

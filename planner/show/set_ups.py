@@ -16,6 +16,8 @@ from planner.show.verdict import verdict
 from planner.units import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from planner.planning.result import Plan
@@ -35,8 +37,8 @@ SPEED = (
     "between GPUs, which costs tensor parallel most where they have no NVLink."
 )
 BETWEEN = (
-    "Of each kind, the numbers above were tried with every layout, up to the first "
-    "that serves. A number between, such as 6 as TP 2 and PP 3, may serve for less."
+    "Of each kind, every number was tried with every layout, up to the first that "
+    "serves."
 )
 _CAPTIONS = {"fewest": "Fewest GPUs first", "cheapest": "Cheapest first"}
 NO_PRICES = "No price is known: give prices={'H100': 2.5}, or save your own."
@@ -64,6 +66,11 @@ def has_prices(found: SetUps) -> bool:
     return any(set_up.price is not None for set_up in found.found)
 
 
+def has_formats(found: SetUps) -> bool:
+    """Whether any set-up has another format than the one given."""
+    return any(set_up.format.name for set_up in found.found)
+
+
 def cells(set_up: SetUp, found: SetUps) -> dict[str, str]:
     """Write a set-up's figures by the titles of their columns, deciding ones first."""
     figures = _figures(set_up, found)
@@ -80,7 +87,15 @@ def cells(set_up: SetUp, found: SetUps) -> dict[str, str]:
         "of one request": figures["user"],
         "First token, at least": figures["first"],
         **cost,
+        **(_format_cells(set_up) if has_formats(found) else {}),
         "Other layouts": f"{len(found.others(set_up)) or ''}",
+    }
+
+
+def _format_cells(set_up: SetUp) -> dict[str, str]:
+    return {
+        "Format": set_up.format.name or "as given",
+        "Answers": str(set_up.format.cost_class),
     }
 
 
@@ -97,7 +112,7 @@ def title(found: SetUps) -> str:
 def headline(found: SetUps) -> str:
     """Write the fewest GPUs and the cheapest, and the numbers of which they are."""
     fewest, cheapest = found.fewest, found.cheapest
-    tried = f"Tried: {', '.join(map(str, found.gpus_tried))} GPUs of each kind"
+    tried = f"Tried: {tried_text(found.gpus_tried)} of each kind"
     if fewest is None:
         return f"None of these GPUs serves it. {tried}"
     few = gpus_text(fewest)
@@ -108,6 +123,23 @@ def headline(found: SetUps) -> str:
         return f"Fewest and cheapest: {few} ({price} per hour). {tried}"
     dear = f"{gpus_text(cheapest)} ({price} per hour)"
     return f"Fewest: {few}. Cheapest: {dear}. {tried}"
+
+
+def tried_text(counts: Sequence[int]) -> str:
+    """Write the numbers of GPUs that were tried.
+
+    >>> tried_text((1, 2, 3)), tried_text((2, 4, 6)), tried_text((1,))
+    ('1 to 3 GPUs', '2, 4, 6 GPUs', '1 GPU')
+    """
+    if len(counts) > 1 and counts[-1] - counts[0] == len(counts) - 1:
+        return f"{counts[0]} to {counts[-1]} GPUs"
+    return f"{', '.join(map(str, counts))} GPU{'' if list(counts) == [1] else 's'}"
+
+
+def shown_order(found: SetUps) -> tuple[SetUp, ...]:
+    """Return the best of each kind and format: first those that no other beats."""
+    best = found.trade_offs()
+    return (*best, *(one for one in found.ranked() if one not in best))
 
 
 def notes(found: SetUps) -> list[str]:
@@ -122,7 +154,8 @@ def notes(found: SetUps) -> list[str]:
             f"Prices are assumed: public list prices on demand of {span}, for GPUs "
             "alone. Give yours as prices={'H100': 2.5}."
         )
-    return [BETWEEN, *filter(None, [priced]), SPEED, LETTERS]
+    left = f"Not tried: {' '.join(found.not_tried)}" if found.not_tried else ""
+    return [BETWEEN, *filter(None, [left, priced]), SPEED, LETTERS]
 
 
 def miss_text(miss: Miss) -> str:
@@ -138,7 +171,7 @@ def miss_text(miss: Miss) -> str:
 
 def sheet(found: SetUps) -> Sheet:
     """Say the answer, the set-ups, what the nearest others lack, and the command."""
-    best = found.ranked()
+    best = shown_order(found)
     answer = Answer(
         tone="fits" if found.is_found else "short",
         symbol="✔" if found.is_found else "✘",

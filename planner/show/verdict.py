@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from planner.planning.after_sizing import OUTSIDE_BUDGET
-from planner.planning.serving import NULL_BLOCKS, Serving
-from planner.planning.words import fails, otherwise
+from planner.planning.serving import Serving
+from planner.planning.words import fails, otherwise, served_length
 from planner.units import counted, format_gib
 from planner.values import frozen
 
@@ -153,16 +153,14 @@ def _left(served: Serving) -> int:
     rank = served.plan.limiting_rank
     if rank is None:
         return 0
-    needed = served.share * served.blocks_per_request + NULL_BLOCKS
-    return (served.num_blocks - needed) * rank.bytes_per_block
+    return (served.num_blocks - served.needed_blocks) * rank.bytes_per_block
 
 
 def _load_sentence(served: Serving, margin: int | None) -> str:
     """Say what the margin of a load means, or why vLLM does not admit the load."""
     if not served.admits:
         return f"{fails(served)}."
-    share, tokens = served.share, served.load.request_tokens
-    requests = f"{counted(share, 'requests')} of {counted(tokens, 'tokens')}"
+    requests = f"{counted(served.share, 'requests')} of {served_length(served)}"
     engines = served.plan.engines
     place = f" on each of {engines} engines" if engines > 1 else ""
     if margin is None:

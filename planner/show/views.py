@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from planner.solve.comparing.gpus import GPUComparison
     from planner.solve.comparing.grid import Curve, Grid
     from planner.solve.load_map import LoadMap
+    from planner.solve.model_fits import ModelFits
     from planner.solve.set_ups import SetUps
     from planner.solve.solution import Solution
     from planner.solve.speed.speed import SpeedBound
@@ -175,6 +176,12 @@ def _set_ups() -> Views[SetUps]:
     return shown(set_ups.sheet, frame=set_ups.frame)
 
 
+def _model_fits() -> Views[ModelFits]:
+    from planner.show import model_fits
+
+    return shown(model_fits.sheet, frame=model_fits.frame)
+
+
 def _solution() -> Views[Solution]:
     from planner.show import solution
 
@@ -223,6 +230,7 @@ REGISTRY = registry(
     _load_map,
     _load_map_charts,
     _set_ups,
+    _model_fits,
     _solution,
     _speed_bound,
     _upgrade,

@@ -5,18 +5,22 @@ from planner.solve.gpus import fewest_gpus
 from planner.solve.instances import instances_on_one_gpu
 from planner.solve.layouts import Layout, layouts
 from planner.solve.load_map import LoadCell, LoadMap, load_map
+from planner.solve.model_fits import ModelFit, ModelFits
 from planner.solve.price_list import Price, PriceList, gpu_prices, save_price
 from planner.solve.requests import longest_context, most_requests
 from planner.solve.set_up_search import set_ups
 from planner.solve.set_ups import Miss, SetUp, SetUps
 from planner.solve.smallest import smallest_kv_cache_memory, smallest_utilization
 from planner.solve.solution import Solution
+from planner.solve.which_models import models
 
 __all__ = [
     "Layout",
     "LoadCell",
     "LoadMap",
     "Miss",
+    "ModelFit",
+    "ModelFits",
     "Price",
     "PriceList",
     "Serving",
@@ -29,6 +33,7 @@ __all__ = [
     "layouts",
     "load_map",
     "longest_context",
+    "models",
     "most_requests",
     "save_price",
     "serving",

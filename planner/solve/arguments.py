@@ -10,13 +10,12 @@ from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.models.architecture import ModelArchitecture
 from planner.planning.inputs import Inputs
-from planner.planning.load import Load
+from planner.planning.load import LOAD_PARTS, Load
 from planner.planning.result import Plan
 
 Start: TypeAlias = "str | os.PathLike[str] | ModelArchitecture | Plan | Inputs"
 """A model as `planner.plan` accepts it, or a plan whose arguments are reused."""
 _Second = TypeVar("_Second")
-_OF_A_LOAD = ("prompt_tokens", "output_tokens", "requests")
 
 
 def read_start(
@@ -31,8 +30,7 @@ def read_start(
         PlannerError: for an invalid load or argument.
     """
     gpu, load = split_load(gpu, load)
-    rest = {name: value for name, value in arguments.items() if name not in _OF_A_LOAD}
-    wanted = _given_load(load, arguments)
+    rest, wanted = load_from(load, arguments)
     if isinstance(start, Plan):
         inputs = Inputs.of(start)
     elif isinstance(start, Inputs):
@@ -45,6 +43,18 @@ def read_start(
         rest["gpu"] = gpu
     alone = inputs.changed(**rest, load=None)
     return Inputs.of(alone.plan()), wanted or inputs.load
+
+
+def load_from(
+    load: Load | None, arguments: Mapping[str, Any]
+) -> tuple[dict[str, Any], Load | None]:
+    """Return the arguments without the parts of a load, and the load.
+
+    Raises:
+        PlannerError: for an invalid load, or one that is given twice.
+    """
+    rest = {name: value for name, value in arguments.items() if name not in LOAD_PARTS}
+    return rest, _given_load(load, arguments)
 
 
 def split_load(
@@ -109,7 +119,7 @@ def _model_name(model: object) -> str:
 
 def _given_load(load: Load | None, arguments: Mapping[str, Any]) -> Load | None:
     """Return the load, given as one value or in its parts."""
-    parts = {name: arguments[name] for name in _OF_A_LOAD if name in arguments}
+    parts = {name: arguments[name] for name in LOAD_PARTS if name in arguments}
     given = {name: value for name, value in parts.items() if value is not None}
     if load is not None and given:
         raise PlannerError(

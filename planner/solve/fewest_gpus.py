@@ -13,7 +13,6 @@ from planner.planning.serving import Serving, serve
 from planner.solve.layouts import (
     Layout,
     Room,
-    is_refused,
     keeps_given,
     spread,
     variants,
@@ -118,6 +117,8 @@ class Search:
     """One replica with one request: the most that each of several replicas can hold."""
     shares: dict[bool, float] = field(default_factory=dict)
     """Free share of a GPU, by whether the model is spread, where the default is not."""
+    refusals: dict[Layout, str] = field(default_factory=dict)
+    """What vLLM says of the layouts that it refuses."""
 
     def at(self, layout: Layout) -> _Tried | None:
         """Return a layout with the load; None where vLLM refuses it.
@@ -183,7 +184,11 @@ class Search:
             steps = largest_share(at, shares)
             self.shares[is_spread] = shares.share(steps)
             serving = at(steps)
-        return None if is_refused(serving.plan) else serving
+        error = serving.plan.error
+        if error is None or error.kind != "refused":
+            return serving
+        self.refusals[layout] = error.message
+        return None
 
 
 def room_for(serving: Serving, copies: int = 1) -> tuple[int, int]:

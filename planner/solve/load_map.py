@@ -7,7 +7,7 @@ Each cell is planned with its own load: what is not given follows from it, as in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.releases import resolve_version
@@ -45,6 +45,15 @@ class LoadCell:
     why: str = ""
     """Why it does not start."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "load": self.load.to_dict(),
+            "state": self.state,
+            "requests_served": self.requests_served,
+            "why": self.why,
+        }
+
 
 @frozen(repr=False)
 class LoadMap(Viewed):
@@ -80,7 +89,7 @@ class LoadMap(Viewed):
             "model": self.plan.name,
             "gpu": self.plan.gpu.name,
             "gpus_total": self.plan.gpus_total,
-            "cells": [asdict(cell) for cell in self.cells],
+            "cells": [cell.to_dict() for cell in self.cells],
         }
 
     def figure(self) -> Figure:
@@ -149,7 +158,7 @@ class MapSearch:
         """Plan, and yield after each cell."""
         for prompt in self.prompts:
             for number in self.requests:
-                wanted = replace(self.load, prompt_tokens=prompt, requests=number)
+                wanted = replace(self.load.with_prompt(prompt), requests=number)
                 self.cells.append(_cell(self.inputs, wanted))
                 yield
 

@@ -13,7 +13,7 @@ from planner.planning.serving import serve, serving
 from planner.planning.words import either, first_sentence, load_text
 from planner.solve.fewest_gpus import Machine, fewest
 from planner.solve.layouts import Layout, Room, is_refused
-from planner.solve.search import longest, most_at_once, with_length
+from planner.solve.search import longest, most_at_once
 from planner.values import frozen
 
 _NODES = 4
@@ -67,8 +67,8 @@ def nearest_of_any_length(
     counts = [most.value, 1] if most.is_found else []
     loads = []
     for requests in dict.fromkeys(counts):
-        found = longest(inputs, requests)
-        loads.append(with_length(load.output_tokens, found.value, requests))
+        found = longest(inputs, _any_length(load, requests))
+        loads.append(replace(load, requests=requests).of_length(found.value))
     if not loads:
         return nearest(inputs, load, follows=follows)
     text = either([load_text(other) for other in loads])
@@ -81,16 +81,22 @@ def _loads(inputs: Inputs, load: Load, *, follows: bool) -> tuple[Load, ...]:
     fewer = most_at_once(inputs, load)
     if fewer.is_found and fewer.value < load.requests:
         found.append(replace(load, requests=fewer.value))
-    shorter = longest(inputs, load.requests, follows=follows)
+    shorter = longest(inputs, _any_length(load, load.requests), follows=follows)
     if shorter.is_found and shorter.value < load.request_tokens:
-        tokens, requests = shorter.value, load.requests
-        found.append(with_length(load.output_tokens, tokens, requests))
+        found.append(load.of_length(shorter.value))
     if not found and load.requests > 1:
-        alone = longest(inputs, 1)
+        alone = longest(inputs, _any_length(load, 1))
         if alone.is_found:
             tokens = min(alone.value, load.request_tokens)
-            found.append(with_length(load.output_tokens, tokens, 1))
+            found.append(replace(load, requests=1).of_length(tokens))
     return tuple(found)
+
+
+def _any_length(load: Load, requests: int) -> Load:
+    """Return the requests whose length is searched: their answers may be short."""
+    return replace(
+        load.of_length(load.request_tokens), output_tokens=0, requests=requests
+    )
 
 
 def elsewhere(inputs: Inputs, load: Load | None) -> str:

@@ -85,6 +85,7 @@ def longest_context(
     *,
     requests: int | None = None,
     output_tokens: int = 0,
+    shared_prefix_tokens: int = 0,
     **arguments: Any,  # noqa: ANN401 - vLLM's own argument names and types
 ) -> Solution:
     """Find the largest `max_model_len` at which `requests` are served at once.
@@ -101,6 +102,7 @@ def longest_context(
         requests: number at once, each at its full length; None: one, as vLLM itself
             requires to start, and `max_num_seqs` stays as it is.
         output_tokens: output of each request; the rest of its length is prompt.
+        shared_prefix_tokens: of the prompts, what all begin with.
         arguments: engine arguments, vllm_version, entrypoint and env.
 
     Raises:
@@ -120,8 +122,15 @@ def longest_context(
     inputs, _ = read_start(model, gpu, None, arguments)
     at_once = 1 if requests is None else whole_number("requests", requests)
     output = whole_number("output_tokens", output_tokens, least=0)
+    shared = whole_number("shared_prefix_tokens", shared_prefix_tokens, least=0)
     follows = requests is not None
-    found = longest(inputs, at_once, follows=follows, output_tokens=output)
+    asked = Load(
+        prompt_tokens=max(shared, 1),
+        output_tokens=output,
+        requests=at_once,
+        shared_prefix_tokens=shared,
+    )
+    found = longest(inputs, asked, follows=follows)
     plan = found.at(found.least).plan
     sentence = (
         f"longest context of {where(plan)} for {counted(at_once, 'requests')} at once"

@@ -138,25 +138,21 @@ class Boundary:
         return None if self.value == self.most else self.at(self.value + 1)
 
 
-def longest(
-    inputs: Inputs, requests: int, *, follows: bool = True, output_tokens: int = 0
-) -> Boundary:
-    """Find the greatest length at which `requests` are served at once.
+def longest(inputs: Inputs, load: Load, *, follows: bool = True) -> Boundary:
+    """Find the greatest length at which the requests of a load are served at once.
 
     Args:
         inputs: the start; its `max_model_len` is ignored.
-        requests: number at once.
-        follows: whether `max_num_seqs` follows that number.
-        output_tokens: output of each request, besides at least one token of prompt.
+        load: its requests, answers and shared prefix; at least a token is prompt.
+        follows: whether `max_num_seqs` follows the number of requests.
     """
     open_length = inputs.changed(max_model_len=None)
 
     @cache
     def at(tokens: int) -> Serving:
-        load = with_length(output_tokens, tokens, requests)
-        return serve(open_length, load, follows=follows)
+        return serve(open_length, load.of_length(tokens), follows=follows)
 
-    least = output_tokens + 1
+    least = load.output_tokens + 1
     limit = _limit(open_length)
     most = MOST_TOKENS
     if limit < MOST_TOKENS:
@@ -188,12 +184,6 @@ def most_at_once(inputs: Inputs, load: Load) -> Boundary:
     return Boundary(value=value, least=1, most=most, at=at)
 
 
-def with_length(output_tokens: int, tokens: int, requests: int) -> Load:
-    """Return requests of `tokens` each, the last `output_tokens` of them output."""
-    output = min(output_tokens, tokens - 1)
-    return Load(prompt_tokens=tokens - output, output_tokens=output, requests=requests)
-
-
 def _limit(inputs: Inputs) -> int:
     """Return the model's own maximum length."""
     plan = inputs.plan()
@@ -208,7 +198,9 @@ def _guessed_length(serving: Serving) -> int:
     longest_one = serving.plan.max_model_len_that_fits or 1
     if serving.share == 1 or not serving.blocks_per_request:
         return longest_one
-    blocks = (serving.num_blocks - NULL_BLOCKS) // serving.share
+    shared = serving.shared_blocks
+    left = serving.num_blocks - NULL_BLOCKS - shared
+    blocks = shared + left // serving.share
     return max(1, serving.load.request_tokens * blocks // serving.blocks_per_request)
 
 
@@ -291,9 +283,8 @@ def smallest_bytes(inputs: Inputs, load: Load | None) -> tuple[int, _AtBytes]:
 
     total = inputs.plan().gpu.total_memory_bytes
     first = at(total)
-    blocks = first.share * first.blocks_per_request + NULL_BLOCKS
     each = max((rank.bytes_per_block for rank in first.plan.ranks), default=1)
-    guess = blocks * each
+    guess = first.needed_blocks * each
     most = max(total, guess)
     found = smallest(lambda size: is_enough(at(size)), 1, most, guess)
     return found, at

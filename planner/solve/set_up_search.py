@@ -1,9 +1,12 @@
-"""set_ups(): which GPUs, and which layout on them, serve a load.
+"""set_ups(): which GPUs, which layout on them and which format serve a load.
 
-For each kind of GPU, numbers of GPUs are tried from the fewest up: 1, 2, 4, 8, ... The
+For each kind of GPU every number is tried from the fewest up, with every layout. The
 first number on which any layout serves the load ends the search of that kind, and every
-layout of this number that serves is a set-up. More GPUs of a kind cost more per hour,
-but a number between two that were tried may serve too, for less: `SetUps.gpus_tried`.
+layout of this number that serves is a set-up: more GPUs of a kind cost more per hour.
+
+A format that costs answers is tried on fewer GPUs than one that costs less of them, so
+that each row that it adds has a reason. `SetUps.not_tried` says what all this leaves
+out.
 
 Layouts whose memory cannot hold weights and KV cache are not planned; `Floor` says why
 that never leaves out one that serves.
@@ -13,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError, UnknownArchitecture
@@ -23,8 +27,17 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import Serving
 from planner.planning.words import fails
+from planner.solve.advice.situation import CostClass
 from planner.solve.arguments import Start, read_start, require_load, split_load
 from planner.solve.fewest_gpus import Search, one_gpu, room_for
+from planner.solve.floor import Floor
+from planner.solve.formats import (
+    AS_GIVEN,
+    QUALITIES,
+    Format,
+    checked_quality,
+    other_formats,
+)
 from planner.solve.gpus import kinds_of
 from planner.solve.layouts import Layout, Room, keeps_given, spread, variants
 from planner.solve.price_list import PriceList, price_list
@@ -37,12 +50,14 @@ from planner.solve.set_ups import (
     layout_rank,
 )
 from planner.solve.speed.bound import speed_bound
-from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.solve.speed.speed import SpeedBound
 
-_FULL_ATTENTION = ("FullAttentionSpec", "MLAAttentionSpec")
+_Generation: TypeAlias = "tuple[str, tuple[int, int], str]"
+"""A format, a compute capability, and the name of a GPU that is like no other."""
+_OF_SIZE = "max_"
+"""In refusals that may depend on a GPU's memory or on the share of the load."""
 
 
 @named_in_errors
@@ -54,11 +69,13 @@ def set_ups(  # noqa: PLR0913 - the load, and what may be used for it
     prices: PriceList | Mapping[str, float] | None = None,
     currency: str = "",
     order: str = "fewest",
+    quality: str = CostClass.NO_LOSS,
     gpus_per_node: int = 8,
     nodes: int = 1,
+    seconds: float | None = None,
     **arguments: Any,  # noqa: ANN401 - vLLM's own argument names and types
 ) -> SetUps:
-    """Find the set-ups that serve a load, over kinds of GPU and layouts.
+    """Find the set-ups that serve a load, over kinds of GPU, layouts and formats.
 
     Tensor parallel stays inside a machine. Given sizes, such as tensor_parallel_size,
     stay; so do a given max_model_len and max_num_seqs, which else follow the load.
@@ -70,9 +87,14 @@ def set_ups(  # noqa: PLR0913 - the load, and what may be used for it
         prices: price of one GPU for an hour, by name; None: dated list prices and the
             prices that the user saved (`planner.solve.gpu_prices`); {}: none.
         currency: word to write after prices that are given.
-        order: what is shown first: fewest (GPUs) or cheapest (per hour).
+        order: what is shown first: fewest (GPUs), cheapest (per hour) or fastest (by
+            the bound on speed).
+        quality: what formats may cost in answers: no loss (the format as given), little
+            loss (8 bits too) or try your prompts first (4 bits too).
         gpus_per_node: GPUs in a machine.
         nodes: number of machines.
+        seconds: time after which the search ends with what it has; None: when it is
+            through. `SetUpSearch` searches a plan at a time, to draw or give up.
         arguments: engine arguments, vllm_version, entrypoint and env.
 
     Raises:
@@ -87,10 +109,13 @@ def set_ups(  # noqa: PLR0913 - the load, and what may be used for it
         gpus,
         prices=price_list(prices, currency),
         room=Room.of(gpus_per_node, nodes),
+        quality=checked_quality(quality),
         **arguments,
     )
+    begin = monotonic()
     for _ in search.steps():
-        pass
+        if seconds is not None and monotonic() - begin > seconds:
+            break
     return replace(search.result(), order=order)
 
 
@@ -103,54 +128,6 @@ def page_search(inputs: Inputs, nodes: int, prices: PriceList) -> SetUpSearch:
     return SetUpSearch.of(inputs, None, None, prices=prices, room=Room.of(8, nodes))
 
 
-@frozen
-class Floor:
-    """The least memory that any layout of a model takes on one kind of GPU.
-
-    Spread over several GPUs, the weights take at least as much in total as on one, and
-    so do the keys and values of a token: what cannot be cut is copied. A replica of a
-    model without experts has all weights; replicas of one with experts may share them.
-    """
-
-    total_memory_bytes: int
-    """Of a GPU: no layout uses more."""
-    weights_bytes: int
-    token_bytes: int
-    """KV cache of a token of all layers; 0 where it differs by layer or is limited."""
-    is_moe: bool
-
-    @classmethod
-    def of(cls, start: Plan) -> Floor:
-        """Return the floor, from the plan for one GPU."""
-        given = start.settings
-        weights = sum(rank.weights_bytes for rank in start.ranks)
-        if given.cpu_offload_gb or start.gpu.is_cpu:
-            weights = 0
-        return cls(
-            total_memory_bytes=start.gpu.total_memory_bytes,
-            weights_bytes=weights,
-            token_bytes=_token_bytes(start) if weights else 0,
-            is_moe=start.model is not None and start.model.is_moe,
-        )
-
-    def allows(self, layout: Layout, load: Load) -> bool:
-        """Whether a layout may have room for the weights and its share of the load."""
-        shards = layout.tensor_parallel_size * layout.pipeline_parallel_size
-        sharing = layout.gpus if self.is_moe else shards
-        share = -(-load.requests // layout.data_parallel_size)
-        kept = share * load.request_tokens * self.token_bytes
-        return self.weights_bytes / sharing + kept / shards <= self.total_memory_bytes
-
-
-def _token_bytes(start: Plan) -> int:
-    """Return the KV cache of a token where all layers keep every token."""
-    given, groups = start.settings, start.kv_groups
-    is_set = given.kv_cache_memory_bytes or given.num_gpu_blocks_override
-    if is_set or len(groups) != 1 or groups[0].kind not in _FULL_ATTENTION:
-        return 0
-    return sum(rank.bytes_per_block for rank in start.ranks) // groups[0].block_size
-
-
 @dataclass(kw_only=True)
 class SetUpSearch:
     """Finds set-ups a plan at a time, so that a page can draw and answer in between."""
@@ -160,14 +137,20 @@ class SetUpSearch:
     kinds: tuple[GPU, ...]
     room: Room
     prices: PriceList
+    quality: CostClass = CostClass.NO_LOSS
     found: list[SetUp] = field(default_factory=list)
     misses: list[Miss] = field(default_factory=list)
     done: int = 0
-    """Kinds of GPU that have been searched."""
+    """Kinds of GPU that have been searched, each once more in other formats."""
     _unknown: UnknownArchitecture | None = None
+    _starts: dict[_Generation, Plan] = field(default_factory=dict)
+    _refused: set[tuple[_Generation, Layout]] = field(default_factory=set)
+    """Layouts that vLLM refuses on all GPUs of a generation."""
+    _counts: dict[GPU, int] = field(default_factory=dict)
+    """The fewest GPUs of a kind that serve, in the formats tried so far."""
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 - as of `set_ups`
         cls,
         start: Start,
         load: Load | None,
@@ -175,6 +158,7 @@ class SetUpSearch:
         *,
         prices: PriceList,
         room: Room,
+        quality: CostClass = CostClass.NO_LOSS,
         **arguments: Any,  # noqa: ANN401 - vLLM's own argument names and types
     ) -> SetUpSearch:
         """Return a search that has not begun; see `set_ups`.
@@ -191,12 +175,13 @@ class SetUpSearch:
             kinds=kinds,
             room=room,
             prices=prices,
+            quality=quality,
         )
 
     @property
     def total(self) -> int:
-        """Kinds of GPU to search."""
-        return len(self.kinds)
+        """Kinds of GPU to search; twice where there may be other formats."""
+        return len(self.kinds) * (1 if self.quality is CostClass.NO_LOSS else 2)
 
     def steps(self) -> Iterator[None]:
         """Search, and yield after each plan; `found`, `misses` and `done` grow.
@@ -205,61 +190,103 @@ class SetUpSearch:
             UnknownArchitecture: at the end, where no kind of GPU is modelled.
         """
         for gpu in self.kinds:
-            yield from self._search(gpu)
+            yield from self._search(gpu, AS_GIVEN)
             self.done += 1
+        if self.quality is not CostClass.NO_LOSS:
+            yield from self._search_formats()
         if self._unknown is not None and not self.found and not self.misses:
             raise self._unknown
 
     def result(self) -> SetUps:
         """Return what has been found so far."""
         found = sorted(self.found, key=layout_rank)
+        short = [one for one in self.misses if one.gpu not in self._counts]
         return SetUps(
             inputs=self.inputs,
             load=self.load,
             found=tuple(sorted(found, key=few_rank)),
-            misses=tuple(sorted(self.misses, key=_nearest, reverse=True)),
+            misses=tuple(sorted(short, key=_nearest, reverse=True)),
             currency=self.prices.currency,
             gpus_tried=tuple(_counts(self.inputs, self.room)),
             price_dates=self.prices.dates,
+            not_tried=tuple(self._not_tried()),
         )
 
-    def _search(self, gpu: GPU) -> Iterator[None]:
-        here = self.inputs.changed(gpu=gpu)
+    def _search_formats(self) -> Iterator[None]:
+        formats = other_formats(self.inputs.plan(), self.quality)
+        for gpu in self.kinds:
+            yield
+            for one in formats:
+                yield from self._search(gpu, one)
+            self.done += 1
+
+    def _search(self, gpu: GPU, form: Format) -> Iterator[None]:
+        here = self.inputs.changed(gpu=gpu, **form.changes)
         try:
-            start = one_gpu(here)
+            start = self._start(here, gpu, form)
         except UnknownArchitecture as error:
             self._unknown = error
+            return
+        except PlannerError:  # such as a KV cache type that this release does not know
             return
         yield
         within = self.room.within(gpu)
         search = Search(inputs=here, load=self.load, start=start)
-        floor, nearest = Floor.of(start), None
-        for count in _counts(here, within):
-            is_served = False
-            for layout in _layouts(count, within, here, start):
-                if not floor.allows(layout, self.load):
-                    continue
-                serving = search.serve(layout, self.load)
+        nearest = None
+        generation = _generation(gpu, form)
+        for layout in self._allowed(gpu, here, start, generation):
+            serving = search.serve(layout, self.load)
+            yield
+            if serving is None:
+                if _OF_SIZE not in search.refusals.get(layout, _OF_SIZE):
+                    self._refused.add((generation, layout))
+                continue
+            if serving.is_served:
+                self._counts[gpu] = layout.gpus
+                self.found.append(self._set_up(gpu, layout, serving, form))
                 yield
-                if serving is None:
-                    continue
-                if serving.is_served:
-                    is_served = True
-                    self.found.append(self._set_up(gpu, layout, serving))
-                    yield
-                else:
-                    nearest = max(filter(None, (nearest, serving)), key=_room)
-            if is_served:
-                return
-        self._miss(gpu, nearest or _largest(search, here, start, within))
+            else:
+                nearest = max(filter(None, (nearest, serving)), key=_room)
+        if gpu not in self._counts and form is AS_GIVEN:
+            self._miss(gpu, nearest or _largest(search, here, start, within))
 
-    def _set_up(self, gpu: GPU, layout: Layout, serving: Serving) -> SetUp:
+    def _allowed(
+        self, gpu: GPU, here: Inputs, start: Plan, generation: _Generation
+    ) -> Iterator[Layout]:
+        """Yield the layouts to plan, up to the first number of GPUs that serves.
+
+        Where another format serves already, they have fewer GPUs than that. A tensor
+        parallel size that vLLM refuses alone is refused with more stages and copies.
+        """
+        floor, within = Floor.of(start), self.room.within(gpu)
+        enough = self._counts.get(gpu, within.gpus + 1)
+        for count in _counts(here, within):
+            if count >= enough or self._counts.get(gpu, count) < count:
+                return
+            for layout in _layouts(count, within, here, start):
+                alone = replace(layout, pipeline_parallel_size=1, data_parallel_size=1)
+                if self._refused & {(generation, layout), (generation, alone)}:
+                    continue
+                if floor.allows(layout, self.load, gpu):
+                    yield layout
+
+    def _start(self, here: Inputs, gpu: GPU, form: Format) -> Plan:
+        """Return the plan for one GPU, the same for all GPUs of its generation."""
+        key = _generation(gpu, form)
+        if key not in self._starts:
+            self._starts[key] = one_gpu(here)
+        return self._starts[key]
+
+    def _set_up(
+        self, gpu: GPU, layout: Layout, serving: Serving, form: Format
+    ) -> SetUp:
         return SetUp(
             gpu=gpu,
             layout=layout,
             serving=serving,
             price=self.prices.of(gpu),
             speed=_speed(serving),
+            format=form,
         )
 
     def _miss(self, gpu: GPU, serving: Serving | None) -> None:
@@ -269,12 +296,44 @@ class SetUpSearch:
             total = serving.plan.gpus_total
         self.misses.append(Miss(gpu=gpu, gpus_total=total, serving=serving, why=why))
 
+    def _not_tried(self) -> Iterator[str]:
+        yield (
+            "More GPUs of a kind than the fewest that serve, which are faster and cost "
+            "more."
+        )
+        yield (
+            f"More than {self.room.gpus} GPUs, and tensor parallel over several "
+            "machines."
+        )
+        worse = [one for one in QUALITIES if one.place > self.quality.place]
+        if worse:
+            yield (
+                "Formats with fewer bits of weights or KV cache: "
+                + " or ".join(f"quality={str(one)!r}" for one in worse)
+                + "."
+            )
+        if self.quality is not CostClass.NO_LOSS:
+            yield (
+                "Checkpoints that are not in the bundled catalogue; KV cache types "
+                "besides fp8 and nvfp4; formats of no better class on as many GPUs."
+            )
+        if self.done < self.total:
+            left = self.kinds[self.done % len(self.kinds) :]
+            formats = " in other formats" if self.done >= len(self.kinds) else ""
+            yield f"Not reached{formats}: {', '.join(one.name for one in left)}."
+
+
+def _generation(gpu: GPU, form: Format) -> _Generation:
+    """Return by what layouts are legal, and weights and tokens take as much."""
+    is_own = gpu.is_cpu or gpu.is_integrated or gpu.free_memory_bytes is not None
+    return form.name, gpu.compute_capability, gpu.name if is_own else ""
+
 
 def _counts(inputs: Inputs, room: Room) -> list[int]:
-    """Return the numbers of GPUs to try: 1, 2, 4, ... times the sizes that are given.
+    """Return the numbers of GPUs to try: all multiples of the sizes that are given.
 
-    >>> _counts(Inputs(model="m"), Room(gpus_per_node=8, nodes=3))
-    [1, 2, 4, 8, 16, 24]
+    >>> _counts(Inputs(model="m"), Room(gpus_per_node=3, nodes=1))
+    [1, 2, 3]
     """
     base = 1
     for name in (
@@ -283,11 +342,7 @@ def _counts(inputs: Inputs, room: Room) -> list[int]:
         "data_parallel_size",
     ):
         base *= inputs.engine_args.get(name) or 1
-    counts = []
-    while base <= room.gpus:
-        counts.append(base)
-        base *= 2
-    return counts if room.gpus in counts else [*counts, room.gpus]
+    return list(range(base, room.gpus + 1, base))
 
 
 def _layouts(count: int, room: Room, inputs: Inputs, start: Plan) -> Iterator[Layout]:

@@ -12,6 +12,7 @@ from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import Serving
+from planner.solve.formats import AS_GIVEN, Format
 from planner.solve.layouts import Layout
 from planner.solve.price_list import Price
 from planner.values import frozen
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
     from planner.solve.speed.speed import SpeedBound
 
-ORDERS = ("fewest", "cheapest")
-"""What comes first: the fewest GPUs, or the lowest price per hour, of those tried."""
+ORDERS = ("fewest", "cheapest", "fastest")
+"""What comes first: the fewest GPUs, the lowest price per hour or the highest bound on
+speed, of those tried."""
 _SECONDS = 3600
 
 
@@ -39,6 +41,8 @@ class SetUp:
     speed: SpeedBound | None = None
     """An upper bound, not a forecast; None: the GPU's bandwidth is not known, or there
     is no answer to generate."""
+    format: Format = AS_GIVEN
+    """Of weights and KV cache."""
 
     @property
     def plan(self) -> Plan:
@@ -85,13 +89,14 @@ class SetUp:
         return None if price is None or not speed else price / (speed * _SECONDS / 1e6)
 
     def changes(self) -> dict[str, Any]:
-        """Return what `Plan.changed` needs to get here: GPU, layout and share.
+        """Return what `Plan.changed` needs to get here: GPU, layout, share, format.
 
         None removes an argument. A GPU of the catalogue is given by its name.
         """
         gpu = self.gpu
         return {
             "gpu": gpu.name if gpu in catalogue() else gpu,
+            **self.format.changes,
             **self.layout.arguments(),
             "gpu_memory_utilization": self.plan.settings.gpu_memory_utilization,
         }
@@ -108,6 +113,10 @@ class SetUp:
             "gpus_total": self.gpus_total,
             **asdict(self.layout),
             "gpu_memory_utilization": self.plan.settings.gpu_memory_utilization,
+            "model": self.plan.name,
+            "quantization": self.plan.settings.quantization,
+            "kv_cache_dtype": self.plan.settings.kv_cache_dtype,
+            "cost_class": str(self.format.cost_class),
             "requests": self.serving.load.requests,
             "requests_held": self.requests_held,
             "requests_served": self.serving.requests_served,
@@ -166,6 +175,8 @@ class SetUps(Viewed):
     currency: str = ""
     gpus_tried: tuple[int, ...] = ()
     """Numbers of GPUs that were tried of each kind, up to the first that serves."""
+    not_tried: tuple[str, ...] = ()
+    """What the search left out, a sentence each."""
     price_dates: tuple[str, str] | None = None
     """Oldest and newest day of the list prices; None where all prices are given."""
 
@@ -186,19 +197,37 @@ class SetUps(Viewed):
         return bool(self.found)
 
     def ranked(self, order: str | None = None) -> tuple[SetUp, ...]:
-        """Return the best set-up of each kind of GPU, best first.
+        """Return the best set-up of each kind of GPU and format, best first.
 
         Args:
-            order: fewest (GPUs) or cheapest (per hour); None: `order`.
+            order: fewest (GPUs), cheapest (per hour) or fastest; None: `order`.
 
         Raises:
             PlannerError: for another order.
         """
         return ranked(self.found, order or self.order)
 
+    def trade_offs(self, order: str | None = None) -> tuple[SetUp, ...]:
+        """Return those of `ranked` that no other beats, in its order.
+
+        Another beats it where it is no worse in price, number of GPUs, bound on speed
+        and class of its format, and better in one of them.
+
+        Raises:
+            PlannerError: for an order that there is not.
+        """
+        rows = self.ranked(order)
+        scores = {id(one): _scores(one) for one in rows}
+        return tuple(
+            one
+            for one in rows
+            if not any(_beats(scores[id(o)], scores[id(one)]) for o in rows)
+        )
+
     def others(self, set_up: SetUp) -> tuple[SetUp, ...]:
         """Return the other layouts on the same GPUs, fastest bound first."""
-        same = (other for other in self.found if other.gpu == set_up.gpu)
+        key = (set_up.gpu, set_up.format.name)
+        same = (one for one in self.found if (one.gpu, one.format.name) == key)
         return tuple(other for other in same if other is not set_up)
 
     def to_dict(self) -> dict[str, Any]:
@@ -207,9 +236,10 @@ class SetUps(Viewed):
         return {
             "model": model if isinstance(model, str) else model.name,
             "vllm_version": self.inputs.vllm_version,
-            "load": asdict(self.load),
+            "load": self.load.to_dict(),
             "currency": self.currency,
             "gpus_tried": list(self.gpus_tried),
+            "not_tried": list(self.not_tried),
             "set_ups": [set_up.to_dict() for set_up in self.found],
             "misses": [miss.to_dict() for miss in self.misses],
         }
@@ -228,17 +258,17 @@ class SetUps(Viewed):
 
 
 def ranked(found: Sequence[SetUp], order: str = "fewest") -> tuple[SetUp, ...]:
-    """Return the best set-up of each kind of GPU, best first; see `SetUps.ranked`.
+    """Return the best set-up of each kind and format, best first; see `SetUps.ranked`.
 
     Raises:
         PlannerError: for an unknown order.
     """
     check_order(order)
-    best: dict[GPU, SetUp] = {}
+    best: dict[tuple[GPU, str], SetUp] = {}
     for set_up in sorted(found, key=layout_rank):
-        best.setdefault(set_up.gpu, set_up)
-    key = few_rank if order == "fewest" else _cheap_rank
-    return tuple(sorted(best.values(), key=key))
+        best.setdefault((set_up.gpu, set_up.format.name), set_up)
+    keys = {"fewest": few_rank, "cheapest": _cheap_rank, "fastest": _fast_rank}
+    return tuple(sorted(best.values(), key=keys[order]))
 
 
 def check_order(order: str) -> None:
@@ -267,12 +297,30 @@ def _price_rank(set_up: SetUp) -> float:
     return float("inf") if price is None else price
 
 
-def few_rank(set_up: SetUp) -> tuple[int, float, int, str]:
-    """Order set-ups: the fewest GPUs, then the lowest price, then the least memory."""
-    memory = set_up.gpu.total_memory_bytes
-    return set_up.gpus_total, _price_rank(set_up), memory, set_up.gpu.name
+def few_rank(set_up: SetUp) -> tuple[int, float, int, int, str]:
+    """Order set-ups: the fewest GPUs, then price, class of format, and memory."""
+    memory, place = set_up.gpu.total_memory_bytes, set_up.format.cost_class.place
+    return set_up.gpus_total, _price_rank(set_up), place, memory, set_up.gpu.name
 
 
-def _cheap_rank(set_up: SetUp) -> tuple[float, int, int, str]:
-    gpus, price, memory, name = few_rank(set_up)
-    return price, gpus, memory, name
+def _cheap_rank(set_up: SetUp) -> tuple[float, int, int, int, str]:
+    gpus, price, place, memory, name = few_rank(set_up)
+    return price, gpus, place, memory, name
+
+
+def _fast_rank(set_up: SetUp) -> tuple[float, int, float, int, int, str]:
+    return -(set_up.at_most_tokens_per_second or 0.0), *few_rank(set_up)
+
+
+def _scores(set_up: SetUp) -> tuple[float, ...]:
+    """Return what set-ups are compared by, each the less the better."""
+    return (
+        _price_rank(set_up),
+        set_up.gpus_total,
+        -(set_up.at_most_tokens_per_second or 0.0),
+        set_up.format.cost_class.place,
+    )
+
+
+def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))

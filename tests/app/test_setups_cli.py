@@ -1,4 +1,4 @@
-"""`planner solve setups`, and list prices in `planner compare`."""
+"""`planner solve set-ups`, and list prices in `planner compare`."""
 
 import json
 
@@ -15,16 +15,26 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_setups_answers_on_the_command_line(capsys):
-    """2 x 4 = 8 beside 8 x 0.5 = 4: the cheapest first, in the user's currency."""
-    words = "solve setups Qwen/Qwen3-32B --gpus H200 A40 --prompt-tokens 32000"
+    """2 x 4 = 8 beside 6 x 0.5 = 3: the cheapest first, in the user's currency."""
+    words = "solve set-ups Qwen/Qwen3-32B --gpus H200 A40 --prompt-tokens 32000"
     given = "--output-tokens 768 --requests 20 --price H200=4 A40=0.5 --currency EUR"
     status = main([*words.split(), *given.split(), "--order", "cheapest"])
     out = capsys.readouterr().out
 
     assert 0 == status
-    assert "Fewest: 2 x H200. Cheapest: 8 x A40 (4.00 EUR per hour)" in out
-    assert out.index("\n8 x A40") < out.index("\n2 x H200")
-    assert "--tensor-parallel-size 8" in out
+    assert "Fewest: 2 x H200. Cheapest: 6 x A40 (3.00 EUR per hour)" in out
+    assert out.index("\n6 x A40") < out.index("\n2 x H200")
+    assert "--tensor-parallel-size 2 --pipeline-parallel-size 3" in out
+
+
+def test_formats_are_asked_for_by_what_they_cost(capsys):
+    """With little loss: 8 bits."""
+    words = "solve set-ups Qwen/Qwen3-32B --gpus H100 --prompt-tokens 32000 --json"
+    status = main([*words.split(), "--requests", "20", "--quality", "little loss"])
+    found = json.loads(capsys.readouterr().out)
+
+    assert 0 == status
+    assert {"no loss", "little loss"} == {one["cost_class"] for one in found["set_ups"]}
 
 
 def test_setups_that_nothing_serves_are_an_answer_too(capsys):
@@ -69,3 +79,15 @@ def test_prices_compare_gpus_not_models(capsys):
     """Two models have no prices."""
     assert 2 == main(["compare", "Qwen/Qwen3-0.6B", "Qwen/Qwen3-8B", "--prices"])
     assert "give one model" in capsys.readouterr().err
+
+
+def test_models_are_found_from_the_gpu(capsys):
+    """Of 8 billion parameters at most, and none of another name."""
+    words = "solve models --gpu L4 --search qwen3 --at-most-parameters 4B --json"
+
+    assert 0 == main([*words.split(), "--prompt-tokens", "1000", "--requests", "4"])
+    found = json.loads(capsys.readouterr().out)
+
+    assert ("L4", 1, 4) == (found["gpu"], found["gpus"], found["load"]["requests"])
+    assert all(one["num_parameters"] <= 4e9 for one in found["models"])
+    assert "Qwen/Qwen3-0.6B" in {one["name"] for one in found["models"]}

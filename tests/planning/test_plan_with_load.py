@@ -1,5 +1,7 @@
 """A plan with a load: what follows from it, and whether the start serves it."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -156,6 +158,132 @@ def test_a_shorter_request_takes_what_its_own_plan_says(model, prompt, requests)
     assert serving(alone, load).requests_served == made.serving.requests_served
 
 
+DOCUMENTS = Load(
+    prompt_tokens=99_000, output_tokens=1000, requests=20, shared_prefix_tokens=90_000
+)
+
+
+def documents(**arguments):
+    """Return the plan of 20 users whose prompts share nine tenths."""
+    given = {"hf_overrides": {"max_position_embeddings": 131_072}, "gpu": "B300"}
+    return plan("Qwen/Qwen3-32B", DOCUMENTS, **given | arguments)
+
+
+def test_what_all_requests_begin_with_is_stored_once():
+    """90,000 / 16 a block; 10,000 / 16 of each of 20, and the block kept empty."""
+    served = documents().serving
+
+    assert 90_000 // 16 == served.shared_blocks
+    assert 1 + 90_000 // 16 + 20 * (10_000 // 16) == served.needed_blocks
+    assert served.needed_blocks * 16 < 300_000 < 20 * 100_000
+    assert served.is_served
+    assert "5,625 (shared) + 20 x 625 + 1" in plan_text(served.plan)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"enable_prefix_caching": False}, "nothing shared (prefix caching is off)"),
+        ({"model": WINDOWS}, "vLLM may evict the windows or states of a prefix"),
+        ({"model": STATES}, "vLLM may evict the windows or states of a prefix"),
+    ],
+)
+def test_nothing_is_shared_where_nothing_is_sure_to_be_found(arguments, why):
+    """Every request counts with the whole of its prompt, and the verdict says so."""
+    arguments = {"model": QWEN, "gpu": "B300"} | arguments
+    load = replace(DOCUMENTS, prompt_tokens=30_000, shared_prefix_tokens=20_000)
+    shared = plan(load=load, **arguments)
+    alone = plan(load=replace(load, shared_prefix_tokens=0), **arguments)
+
+    assert 0 == shared.serving.shared_blocks
+    assert alone.serving.needed_blocks == shared.serving.needed_blocks
+    assert alone.serving.requests_held == shared.serving.requests_held
+    assert why in verdict(shared).sentence
+
+
+def test_each_engine_stores_what_is_shared():
+    """Two engines: ten requests each, and the beginning twice."""
+    two = documents(data_parallel_size=2).serving
+
+    assert 1 + 90_000 // 16 + 10 * (10_000 // 16) == two.needed_blocks
+    own = (two.num_blocks - 1 - 90_000 // 16) // (10_000 // 16)
+    assert 2 * own == two.requests_held
+
+
+def test_the_last_token_of_a_prompt_is_never_found():
+    """4,096 shared of 4,096: 4,095 are found, in 255 whole blocks."""
+    load = Load(
+        prompt_tokens=4096, output_tokens=16, requests=4, shared_prefix_tokens=4096
+    )
+
+    assert 4095 // 16 == plan(load=load).serving.shared_blocks
+
+
+def test_a_draft_that_reads_the_model_computes_a_block_again():
+    """vLLM drops the last block that is found, whose states the draft needs."""
+    load = Load(
+        prompt_tokens=4096, output_tokens=16, requests=4, shared_prefix_tokens=3200
+    )
+    made = planner.plan(
+        "deepseek-ai/DeepSeek-R1",
+        gpu="B300",
+        tensor_parallel_size=8,
+        load=load,
+        speculative_config={"method": "mtp", "num_speculative_tokens": 1},
+    )
+
+    assert 32 == made.kv_groups[0].block_size
+    assert 3200 // 32 - 1 == made.serving.shared_blocks
+
+
+def test_a_mean_counts_requests_and_the_longest_says_what_is_certain():
+    """400 blocks, one kept empty: 1,000 + 100 tokens are 69 blocks, 2,500 are 157."""
+    load = Load(
+        prompt_tokens=2000,
+        output_tokens=500,
+        requests=5,
+        mean_prompt_tokens=1000,
+        mean_output_tokens=100,
+    )
+    made = plan(load=load, num_gpu_blocks_override=400)
+
+    assert 399 // 69 == made.serving.requests_held == 5
+    assert 399 // 157 == made.serving.requests_certain == 2
+    assert made.serving.is_served
+    assert "serves 5 of 5 at once on average, 2 for certain" == verdict(made).serves
+    assert 2500 == made.resolved.max_model_len
+    as_dict = made.to_dict()["serves"]
+    assert (5, 2, 69) == (
+        as_dict["requests_held"],
+        as_dict["requests_certain"],
+        as_dict["blocks_per_request"],
+    )
+
+
+@settings(max_examples=40)
+@given(
+    prompt=st.integers(1, 6000),
+    output=st.integers(0, 600),
+    requests=st.integers(1, 40),
+    parts=st.tuples(st.floats(0, 1), st.floats(0, 1), st.booleans()),
+    blocks=st.integers(600, 4000),
+)
+def test_sharing_and_means_only_help(prompt, output, requests, parts, blocks):
+    """Law: never fewer are held; a cache of the needed blocks serves, one less not."""
+    plain = Load(prompt_tokens=prompt, output_tokens=output, requests=requests)
+    mean = max(1, round(prompt * parts[0])) if parts[2] else None
+    shared = round((mean or prompt) * parts[1])
+    load = replace(plain, mean_prompt_tokens=mean, shared_prefix_tokens=shared)
+    size = {"max_model_len": 8192, "max_num_seqs": 64}
+    made = plan(load=load, num_gpu_blocks_override=blocks, **size).serving
+    alone = plan(load=plain, num_gpu_blocks_override=blocks, **size).serving
+
+    assert made.held >= alone.held
+    assert made.is_served == (made.num_blocks >= made.needed_blocks)
+    if shared == 0 and mean is None:
+        assert alone.held == made.held
+
+
 @settings(max_examples=30)
 @given(
     load=st.builds(
@@ -163,6 +291,8 @@ def test_a_shorter_request_takes_what_its_own_plan_says(model, prompt, requests)
         prompt_tokens=st.integers(1, 40_000),
         output_tokens=st.integers(0, 900),
         requests=st.integers(1, 500),
+        shared_prefix_tokens=st.integers(0, 1),
+        mean_output_tokens=st.sampled_from([None, 0]),
     ),
     length=st.sampled_from([None, 8192]),
 )

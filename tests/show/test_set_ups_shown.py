@@ -29,12 +29,12 @@ def drawn():
 
 
 def test_the_text_begins_with_the_answer(found):
-    """The fewest, and what costs least: 8 x 0.5 = 4 beside 2 x 4 = 8; of which."""
+    """The fewest, and what costs least: 6 x 0.5 = 3 beside 2 x 4 = 8; of which."""
     text = str(found)
 
     assert text.startswith(
-        "✔ Fewest: 1 x B300. Cheapest: 8 x A40 (4.00 per hour). "
-        "Tried: 1, 2, 4, 8 GPUs of each kind\n"
+        "✔ Fewest: 1 x B300. Cheapest: 6 x A40 (3.00 per hour). "
+        "Tried: 1 to 8 GPUs of each kind\n"
     )
     assert f"GPUs for {MODEL} with 20 requests of 32,768 tokens at once" in text
     assert text.endswith(found.fewest.command())
@@ -196,3 +196,17 @@ def test_an_unknown_order_is_refused(found):
     """By name, with the orders there are."""
     with pytest.raises(PlannerError, match="order='best': use one of"):
         found.ranked("best")
+
+
+def test_formats_have_columns_where_there_are_several():
+    """Which, and what it costs; those that no other beats come first."""
+    several = solve.set_ups(
+        MODEL, LOAD, ["H100", "A40"], prices={"A40": 0.5}, quality="little loss"
+    )
+
+    assert ["Format", "Answers", "Other layouts"] == shown.head(several)[-3:]
+    assert "Format" not in shown.head(solve.set_ups(MODEL, LOAD, "H100", prices={}))
+    best = several.trade_offs()
+    assert best == shown.shown_order(several)[: len(best)]
+    assert re.search(r"^\d x A40.* KV cache in fp8 +little loss", str(several), re.M)
+    assert "Not tried: More GPUs of a kind" in str(several)

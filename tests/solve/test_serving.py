@@ -57,6 +57,40 @@ def test_all_say_the_same_number_of_requests(model, blocks, copies, held):
     assert held == choice.requests_held
 
 
+SHARED = replace(LOAD, shared_prefix_tokens=2000)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "copies", "held"),
+    [
+        # 2,000 of the prompt are 125 blocks for all, 125 more of each.
+        (1000, 1, (1000 - 1 - 125) // 125),
+        (999, 2, 2 * ((999 - 1 - 125) // 125)),
+    ],
+)
+def test_all_count_what_is_shared_once(blocks, copies, held):
+    """In each question about the same start, on each copy."""
+    plan = start(QWEN, blocks, copies)
+    load = replace(SHARED, requests=held)
+    (choice,) = planner.compare_gpus(plan, ["B300"], load=SHARED).choices
+    cell = solve.load_map(plan, load, prompts=[3000], requests=[held, held + 1])
+
+    assert held == serving(plan, SHARED).requests_held
+    assert held == solve.most_requests(plan, load=SHARED).value
+    assert held == planner.speed_bound(plan, SHARED).memory_holds
+    assert held == planner.advise(plan, SHARED).requests
+    assert held == choice.requests_held
+    assert ["served", "starts"] == [one.state for one in cell.cells]
+    context = solve.longest_context(
+        plan, requests=held, output_tokens=1000, shared_prefix_tokens=2000
+    )
+    assert context.value >= 4000
+    (found,) = solve.set_ups(
+        plan, load, "B300", prices={}, data_parallel_size=copies
+    ).found[:1]
+    assert held == found.requests_held
+
+
 @pytest.mark.parametrize(("model", "blocks", "copies", "held"), KV_CACHES)
 def test_all_draw_the_line_at_the_same_request(model, blocks, copies, held):
     """So many are served, and one more is not."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from planner.errors import PlannerError, close_words
@@ -25,7 +24,6 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _WIDEST_HELP, _FLAGS_COLUMN, _LONGEST_COMMAND = 100, 32, 15
 _RIGHT_MARGIN, _NARROWEST_TEXT, _LEAST_COLUMN = 2, 20, 4
 """As in argparse itself."""
-_LOAD = ("prompt_tokens", "output_tokens", "requests")
 
 
 class Help(argparse.HelpFormatter):
@@ -221,9 +219,37 @@ class Output:
 
 def add_load(group: argparse._ActionsContainer) -> None:
     """Add the flags that `load_of` reads."""
-    add_flag(group, "prompt_tokens", int, "N", "of the longest prompt")
-    add_flag(group, "output_tokens", int, "N", "of the longest answer (default: 0)")
-    add_flag(group, "requests", int, "N", "at once (default: 1)")
+    for name, (metavar, kind, text) in _LOAD.items():
+        add_flag(group, name, kind, metavar, text)
+
+
+_LOAD: dict[str, tuple[str, Callable[[str], Any], str]] = {
+    "prompt_tokens": ("N", int, "of the longest prompt"),
+    "output_tokens": ("N", int, "of the longest answer (default: 0)"),
+    "requests": ("N", int, "at once (default: 1)"),
+    "shared_prefix_tokens": (
+        "N",
+        int,
+        "that all prompts begin with; prefix caching stores them once",
+    ),
+    "mean_prompt_tokens": ("N", int, "of a prompt on average (default: the longest)"),
+    "mean_output_tokens": ("N", int, "of an answer on average (default: the longest)"),
+    "turns": (
+        "N",
+        int,
+        "of a conversation, each of which repeats what came before (default: 1)",
+    ),
+    "requests_per_second": (
+        "RATE",
+        float,
+        "that arrive, instead of --requests, each for --seconds-per-request",
+    ),
+    "seconds_per_request": (
+        "SECONDS",
+        float,
+        "from a request's arrival to the end of its answer",
+    ),
+}
 
 
 def load_of(options: dict[str, Any], given: Load | None = None) -> Load | None:
@@ -239,14 +265,59 @@ def load_of(options: dict[str, Any], given: Load | None = None) -> Load | None:
     Raises:
         PlannerError: for a load without the tokens of its prompts.
     """
+    parts = load_parts(options, given)
+    if not parts:
+        return given
+    if "prompt_tokens" not in parts:
+        raise PlannerError("A load needs --prompt-tokens, the longest prompt's tokens.")
+    return Load(**({"output_tokens": 0} | parts))
+
+
+def load_parts(options: dict[str, Any], given: Load | None = None) -> dict[str, Any]:
+    """Remove the load from parsed options and return its parts by their names in it.
+
+    Args:
+        options: parsed flags.
+        given: a load of which they replace parts; without any, nothing is returned.
+
+    Raises:
+        PlannerError: for a rate without a time, and for turns without a prompt.
+    """
     flags = {name: options.pop(name) for name in _LOAD if name in options}
     if not flags:
-        return given
-    if given is not None:
-        return replace(given, **flags)
-    if "prompt_tokens" not in flags:
-        raise PlannerError("A load needs --prompt-tokens, the longest prompt's tokens.")
-    return Load(**({"output_tokens": 0} | flags))
+        return {}
+    turns = flags.pop("turns", 1)
+    rate, seconds = (flags.pop(name, None) for name in _RATE)
+    if rate is not None or seconds is not None:
+        flags["requests"] = _at_once(rate, seconds, flags)
+    parts = {**({} if given is None else given.to_dict()), **flags}
+    if turns == 1:
+        return parts
+    try:
+        whole = Load.conversation(turns=turns, **({"output_tokens": 0} | parts))
+    except TypeError:
+        raise PlannerError(
+            "--turns needs --prompt-tokens, and says how long requests are on average: "
+            "leave out --mean-prompt-tokens and --mean-output-tokens."
+        ) from None
+    found = whole.to_dict()
+    return {name: found[name] for name in found if name in parts or name != "requests"}
+
+
+_RATE = ("requests_per_second", "seconds_per_request")
+
+
+def _at_once(
+    per_second: float | None, seconds: float | None, flags: Mapping[str, Any]
+) -> int:
+    if per_second is None or seconds is None:
+        raise PlannerError(
+            "--requests-per-second and --seconds-per-request belong together: how many "
+            "requests run at once depends on both."
+        )
+    if "requests" in flags:
+        raise PlannerError("Give --requests or --requests-per-second, not both.")
+    return Load.at_once(per_second, seconds)
 
 
 def add_python(parser: argparse._ActionsContainer) -> None:

@@ -12,7 +12,8 @@ from planner.engine.releases import NEWEST, OLDEST, resolve_version
 from planner.planning.defaults import gpu_memory_utilization
 from planner.planning.load import Load
 from planner.planning.result import Outcome, Plan
-from planner.planning.serving import NULL_BLOCKS, Serving, serving
+from planner.planning.serving import Serving, serving
+from planner.planning.words import load_flags, served_length
 from planner.reading.logs.fixing import Fix
 from planner.reading.questions.question import releases_asked
 from planner.reading.questions.searching import USUAL, cheapest, fewest, which_models
@@ -135,12 +136,11 @@ def _each(plan: Plan) -> str:
 
 def _of_load(plan: Plan, served: Serving) -> Iterator[str]:
     load, rank = served.load, plan.limiting_rank
-    who = f"{counted(load.requests, 'requests')} of {load.request_tokens:,} tokens"
+    who = f"{counted(load.requests, 'requests')} of {served_length(served)}"
     if rank is None or not served.blocks_per_request:
         yield f"{'Yes' if served.is_served else 'No'}: {served.words}."
         return
-    blocks = served.share * served.blocks_per_request + NULL_BLOCKS
-    needed = format_gib(blocks * rank.bytes_per_block)
+    needed = format_gib(served.needed_blocks * rank.bytes_per_block)
     there = format_gib(max(rank.available_kv_cache_low_bytes, 0))
     place = f" on {_each(plan)}" if plan.gpus_total > 1 else ""
     if served.is_served:
@@ -239,9 +239,8 @@ def _speed(asked: Asked) -> Iterator[str]:
         "arithmetic; most are slower."
     )
     yield (
-        f"Its figures: planner speed {plan.name} --gpu {plan.gpu.name} --prompt-tokens "
-        f"{load.prompt_tokens} --output-tokens {load.output_tokens} --requests "
-        f"{load.requests}"
+        f"Its figures: planner speed {plan.name} --gpu {plan.gpu.name} "
+        f"{load_flags(load)}"
     )
     if not plan.fits:
         yield from _fits(asked)

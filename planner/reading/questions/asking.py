@@ -8,7 +8,7 @@ the planner cannot use: a question is no command.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -243,6 +243,7 @@ _ANSWER_SHARE = 4
 """Of a request's whole length, a quarter is taken for the answer."""
 _USUAL_TOKENS = 4096
 _ITEMS = ("image", "video", "audio")
+_WHOLE = 100
 
 
 @frozen
@@ -265,7 +266,7 @@ def loaded(quantities: Sequence[Quantity], taken: Sequence[Term]) -> Loaded:
         is_whole = isinstance(one.term.value, int) and one.term.value > 0
         if one.term not in taken and is_whole:
             first.setdefault(role, one.term)
-    known = {
+    known: dict[str, Term] = {
         role: first[role]
         for role in ("user", "prompt", "answer", "length")
         if role in first
@@ -274,6 +275,8 @@ def loaded(quantities: Sequence[Quantity], taken: Sequence[Term]) -> Loaded:
         str(role): int(term.value) for role, term in known.items()
     }
     load, note = _load(counts)
+    if load is not None:
+        load, known = _sharing(load, quantities, known)
     length = counts.get("length")
     if load is not None and length == load.request_tokens:
         length = None
@@ -284,6 +287,25 @@ def loaded(quantities: Sequence[Quantity], taken: Sequence[Term]) -> Loaded:
         note=f"{note} {letters}".strip(),
         terms=tuple(known.values()),
     )
+
+
+def _sharing(
+    load: Load, quantities: Sequence[Quantity], known: Mapping[str, Term]
+) -> tuple[Load, dict[str, Term]]:
+    """Return the load with what its prompts share: so many tokens, or per cent of them.
+
+    A role that is known is used: the numbers come back with those that were.
+    """
+    for one in quantities:
+        value, tokens = one.term.value, 0.0
+        if one.role == "shared":
+            tokens = value
+        elif one.role == "share" and value <= _WHOLE:
+            tokens = load.prompt_tokens * value / _WHOLE
+        if 1 <= tokens <= load.prompt_tokens:
+            shared = replace(load, shared_prefix_tokens=int(tokens))
+            return shared, {**known, one.role: one.term}
+    return load, dict(known)
 
 
 def _load(counts: dict[str, int]) -> tuple[Load | None, str]:

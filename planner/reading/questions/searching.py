@@ -9,6 +9,7 @@ from planner.models.catalogue import popular
 from planner.planning.load import Load
 from planner.planning.planning import plan as plan_of
 from planner.planning.result import Plan
+from planner.planning.words import load_flags
 from planner.reading.reading import Reading
 from planner.solve import SetUp, set_ups
 from planner.solve.price_list import list_prices
@@ -36,9 +37,8 @@ def cheapest(reading: Reading) -> Iterator[str]:
         if others:
             yield f"Then: {'; '.join(others)}."
     yield (
-        f"All of them: planner solve setups {reading.model} --prompt-tokens "
-        f"{load.prompt_tokens} --output-tokens {load.output_tokens} --requests "
-        f"{load.requests} --order cheapest"
+        f"All of them: planner solve set-ups {reading.model} {load_flags(load)} "
+        "--order cheapest"
     )
 
 

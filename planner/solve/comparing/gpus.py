@@ -153,13 +153,7 @@ class GPUComparison(Viewed):
             "model": self.plan.name,
             "vllm_version": self.plan.vllm_version,
             "command": self.plan.command(),
-            "load": None
-            if load is None
-            else {
-                "prompt_tokens": load.prompt_tokens,
-                "output_tokens": load.output_tokens,
-                "requests": load.requests,
-            },
+            "load": None if load is None else load.to_dict(),
             "currency": self.currency,
             "tensor_parallel_sizes_tried": list(self.sizes_tried),
             "gpus": self.rows(),

@@ -43,10 +43,12 @@ class _Case:
     most_requests: int
     """Requests that max_num_seqs allows, in all replicas."""
     most_batched_tokens: int
+    cached_tokens: int = 0
+    """Of each prompt, the beginning that all share and vLLM may find in the cache."""
 
     def decode(self, seen: Seen) -> Step:
         """Return the step of all requests in one batch."""
-        return decode_step(self.work, self.peaks, self.requests, seen)
+        return self._step(self.requests, seen)
 
     def latency(self, seen: Seen) -> float:
         """Return the least time between two tokens of a request.
@@ -55,18 +57,27 @@ class _Case:
         each stage serves every request in the meantime.
         """
         stages = len(self.work.stages)
-        share = decode_step(self.work, self.peaks, self.requests / stages, seen)
+        share = self._step(self.requests / stages, seen)
         return max(share.seconds, self.decode(seen).slowest_seconds)
+
+    def _step(self, requests: float, seen: Seen) -> Step:
+        return decode_step(self.work, self.peaks, requests, seen, self.cached_tokens)
 
     def prompt(self) -> Step:
         """Return all prefill steps of one prompt together."""
-        tokens = self.load.prompt_tokens
-        return prompt_steps(self.work, self.peaks, tokens, self.most_batched_tokens)
+        return prompt_steps(
+            self.work,
+            self.peaks,
+            self.load.mean_prompt,
+            self.most_batched_tokens,
+            self.cached_tokens,
+        )
 
     def prompt_seconds(self) -> float:
         """Return the least time of one prompt; its steps may overlap between stages."""
         steps = self.prompt()
-        is_one = self.load.prompt_tokens <= self.most_batched_tokens
+        computed = self.load.mean_prompt - self.cached_tokens
+        is_one = computed <= self.most_batched_tokens
         return steps.seconds if is_one else steps.slowest_seconds
 
     @property
@@ -107,10 +118,10 @@ def speed_bound(plan: Plan, load: Load | None = None) -> SpeedBound:
     case = _case(plan, load)
     mean = mean_of(load)
     missing = missing_peaks(case.work, case.peaks)
-    ridge = compute_limits_from(case.work, case.peaks, mean)
+    ridge = compute_limits_from(case.work, case.peaks, mean, case.cached_tokens)
     token = case.latency(mean)
     prompt = case.prompt_seconds()
-    answer = max(load.output_tokens - 1, 0) * token
+    answer = max(load.mean_output - 1, 0) * token
     bound = SpeedBound(
         plan=plan,
         load=load,
@@ -146,6 +157,7 @@ def _case(plan: Plan, load: Load) -> _Case:
         requests=max(1, min(load.requests, most if held is None else held, most)),
         most_requests=most,
         most_batched_tokens=resolved.max_num_batched_tokens,
+        cached_tokens=load.reused_tokens if resolved.enable_prefix_caching else 0,
     )
 
 
@@ -254,7 +266,7 @@ def _with_figures(bound: SpeedBound, case: _Case) -> SpeedBound:
             bound.prefill_at_least_seconds,
             "seconds",
             times,
-            why.prefill_why(case.prompt(), case.plan, case.load),
+            why.prefill_why(case.prompt(), case.plan, case.load, case.cached_tokens),
         ),
         (
             "request_at_least_seconds",
@@ -289,7 +301,7 @@ def _with_figures(bound: SpeedBound, case: _Case) -> SpeedBound:
             bound.compute_limits_from,
             "requests",
             times,
-            why.ridge_why(case.work, case.peaks, bound, mean),
+            why.ridge_why(case.work, case.peaks, bound, mean, case.cached_tokens),
         ),
     ]
     figures = tuple(

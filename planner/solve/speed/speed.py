@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from planner.memory.account import Basis
@@ -102,7 +101,7 @@ class SpeedBound(Viewed):
             "caution": CAUTION,
             "model": self.plan.name,
             "gpu": self.plan.gpu.name,
-            "load": asdict(self.load),
+            "load": self.load.to_dict(),
             "requests": self.requests,
             "limited_first_by": self.limited_first_by,
             "limit": self.limit,

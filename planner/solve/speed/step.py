@@ -108,14 +108,20 @@ class Step:
         return max(self.stage_seconds)
 
 
-def decode_step(work: Work, peaks: Peaks, requests: float, seen: Seen) -> Step:
+def decode_step(
+    work: Work, peaks: Peaks, requests: float, seen: Seen, shared_tokens: int = 0
+) -> Step:
     """Return a step in which each request gets one token.
 
-    Replicas share the requests evenly; their ranks share the experts.
+    Replicas share the requests evenly; their ranks share the experts. What requests
+    have in common need be read once, as cascade attention does.
     """
     each = requests / work.replicas
+    again = max(each - 1, 0)
     moved = [
-        stage.weight_bytes(requests) + each * kv_bytes(stage, seen)
+        stage.weight_bytes(requests)
+        + each * kv_bytes(stage, seen)
+        - again * _shared_bytes(stage, shared_tokens)
         for stage in work.stages
     ]
     flops = [
@@ -138,11 +144,21 @@ def kv_bytes(stage: StageWork, seen: Seen) -> float:
     )
 
 
-def prompt_steps(work: Work, peaks: Peaks, tokens: int, most_tokens: int) -> Step:
+def _shared_bytes(stage: StageWork, tokens: int) -> float:
+    """Return the KV cache of a common beginning, of layers that attend to all of it."""
+    whole = (one for one in stage.attention if one.reach.limit is None)
+    return tokens * sum(layers.token_bytes for layers in whole)
+
+
+def prompt_steps(
+    work: Work, peaks: Peaks, tokens: int, most_tokens: int, cached_tokens: int = 0
+) -> Step:
     """Return all prefill steps of a prompt, each with at most `most_tokens`.
 
-    Every step reads the weights; keys and values are written once.
+    Every step reads the weights; keys and values are written once. Of the beginning
+    that is found in the cache, nothing is computed.
     """
+    whole_tokens, tokens = tokens, tokens - cached_tokens
     whole, rest = divmod(tokens, most_tokens)
     sizes = [(most_tokens, whole), (rest, 1 if rest else 0)]
     moved = [
@@ -157,7 +173,9 @@ def prompt_steps(work: Work, peaks: Peaks, tokens: int, most_tokens: int) -> Ste
             stage.head_flops,
             {
                 peaks.dtype: sum(
-                    a.prefill_flops * a.reach.total(tokens) for a in stage.attention
+                    a.prefill_flops
+                    * (a.reach.total(whole_tokens) - a.reach.total(cached_tokens))
+                    for a in stage.attention
                 )
             },
         )
@@ -172,8 +190,11 @@ def _scaled(times: float, *parts: Mapping[str, float]) -> dict[str, float]:
 
 
 def mean_of(load: Load) -> Seen:
-    """Return the tokens attended to, averaged over the generation of the answer."""
-    begin, end = load.prompt_tokens, load.request_tokens
+    """Return the tokens attended to, averaged over the generation of the answer.
+
+    Of requests with a mean, those of the request that is as long as the mean.
+    """
+    begin, end = load.mean_prompt, load.mean_prompt + load.mean_output
     if end == begin:
         return lambda reach: float(reach.at(begin))
     return lambda reach: (reach.total(end) - reach.total(begin)) / (end - begin)
@@ -184,7 +205,9 @@ def end_of(load: Load) -> Seen:
     return lambda reach: float(reach.at(load.request_tokens))
 
 
-def compute_limits_from(work: Work, peaks: Peaks, seen: Seen) -> int | None:
+def compute_limits_from(
+    work: Work, peaks: Peaks, seen: Seen, shared_tokens: int = 0
+) -> int | None:
     """Return the fewest requests at once for which computing takes longer than reading.
 
     Operations grow linearly with requests, bytes at most linearly: once computing takes
@@ -192,7 +215,7 @@ def compute_limits_from(work: Work, peaks: Peaks, seen: Seen) -> int | None:
     """
 
     def is_beyond(requests: int) -> bool:
-        step = decode_step(work, peaks, requests, seen)
+        step = decode_step(work, peaks, requests, seen, shared_tokens)
         computing = step.compute_seconds
         return computing is not None and computing >= step.memory_seconds
 

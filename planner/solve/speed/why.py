@@ -81,8 +81,8 @@ def kv_why(work: Work, load: Load, seen: Seen) -> str:
     state = sum(layers.state_bytes for layers in stage.attention)
     parts += [f"{format_size(state)} of states read and written"] if state else []
     return (
-        f"{' + '.join(parts) or 'nothing is kept'}; mean of {load.prompt_tokens:,} to "
-        f"{counted(load.request_tokens, 'tokens')}"
+        f"{' + '.join(parts) or 'nothing is kept'}; mean of {load.mean_prompt:,} to "
+        f"{counted(load.mean_prompt + load.mean_output, 'tokens')}"
     )
 
 
@@ -113,17 +113,18 @@ def _both(step: Step, plan: Plan) -> str:
     )
 
 
-def prefill_why(step: Step, plan: Plan, load: Load) -> str:
+def prefill_why(step: Step, plan: Plan, load: Load, cached_tokens: int) -> str:
     """Explain the time of a prompt."""
+    found = f", of which {cached_tokens:,} are in the cache" if cached_tokens else ""
     return (
-        f"a prompt of {counted(load.prompt_tokens, 'tokens')} alone: "
+        f"a prompt of {counted(load.mean_prompt, 'tokens')} alone{found}: "
         f"{_both(step, plan)}"
     )
 
 
 def request_why(bound: SpeedBound) -> str:
     """Explain the time of a request."""
-    more = max(bound.load.output_tokens - 1, 0)
+    more = max(bound.load.mean_output - 1, 0)
     return (
         f"{seconds_text(bound.prefill_at_least_seconds)} + "
         f"{counted(more, 'more tokens')} x "
@@ -148,19 +149,22 @@ def holds_why(served: Serving) -> str:
     """Explain the number of requests that the KV cache holds."""
     if served.held is None:
         return "nothing of a request is stored between steps"
-    each = served.blocks_per_request
-    if not each:
+    shared = served.shared_blocks
+    if not served.blocks_per_request:
         return "there is no KV cache"
+    once = f" - {shared:,} shared" if shared else ""
     text = (
         f"({counted(served.num_blocks, 'blocks')} at the low end of the estimate - "
-        f"{NULL_BLOCKS} "
-        f"that stays empty) / {each:,} per request, rounded down"
+        f"{NULL_BLOCKS} that stays empty{once}) / {served.blocks_held - shared:,} per "
+        "request, rounded down"
     )
     replicas = served.plan.engines
     return text if replicas == 1 else f"{text}, x {counted(replicas, 'replicas')}"
 
 
-def ridge_why(work: Work, peaks: Peaks, bound: SpeedBound, seen: Seen) -> str:
+def ridge_why(
+    work: Work, peaks: Peaks, bound: SpeedBound, seen: Seen, shared_tokens: int
+) -> str:
     """Explain from where on computing takes longer than reading."""
     ridge = bound.compute_limits_from
     if bound.limited_first_by == "unknown":
@@ -170,7 +174,7 @@ def ridge_why(work: Work, peaks: Peaks, bound: SpeedBound, seen: Seen) -> str:
             "never: for every extra request, reading its KV cache takes longer than "
             "computing"
         )
-    step = decode_step(work, peaks, ridge, seen)
+    step = decode_step(work, peaks, ridge, seen, shared_tokens)
     return (
         f"at {counted(ridge, 'requests')} computing takes "
         f"{seconds_text(step.compute_seconds or 0.0)}, reading "

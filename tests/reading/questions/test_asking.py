@@ -306,6 +306,27 @@ NAMED = {
 }
 
 
+@pytest.mark.parametrize(
+    ("text", "shared"),
+    [
+        ("20 users, prompts of 5000 tokens, 90 % shared, Qwen3-8B on L4?", 4500),
+        (
+            "20 users with a shared system prompt of 2000 tokens, prompts of 5000 "
+            "tokens, Qwen3-8B on L4?",
+            2000,
+        ),
+        ("20 users, prompts of 500 tokens, 2000 tokens shared, Qwen3-8B on L4?", 0),
+    ],
+)
+def test_what_prompts_share_is_part_of_the_load(text: str, shared: int) -> None:
+    """In tokens, or as a share of the prompt; more than a prompt has is left aside."""
+    found = planner.read(text)
+
+    assert found.load is not None
+    assert shared == found.load.shared_prefix_tokens
+    assert (shared == 0) == any("is left aside: tokens" in one for one in found.notes)
+
+
 def test_what_cannot_be_used_is_named() -> None:
     """As it is written: nothing is dropped, and nothing stands for it."""
     read = {text: planner.read(text) for text in NAMED}

@@ -40,7 +40,7 @@ _SIXTEEN = 16
 
 def eight_bits(situation: Situation) -> Iterator[Candidate]:
     """Use a checkpoint of 8 bits."""
-    named = [name for name in _same(situation) if _BITS[_format_of(name)] == _EIGHT]
+    named = [name for name in _same(situation) if _BITS[format_of(name)] == _EIGHT]
     yield from (_published(situation, name) for name in named)
     if not named:
         yield from _estimated(situation, "FP8")
@@ -77,7 +77,7 @@ def releases(plan: Plan) -> tuple[tuple[str, str], ...]:
     situation = Situation.of(plan, None)
     names: dict[str, str] = {}
     for name in _same(situation):
-        names.setdefault(_format_of(name), name)
+        names.setdefault(format_of(name), name)
     for form in _USUAL:
         for one in () if form in names else _estimated(situation, form):
             names[form] = str(one.changes["model"])
@@ -94,14 +94,14 @@ def _label(name: str) -> str:
 
 def _four_bits(situation: Situation, form: str, estimate: str) -> Iterator[Candidate]:
     """Yield the published checkpoints of a format, else the estimated one."""
-    named = [name for name in _same(situation) if _format_of(name) == form]
+    named = [name for name in _same(situation) if format_of(name) == form]
     yield from (_published(situation, name) for name in named)
     if not named:
         yield from _estimated(situation, estimate)
 
 
 def _published(situation: Situation, name: str) -> Candidate:
-    form = _format_of(name)
+    form = format_of(name)
     is_coarse = _BITS.get(form, _SIXTEEN) < _EIGHT
     return Candidate(
         title=f"Use the {form or 'published'} checkpoint {name}",
@@ -165,11 +165,11 @@ def _same(situation: Situation) -> tuple[str, ...]:
     model = situation.model
     if model is None or situation.plan.settings.quantization is not None:
         return ()
-    now = _BITS.get(_format_of(model.name), _SIXTEEN)
+    now = _BITS.get(format_of(model.name), _SIXTEEN)
     return tuple(
         name
         for name in siblings(model.name)
-        if _BITS.get(_format_of(name), _SIXTEEN) < now and _is_same(situation, name)
+        if _BITS.get(format_of(name), _SIXTEEN) < now and _is_same(situation, name)
     )
 
 
@@ -178,10 +178,11 @@ def _is_same(situation: Situation, name: str) -> bool:
     plan = situation.again(model=name)
     other = None if plan is None else plan.model
     mine = situation.model
-    return other is not None and mine is not None and _shape(other) == _shape(mine)
+    return other is not None and mine is not None and shape_of(other) == shape_of(mine)
 
 
-def _shape(model: ModelArchitecture) -> tuple[object, ...]:
+def shape_of(model: ModelArchitecture) -> tuple[object, ...]:
+    """Return what checkpoints of the same model have alike, whatever their format."""
     return (
         model.hidden_size,
         model.num_hidden_layers,
@@ -199,7 +200,7 @@ def siblings(name: str) -> tuple[str, ...]:
     >>> siblings("Qwen/Qwen3-4B")[:2]
     ('Qwen/Qwen3-4B-FP8', 'Qwen/Qwen3-4B-AWQ')
     """
-    family = _families().get(_stem(name), ())
+    family = _families().get(stem_of(name), ())
     return tuple(other for other in family if other.lower() != name.lower())
 
 
@@ -207,9 +208,9 @@ def siblings(name: str) -> tuple[str, ...]:
 def _families() -> Mapping[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for entry in catalogue.popular():
-        if entry.shape_of and not _format_of(entry.name):
+        if entry.shape_of and not format_of(entry.name):
             continue  # a copy with as many bits
-        found.setdefault(_stem(entry.name), []).append(entry.name)
+        found.setdefault(stem_of(entry.name), []).append(entry.name)
     return {
         stem: tuple(sorted(names, key=_fewest_bits_last))
         for stem, names in found.items()
@@ -218,17 +219,18 @@ def _families() -> Mapping[str, tuple[str, ...]]:
 
 
 def _fewest_bits_last(name: str) -> int:
-    return -_BITS.get(_format_of(name), _SIXTEEN)
+    return -_BITS.get(format_of(name), _SIXTEEN)
 
 
-def _stem(name: str) -> str:
+def stem_of(name: str) -> str:
     """Return a model's name without its publisher and format."""
     stem = name.rstrip("/").rpartition("/")[2]
-    pattern = _SUFFIX.get(_format_of(stem))
+    pattern = _SUFFIX.get(format_of(stem))
     if pattern is not None:
         stem = pattern.sub("", stem)
     return stem.lower().removeprefix("meta-").replace("_", ".")
 
 
-def _format_of(name: str) -> str:
+def format_of(name: str) -> str:
+    """Return the format that a name ends in, such as FP8; empty: it names none."""
     return next((fmt for fmt, end in _SUFFIX.items() if end.search(name)), "")
