@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from planner.reading.passage import Passage, joined
+from planner.reading.passage import Composer, Passage, joined
 from planner.reading.python.notebooks import cells_of
 from planner.reading.python.syntax import parsed
 from planner.values import frozen
@@ -223,17 +223,14 @@ def _indented(page: Passage, mark: re.Match[str]) -> tuple[int, Document | None]
 
 def _plain_of_html(page: Passage) -> Passage:
     """Return what a browser shows of a stretch of HTML."""
-    pieces, places, done = list[str](), list[int](), 0
+    made, done = Composer(page), 0
     for match in _TAG.finditer(page.text):
-        pieces.append(page.text[done : match.start()])
-        places += range(done, match.start())
+        made.keep(done, match.start())
         if match[0].startswith("&"):
-            pieces.append(html.unescape(match[0]))
-            places += [match.start()] * len(pieces[-1])
+            made.add(html.unescape(match[0]), match.start())
         done = match.end()
-    pieces.append(page.text[done:])
-    places += range(done, len(page.text) + 1)
-    return page.inside("".join(pieces), places, html.escape)
+    made.keep(done, len(page.text))
+    return made.passage(len(page.text), html.escape)
 
 
 def _without_prompts(page: Passage, language: Language) -> Passage:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from planner.reading.documents.yaml_nodes import Node
-from planner.reading.passage import Passage
+from planner.reading.passage import Composer, Passage
 from planner.reading.sites import Site, Start
 from planner.values import frozen
 
@@ -190,22 +190,20 @@ def filled(page: Passage, scope: Scope, *, is_hcl: bool = False) -> Passage:
 
 
 def _filled(page: Passage, scope: Scope, *, is_hcl: bool) -> Passage:
-    pieces: list[str] = []
-    places: list[int] = []
-    at = 0
+    made, at = Composer(page), 0
     for match in _PIECE.finditer(page.text):
         value = _value(match, scope, is_hcl=is_hcl)
         if value is None or len(value) > _LONGEST:
             continue
         value = " ".join(value.replace("\\\n", " ").split())
         page.expansion.add(len(value))
-        pieces += [page.text[at : match.start()], value]
-        places += [*range(at, match.start()), *[match.start()] * len(value)]
+        made.keep(at, match.start())
+        made.add(value, match.start())
         at = match.end()
     if not at:
         return page
-    places += range(at, len(page.text) + 1)
-    return page.inside("".join([*pieces, page.text[at:]]), places, str)
+    made.keep(at, len(page.text))
+    return made.passage(len(page.text))
 
 
 def _value(match: re.Match[str], scope: Scope, *, is_hcl: bool) -> str | None:

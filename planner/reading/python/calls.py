@@ -91,7 +91,7 @@ class Calls(Methods):
         if read is not None:
             return getattr(self, f"_as_{read}")(node, several, named)  # type: ignore[no-any-return]
         if last[:1].isupper() and named:  # an object of a class from elsewhere
-            return replace(self.unknown(node), fields=named, pieces=())
+            return replace(self.unknown(node), fields=named, text=None)
         return None
 
     def _as_default(
@@ -143,8 +143,8 @@ class Calls(Methods):
         self, _node: ast.Call, several: Sequence[Slot], _named: Scope
     ) -> Value | None:
         first = several[0].value if several else Value()
-        if not first.pieces or first.constant is None:
-            return first if first.pieces else None
+        if first.text is None or first.constant is None:
+            return first if first.text else None
         return replace(first, constant=str(first.constant))
 
     def _as_path(

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from planner.reading.passage import Passage
+from planner.reading.passage import Composer, Passage
 from planner.reading.python import tables
 from planner.reading.python.calls import FUNCTIONS
 from planner.reading.python.constructors import Commands
 from planner.reading.python.lines import lines_of_code
 from planner.reading.python.syntax import parsed
 from planner.reading.python.tables import STARTERS, Starter
-from planner.reading.python.values import Fragment, Scope, Slot, Value
+from planner.reading.python.values import Scope, Slot, Value
 from planner.reading.reading import FoundStart
 from planner.reading.sites import Site, Start
 from planner.reading.starts.images import gpu_named_in
@@ -142,29 +142,24 @@ class _Code(Commands):
         setting = _OF_ENV.match(magic.text)
         if setting is not None and self.environ.fields is not None:
             part = magic.part(*setting.span("value"))
-            piece = Fragment(text=part.text, passage=part)
-            value = Value(constant=part.text, pieces=(piece,), node=node.value)
+            value = Value(constant=part.text, text=part, node=node.value)
             self.put(self.environ.fields, setting["name"], Slot(value=value))
         elif magic.text.lstrip().startswith("!"):
-            self.command(self.made_of(node.value, list(self._filled(magic))))
+            self.command(self._filled(node.value, magic))
 
-    def _filled(self, magic: Passage) -> Iterator[Fragment]:
-        """Yield a command of a notebook with what its names stand for."""
-        done = magic.text.index("!") + 1
-        token = magic.places[0]
+    def _filled(self, node: ast.expr, magic: Passage) -> Value:
+        """Return a command of a notebook with what its names stand for."""
+        made, done = Composer(magic), magic.text.index("!") + 1
+        is_open = False
         for match in _IN_MAGIC.finditer(magic.text):
             value = self.look_up(match["name"] or match["plain"])
-            if value is None or not value.pieces:
+            if value is None or value.text is None:
                 continue
-            before = magic.part(done, match.start())
-            yield Fragment(text=before.text, passage=before, token=token)
-            yield from (
-                replace(piece, use=None, token=-1)
-                for piece in self.put_in(value, (0, 0), token)
-            )
+            made.keep(done, match.start())
+            is_open |= self.put_in(made, value, match.start())
             done = match.end()
-        last = magic.part(done, len(magic.text))
-        yield Fragment(text=last.text, passage=last, token=token)
+        made.keep(done, len(magic.text))
+        return self.made_of(node, made.passage(len(magic.text)), is_open=is_open)
 
     def started(
         self, node: ast.Call, name: str, several: Sequence[Slot], named: Scope

@@ -12,10 +12,10 @@ from planner.engine.gpu import GPU
 from planner.reading.passage import Passage
 from planner.reading.python import tables
 from planner.reading.python.arguments import Sites
-from planner.reading.python.commands import Composed, ComposedList, with_open
-from planner.reading.python.values import Fragment, Scope, Slot, Value
+from planner.reading.python.commands import item_of, list_of, with_open
+from planner.reading.python.values import Scope, Slot, Value
 from planner.reading.reading import FoundStart, Kind
-from planner.reading.scripts.shell import Word, commands_of
+from planner.reading.scripts.shell import commands_of
 from planner.reading.sites import Start
 from planner.reading.starts.adapting import start_of_variables
 from planner.reading.starts.container import starts_in, starts_in_words, starts_of_list
@@ -92,19 +92,14 @@ class Commands(Sites):
 
     def token_of(self, value: Value) -> int | None:
         """Return where the word stands that makes a value a command."""
-        if value.items is not None:
-            first: Iterator[Fragment] = (
-                piece
-                for slot in value.items[:_LOOKED_AT]
-                for piece in slot.value.pieces[:4]
-            )
-            is_one = len(value.items) > 1
-        else:
-            first, is_one = iter(value.pieces[:_LOOKED_AT]), value.is_text
-        if not is_one:
-            return None
-        named = next((piece for piece in first if _COMMAND.search(piece.text)), None)
-        return None if named is None else named.passage.places[0]
+        texts = [value.text] if value.is_text else []
+        if value.items is not None and len(value.items) > 1:
+            texts = [slot.value.text for slot in value.items[:_LOOKED_AT]]
+        for text in texts:
+            found = None if text is None else _COMMAND.search(text.text)
+            if text is not None and found is not None:
+                return text.part(*found.span()).places[0]
+        return None
 
     def command(self, value: Value) -> None:
         """Take the starts in a command: a text, or a list of words."""
@@ -117,12 +112,9 @@ class Commands(Sites):
         self.pending.pop(token, None)
         if value.items is not None:
             self._of_words(value.items, token)
-        else:
-            composed = Composed(self.page, self.whole, value.pieces)
-            if _IS_ONE.search(composed.text):
-                commands = commands_of(composed.passage)
-                for found in starts_in(commands, composed.text):
-                    self._made(token, composed.start(found))
+        elif value.text is not None and _IS_ONE.search(value.text.text):
+            for found in starts_in(commands_of(value.text), self.whole):
+                self._made(token, found)
 
     def _is_words(self, joined: Value) -> bool:
         """Return whether a shell reads each item of a list as one word."""
@@ -130,14 +122,11 @@ class Commands(Sites):
         return not any(_OF_SHELL.search(text) for text in texts)
 
     def _of_words(self, slots: Sequence[Slot], token: int) -> None:
-        composed = ComposedList(self.page, self.whole, slots, self.span)
-        words = composed.words()
-        if not words.words or not _IS_ONE.search(composed.text):
+        words = list_of(self.page, self.whole, slots, self.span)
+        if not _IS_ONE.search(" ".join(word.value for word in words.words)):
             return
-        for found in starts_in_words(words, composed.text, {}):
-            made = composed.start(found)
-            start = with_open(made.start, slots)
-            self._made(token, replace(made, start=start))
+        for found in starts_in_words(words, self.whole, {}):
+            self._made(token, replace(found, start=with_open(found.start, slots)))
 
     def _made(self, at: int, found: FoundStart) -> None:
         """Keep a start, with the variables and the GPU that the code gives it."""
@@ -174,22 +163,25 @@ class Commands(Sites):
             return False
         entry = named.get("entrypoint")
         program = "" if entry is None else str(entry.value.constant or "")
-        composed = ComposedList(self.page, self.whole, words, self.span)
-        name = Composed(self.page, self.whole, image.value.pieces)
-        word = Word(passage=name.passage, start=0, end=len(name.text), write=str)
-        found = starts_of_list(
-            composed.words(), 0, composed.text, {}, entrypoint=program, image=word
-        )
-        for start in found:
-            made = composed.start(FoundStart(kind=Kind.PYTHON, start=start)).start
-            release = version_of(word)
-            version = None if release is None else name.site(release)
-            start = self._granted(replace(made, version=version), named)
-            self.record(
-                self.page.places[self.span(node)[0]],
-                FoundStart(kind=Kind.PYTHON, start=start),
-            )
-        return bool(found)
+        is_one = False
+        name = item_of(self.page, image, self.span)
+        for found in starts_of_list(
+            list_of(self.page, self.whole, words, self.span),
+            0,
+            self.whole,
+            {},
+            entrypoint=program,
+            image=name,
+        ):
+            self._contained(node, replace(found, version=version_of(name)), named)
+            is_one = True
+        return is_one
+
+    def _contained(self, node: ast.expr, start: Start, named: Scope) -> None:
+        """Keep the start of a container."""
+        granted = self._granted(start, named)
+        found = FoundStart(kind=Kind.PYTHON, start=granted)
+        self.record(self.page.places[self.span(node)[0]], found)
 
     def evaluated(self, named: Scope) -> None:
         """Take the start of an evaluation whose arguments are one text."""
@@ -202,8 +194,7 @@ class Commands(Sites):
     def _word(self, text: str) -> Slot:
         """Return a word that the code does not have."""
         part = self.page.inside(text, [0] * (len(text) + 1), str)
-        piece = Fragment(text=text, passage=part, is_whole=True)
-        return Slot(value=Value(constant=text, pieces=(piece,)))
+        return Slot(value=Value(constant=text, text=part))
 
     def span_of(self, slot: Slot) -> int:
         """Return where a value is used in the page."""
@@ -213,41 +204,36 @@ class Commands(Sites):
         """Take the start that variables describe to a platform, if these do."""
         given = next((named[name] for name in tables.VARIABLES if name in named), None)
         fields = {} if given is None else _fields(given.value)
-        fields = {name: slot for name, slot in fields.items() if slot.value.pieces}
         if not any(_OF_PLATFORM.match(name) for name in fields):
             return False
-        composed = ComposedList(self.page, self.whole, [*fields.values()], self.span)
-        words = dict(zip(fields, composed.words().words, strict=True))
+        words = {
+            name: item_of(self.page, slot, self.span)
+            for name, slot in fields.items()
+            if slot.value.text is not None
+        }
         found = start_of_variables(words, self.whole)
-        if found is None:
-            return False
-        start = self._granted(composed.start(found).start, named)
-        self.record(
-            self.page.places[self.span(node)[0]],
-            FoundStart(kind=Kind.PYTHON, start=start),
-        )
-        return True
+        if found is not None:
+            self._contained(node, found.start, named)
+        return found is not None
 
     def _words_of(self, slot: Slot) -> list[Slot]:
         """Return the words that a container is given, as a list or as a text."""
         if slot.value.items is not None:
             return slot.value.items
-        if not slot.value.is_text:
+        if not slot.value.is_text or slot.value.text is None:
             return []
-        words = list[Slot]()
-        for piece in slot.value.pieces:
-            for match in re.finditer(r"'[^']*'|\"[^\"]*\"|[^\s'\"]+", piece.text):
-                start, end = match.span()
-                if match[0][0] in "'\"":
-                    start, end = start + 1, end - 1
-                part = piece.passage.part(start, end)
-                one = replace(piece, text=part.text, passage=part)
-                known = None if piece.is_open else part.text
-                opened = piece.text if piece.is_open else ""
-                words.append(
-                    Slot(value=Value(constant=known, pieces=(one,), open=opened))
+        commands = commands_of(slot.value.text)
+        return [
+            Slot(
+                value=Value(
+                    constant=None if word.variables else word.value,
+                    text=word.passage,
+                    open=" ".join(word.variables),
                 )
-        return words
+            )
+            for command in commands
+            for word in command.words
+        ]
 
     def _granted(self, start: Start, named: Scope) -> Start:
         """Return a container's start with its variables and its GPUs."""

@@ -87,13 +87,7 @@ def _with_end(page: Passage, at: int, end: int, missing: str) -> Passage:
     """Return a statement that ends in a line break, closed where its end is cut off."""
     part = page.part(at, end)
     more = missing + ("" if part.text.endswith("\n") and not missing else "\n")
-    places = [*part.places, *[part.places[-1]] * len(more)]
-    return Passage(
-        text=part.text + more,
-        places=places,
-        encode=part.encode,
-        expansion=part.expansion,
-    )
+    return part.ended(more)
 
 
 def _parsed(page: Passage) -> Passage | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from planner.reading.python.expressions import NAMED
 from planner.reading.python.functions import Functions
-from planner.reading.python.values import Fragment, Scope, Slot, Value
+from planner.reading.python.values import Scope, Slot, Value
 
 _CHANGES = ("replace", "lower", "upper", "removeprefix", "removesuffix")
 _LONGEST = 200
@@ -139,16 +139,12 @@ class Methods(Functions):
             return self._joined(node, base, several[0].value)
         return self._changed(node, base.constant, name, several)
 
-    def _joined(self, node: ast.Call, base: Value, words: Value) -> Value:
+    def _joined(self, node: ast.Call, base: Value, words: Value) -> Value | None:
         """Return the text of a list; a command of it can be read as the list."""
-        pieces: list[Fragment] = []
-        for slot in words.items or ():
-            between = base.pieces if pieces else ()
-            pieces += [replace(one, token=-1) for one in between]
-            pieces += self._term(slot.value)
+        values = [slot.value for slot in words.items or ()]
+        made = self.together(node, values, str(base.constant))
         is_blank = not str(base.constant).strip()
-        made = self.made_of(node, pieces)
-        return replace(made, joined=words if is_blank else None)
+        return made and replace(made, joined=words if is_blank else None)
 
     def _changed(
         self, node: ast.Call, text: object, name: str, several: Sequence[Slot]
@@ -167,13 +163,10 @@ class Methods(Functions):
 
     def split(self, node: ast.Call, text: Value) -> Value:
         """Return the words of a text as a list: each stands where it is written."""
-        (first, *others) = text.pieces
-        if text.open or others or first.is_whole:
+        if text.open or text.text is None:
             return replace(text, node=node, joined=None)
-        plain = first.text.replace("\n", " ")
-        passage = replace(first.passage, text=plain)
-        pieces = (replace(first, text=plain, passage=passage),)
-        return Value(node=node, constant=plain, pieces=pieces)
+        plain = replace(text.text, text=text.text.text.replace("\n", " "))
+        return Value(node=node, constant=plain.text, text=plain)
 
     def number_of(self, value: Value, kind: Callable[[Any], Any]) -> Value | None:
         """Return a value as a number; None where it is none."""

@@ -65,10 +65,4 @@ def _source(cell: Node) -> Passage:
     lines = source.items or ((source,) if source.kind == "scalar" else ())
     parts = [passage_of(line) for line in lines if line.text]
     page = joined(parts) if parts else cell.page.part(cell.start, cell.start)
-    end = page.places[len(page.text)]
-    return Passage(
-        text=page.text + "\n",
-        places=[*page.places, end],
-        encode=page.encode,
-        expansion=page.expansion,
-    )
+    return page.ended("\n")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.reading.passage import Passage, columns, line_starts
-from planner.reading.python.values import Fragment, Place, Scope, Slot, Value
+from planner.reading.passage import (
+    Composer,
+    Passage,
+    columns,
+    line_starts,
+    together,
+)
+from planner.reading.python.values import Place, Scope, Slot, Value
 
 _LONGEST_SOURCE = 80
 _LOOKED_AT = 400
@@ -34,17 +39,10 @@ class Texts:
     def unknown(self, node: ast.expr) -> Value:
         """Return a value that run time decides, by its code."""
         start, end = self.span(node)
-        source = " ".join(self.text[start : min(end, start + 400)].split())
+        source = " ".join(self.text[start : min(end, start + _LOOKED_AT)].split())
         source = source[:_LONGEST_SOURCE] or "?"
         shown = f"`{source.replace('`', chr(39))}`"
-        piece = Fragment(
-            text=shown,
-            passage=self._whole(node, shown),
-            is_whole=True,
-            use=self.span(node),
-            is_open=True,
-        )
-        return Value(node=node, open=source, pieces=(piece,))
+        return Value(node=node, open=source, text=self._whole(node, shown))
 
     def span(self, node: ast.expr) -> Place:
         """Return where an expression stands in the page."""
@@ -69,8 +67,7 @@ class Texts:
         if len(text) > _LONGEST_TEXT:
             return self.unknown(node)
         self.page.expansion.add(len(text))
-        piece = Fragment(text=text, passage=self._whole(node, text), is_whole=True)
-        return Value(node=node, constant=constant, pieces=(piece,))
+        return Value(node=node, constant=constant, text=self._whole(node, text))
 
     def _whole(self, node: ast.expr, text: str) -> Passage:
         start, end = self.span(node)
@@ -81,25 +78,39 @@ class Texts:
         """Write a number in the place of one."""
         return self.page.encode(written(new))
 
-    def put_in(self, value: Value, use: Place, token: int) -> Iterator[Fragment]:
-        """Yield the pieces of a value that is put into a text."""
-        pieces = value.pieces
-        if value.constant is None and not value.open:
-            pieces = self.unknown(value.node).pieces if value.node else ()
-        self.page.expansion.add(sum(len(piece.text) + _COST for piece in pieces))
-        for piece in pieces:
-            yield replace(piece, use=use, token=token)
+    def put_in(self, made: Composer, value: Value | None, at: int) -> bool:
+        """Append what a value is in a text; return whether a part of it is open."""
+        known = value or Value()
+        if known.constant is None and not known.open and known.node is not None:
+            known = self.unknown(known.node)
+        self.page.expansion.add(_COST)
+        made.put_in(known.text, at)
+        return bool(known.open)
 
-    def made_of(self, node: ast.expr, pieces: Sequence[Fragment]) -> Value:
-        """Return a text of pieces, open where one of them is."""
-        text = "".join(piece.text for piece in pieces)
-        is_open = any(piece.is_open for piece in pieces)
+    def made_of(self, node: ast.expr, text: Passage, *, is_open: bool) -> Value:
+        """Return a text that is put together."""
         return Value(
             node=node,
-            constant=None if is_open else text,
-            open=text[:_LONGEST_SOURCE] if is_open else "",
-            pieces=tuple(pieces) or self.calculated(node, "").pieces,
+            constant=None if is_open else text.text,
+            open=text.text[:_LONGEST_SOURCE] if is_open else "",
+            text=text,
+            is_part=is_open,
         )
+
+    def together(
+        self, node: ast.expr, values: Sequence[Value], between: str = ""
+    ) -> Value | None:
+        """Return texts one behind the other; None where one has no code."""
+        known = [
+            self.unknown(one.node) if one.text is None and one.node else one
+            for one in values
+        ]
+        texts = [one.text for one in known if one.text is not None]
+        if len(texts) < len(values) or not texts:
+            return None if values else self.calculated(node, "")
+        self.page.expansion.add(sum(len(one.pieces) + 1 for one in texts))
+        is_open = any(one.open for one in known)
+        return self.made_of(node, together(texts, between), is_open=is_open)
 
     def filled(
         self,
@@ -110,35 +121,20 @@ class Texts:
         named: Mapping[str, Slot],
     ) -> Value | None:
         """Return a text whose holes are filled: of `%`, of `.format`."""
-        pieces: list[Fragment] = []
-        count = 0
-        for piece in text.pieces:
-            done = 0
-            for match in holes.finditer(piece.text):
-                name = match["name"] or str(count)
-                count += not match["name"]
-                index = int(name) if name.isdigit() else len(several)
-                slot = named.get(name) or (several[index : index + 1] or (None,))[0]
-                if slot is None:
-                    continue
-                pieces += _cut(piece, done, match.start())
-                pieces += (
-                    replace(one, use=None, token=-1)
-                    for one in self.put_in(slot.value, (0, 0), -1)
-                )
-                done = match.end()
-            pieces += _cut(piece, done, len(piece.text))
-        return self.made_of(node, pieces)
-
-
-def _cut(piece: Fragment, start: int, end: int) -> Iterator[Fragment]:
-    if start >= end:
-        return
-    if piece.is_whole:
-        yield piece
-    else:
-        part = piece.passage.part(start, end)
-        yield replace(piece, text=part.text, passage=part)
+        page = text.text or self.page.part(0, 0)
+        made, done, count, is_open = Composer(page), 0, 0, bool(text.open)
+        for match in holes.finditer(page.text):
+            name = match["name"] or str(count)
+            count += not match["name"]
+            index = int(name) if name.isdigit() else len(several)
+            slot = named.get(name) or (several[index : index + 1] or (None,))[0]
+            if slot is None:
+                continue
+            made.keep(done, match.start())
+            is_open |= self.put_in(made, slot.value, match.start())
+            done = match.end()
+        made.keep(done, len(page.text))
+        return self.made_of(node, made.passage(len(page.text)), is_open=is_open)
 
 
 def written(value: object) -> str:

@@ -16,23 +16,6 @@ _LONGEST_SOURCE = 80
 
 
 @frozen(eq=False)
-class Fragment:
-    """Characters of a text, and where they are written."""
-
-    text: str
-    passage: Passage
-    """As many characters, each where it is written."""
-    is_whole: bool = False
-    """Whether only all of it can be written anew: the result of a calculation."""
-    use: Place | None = None
-    """The code that it is put in by, as in `f"{LIMIT}"`."""
-    token: int = -1
-    """Where the string begins that it is written in, or put into."""
-    is_open: bool = False
-    """Whether it is code whose value is not known."""
-
-
-@frozen(eq=False)
 class Value:
     """What an expression stands for: one of the following."""
 
@@ -40,8 +23,8 @@ class Value:
     """The code that a new value is written in the place of."""
     constant: Any = None
     """A number, a switch, a text or None."""
-    pieces: tuple[Fragment, ...] = ()
-    """What a text or a number is made of."""
+    text: Passage | None = None
+    """A text or a number as it is put into a text, each piece where it is written."""
     items: list[Slot] | None = None
     """Of a list, which may grow."""
     fields: dict[str, Slot] | None = None
@@ -56,14 +39,15 @@ class Value:
     """The object of a method."""
     around: tuple[Mapping[str, Slot], ...] = ()
     """What decorators say of a function: its GPU."""
+    is_part: bool = False
+    """Whether it is a text of which a part is open."""
     joined: Value | None = None
     """The list whose words a text is, with blanks between."""
 
     @property
     def is_text(self) -> bool:
         """Whether it is a text, all of it known or not."""
-        is_part = bool(self.open) and not all(one.is_open for one in self.pieces)
-        return is_part or isinstance(self.constant, str)
+        return self.is_part or isinstance(self.constant, str)
 
     @property
     def is_known(self) -> bool:

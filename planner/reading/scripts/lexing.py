@@ -140,12 +140,12 @@ class Lexer:
     def _plain(self, start: int) -> Word:
         """Return a word without quotes, escapes and variables: most of them."""
         outer = self.passage
-        inner = outer.part(start, self.at)
+        inner, own = outer.part(start, self.at), outer.own(start, self.at)
         word = Word(
             passage=inner,
-            start=outer.places[start],
-            end=outer.places[self.at],
-            write=lambda value: outer.encode(shlex.quote(value)),
+            start=own.places[0],
+            end=own.places[-1],
+            write=lambda value: own.encode(shlex.quote(value)),
             variables=inner.unknown,
         )
         if len(inner.through) > len(outer.through):  # a name that is filled in
@@ -153,5 +153,5 @@ class Lexer:
             return replace(
                 word, start=place[0], end=place[1], write=inner.encode, via=word
             )
-        escapes = replace(inner, encode=lambda new: outer.encode(escaped(new)))
+        escapes = replace(inner, encode=lambda new: own.encode(escaped(new)))
         return replace(word, passage=escapes)

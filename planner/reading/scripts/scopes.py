@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from planner.reading.passage import Passage, Stretch
+from planner.reading.passage import Passage, together
 from planner.reading.scripts.variables import Over
 from planner.reading.scripts.word import Word
 
@@ -97,15 +97,13 @@ class Variables:
         if not found:
             return word
         before, after = found[0], word.passage
-        after.expansion.add(len(before.value))
-        size, text = len(before.value), before.value + after.text
-        places = [after.places[0]] * size + list(after.places)
-        joined = replace(after, text=text, places=places, pieces=())
-        pieces = [Stretch(start=size, end=len(text), of=after)]
-        if self.is_certain(name):
-            pieces.append(Stretch(start=0, end=size, of=before.passage))
+        text = before.value
+        after.expansion.add(len(text))
+        first = before.passage
+        if not self.is_certain(name):
+            first = after.inside(text, [0] * (len(text) + 1), str)
         variables = (*before.variables, *word.variables)
-        return replace(word, passage=joined.holding(pieces), variables=variables)
+        return replace(word, passage=together([first, after]), variables=variables)
 
     def is_certain(self, name: str) -> bool:
         """Return whether a value stands where it is written, whatever happens."""
