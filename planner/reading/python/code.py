@@ -15,7 +15,7 @@ from planner.reading.python.constructors import Commands
 from planner.reading.python.lines import lines_of_code
 from planner.reading.python.syntax import parsed
 from planner.reading.python.tables import STARTERS, Starter
-from planner.reading.python.values import Scope, Slot, Value
+from planner.reading.python.values import Call, Scope, Slot, Value
 from planner.reading.reading import FoundStart
 from planner.reading.sites import Site, Start
 from planner.reading.starts.images import gpu_named_in
@@ -161,30 +161,32 @@ class _Code(Commands):
         made.keep(done, len(magic.text))
         return self.made_of(node, made.passage(len(magic.text)), is_open=is_open)
 
-    def started(
-        self, node: ast.Call, name: str, several: Sequence[Slot], named: Scope
-    ) -> Value | None:
+    def started(self, call: Call) -> Value | None:
         """Take a call that starts vLLM; return what stands for its result."""
-        last = name.rsplit(".", 1)[-1]
+        several, named, last = call.several, call.named, call.last
         if last in tables.PRINTS or last.endswith(("Error", "Exception")):
             self.forget([*several, *named.values()])
             return None
         self.forget([named[name] for name in tables.WORDS if name in named])
-        self._model_of(last, several, named)
+        model = call.at(0, "model") if last.endswith("Trainer") else None
+        if model is not None:
+            self.models.setdefault(last, named.get("model", model))
         self.named_devices(named)
-        starter = self._starter(name)
+        starter = self._starter(call.name)
         told = named.get("model_args")
         if starter is not None and told is not None and told.value.is_text:
             self.evaluated(named)
         elif starter is not None:
-            return self._constructed(node, starter, several, named)
-        if self.in_image(node, several, named) or self.by_variables(node, named):
-            return self.unknown(node)
+            return self._constructed(call, starter)
+        if self.in_image(call.node, several, named) or self.by_variables(
+            call.node, named
+        ):
+            return self.unknown(call.node)
         if last not in FUNCTIONS:
             self._around_command(several, named)
-        if several and several[0].value.constant == "vllm":
-            words = [replace(slot, owner=node) for slot in several]
-            self.command(Value(node=node, items=words))
+        if call.first.constant == "vllm":
+            words = [replace(slot, owner=call.node) for slot in several]
+            self.command(Value(node=call.node, items=words))
         return None
 
     def _around_command(self, several: Sequence[Slot], named: Scope) -> None:
@@ -210,17 +212,8 @@ class _Code(Commands):
                 return starter
         return None
 
-    def _model_of(self, last: str, several: Sequence[Slot], named: Scope) -> None:
-        """Keep the model that a trainer is given."""
-        if not last.endswith("Trainer"):
-            return
-        slot = named.get("model") or (several[0] if several else None)
-        if slot is not None:
-            self.models.setdefault(last, slot)
-
-    def _constructed(
-        self, node: ast.Call, starter: Starter, several: Sequence[Slot], named: Scope
-    ) -> Value | None:
+    def _constructed(self, call: Call, starter: Starter) -> Value | None:
+        several, named, node = call.several, call.named, call.node
         given = {**dict(zip(starter.first, several, strict=False)), **named}
         for name, needed in starter.needs.items():
             slot = given.get(name)
@@ -243,7 +236,7 @@ class _Code(Commands):
             env={**self.variables(), **self._of_runtime(given)},
             shown="?" if starter.model_of else "",
         )
-        start = self._told(start, self._starter_name(node), starter, given)
+        start = self._told(start, call.last, starter, given)
         start = self._labelled(start, given.get("accelerator_type"))
         found = FoundStart(kind=starter.kind, start=self.placed(start))
         self.record(self.page.places[self.span(node)[0]], found)
@@ -255,9 +248,6 @@ class _Code(Commands):
         inner = None if around is None else (around.value.fields or {}).get("env_vars")
         fields = {} if inner is None else inner.value.fields or {}
         return {name: self.site(name, slot) for name, slot in fields.items()}
-
-    def _starter_name(self, node: ast.Call) -> str:
-        return self.dotted(node.func).rsplit(".", 1)[-1]
 
     def _told(self, start: Start, by: str, starter: Starter, given: Scope) -> Start:
         """Return a start that says what was left aside, and what is put in later."""

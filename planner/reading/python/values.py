@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from planner.reading.passage import Expansion, Passage
@@ -72,6 +73,49 @@ class Slot:
 
 
 Scope: TypeAlias = "dict[str, Slot]"
+
+
+@frozen(eq=False)
+class Call:
+    """A call with what it is given."""
+
+    node: ast.Call
+    name: str
+    """Of the function: `vllm.LLM`."""
+    base: Value = field(default_factory=Value)
+    """What it is called on."""
+    several: Sequence[Slot]
+    named: Scope
+
+    @property
+    def last(self) -> str:
+        """The name without what stands before it."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def first(self) -> Value:
+        """What it is given first; nothing that is known without it."""
+        return self.several[0].value if self.several else Value()
+
+    @property
+    def subject(self) -> Value:
+        """What it changes: what it is called on, or is given first."""
+        base = self.base
+        is_known = base.is_text or base.items is not None or base.fields is not None
+        return base if is_known else self.first
+
+    @property
+    def constants(self) -> list[Any] | None:
+        """What it is given, where all of it is known."""
+        values = [slot.value for slot in self.several]
+        is_known = all(value.is_known for value in values)
+        return [value.constant for value in values] if is_known else None
+
+    def at(self, number: int, name: str = "") -> Slot | None:
+        """Return what it is given at a place, or by a name."""
+        if number < len(self.several):
+            return self.several[number]
+        return self.named.get(name)
 
 
 def plain_of(slot: Slot, expansion: Expansion) -> tuple[Any, tuple[str, ...]]:
