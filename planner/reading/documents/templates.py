@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
-from planner.reading.documents.yaml_nodes import Node
+from planner.reading.documents.nodes import Node
 from planner.reading.passage import Composer, Passage
 from planner.reading.sites import Site, Start
 from planner.values import frozen

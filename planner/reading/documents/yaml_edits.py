@@ -16,7 +16,7 @@ from functools import partial
 from planner.engine.flags import plain
 from planner.errors import PlannerError
 from planner.export.yaml_text import quoted, yaml_text
-from planner.reading.documents.yaml_nodes import Node, resolved
+from planner.reading.documents.nodes import Node, resolved
 from planner.reading.passage import Edit, Passage
 
 _BLANKS = re.compile(r"[ \t]+")

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import pairwise
 
 from planner.errors import PlannerError
+from planner.reading.documents.nodes import Node
 from planner.reading.documents.yaml_edits import (
     at_the_end,
     check_may_grow,
@@ -20,7 +21,6 @@ from planner.reading.documents.yaml_edits import (
     replaced,
     written,
 )
-from planner.reading.documents.yaml_nodes import Node
 from planner.reading.passage import Edit, Passage
 from planner.reading.scripts.shell import Word
 from planner.reading.sites import WordList
