@@ -6,42 +6,36 @@ Expansion".
 
 from __future__ import annotations
 
-import re
+from fnmatch import fnmatchcase
 
-_GLOB = re.compile(r"[*?\[\]]")
+_LONGEST = 200
 
 
 def changed(value: str, change: str) -> str | None:
-    """Return a value after a change; None for one with other patterns.
+    """Return a value after a change; None for one that is not read.
 
     >>> changed("org/name-8B", "##*/"), changed("org/name-8B", "%%-*")
     ('name-8B', 'org/name')
     >>> changed("a.b", "//./-"), changed("Qwen", ",,"), changed("a", "#[ab]")
-    ('a-b', 'qwen', None)
+    ('a-b', 'qwen', '')
     """
     if change in (",,", "^^"):
         return value.lower() if change == ",," else value.upper()
+    is_twice = change[:1] == change[1:2]
+    pattern = change[1 + is_twice :]
     if change[0] == "/":
-        return _replaced(value, change)
-    is_longest = change[:1] == change[1:2]
-    pattern = change[2 if is_longest else 1 :]
-    cuts_front = change[0] == "#"
-    part = pattern.removeprefix("*") if cuts_front else pattern.removesuffix("*")
-    if _GLOB.search(part) or not part:
+        old, _, new = pattern.partition("/")
+        is_plain = old and not set(old) & set("*?[]") and old[0] not in "#%"
+        return value.replace(old, new, -1 if is_twice else 1) if is_plain else None
+    if len(value) > _LONGEST or not pattern.strip("*") or pattern.count("*") > 1 + 1:
         return None
-    if part == pattern:
-        cut = value.removeprefix if cuts_front else value.removesuffix
-        return cut(part)
-    if part not in value:
+    is_front = change[0] == "#"
+    cuts = [
+        at
+        for at in range(len(value) + 1)
+        if fnmatchcase(value[:at] if is_front else value[at:], pattern)
+    ]
+    if not cuts:
         return value
-    is_last = is_longest == cuts_front
-    before, _, after = value.rpartition(part) if is_last else value.partition(part)
-    return after if cuts_front else before
-
-
-def _replaced(value: str, change: str) -> str | None:
-    is_all = change.startswith("//")
-    old, _, new = change[2 if is_all else 1 :].partition("/")
-    if _GLOB.search(old) or not old or old[0] in "#%":
-        return None
-    return value.replace(old, new, -1 if is_all else 1)
+    at = cuts[-1] if is_front == is_twice else cuts[0]
+    return value[at:] if is_front else value[:at]

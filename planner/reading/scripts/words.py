@@ -8,13 +8,18 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from planner.reading.passage import Composer, Passage, Span
-from planner.reading.scripts.quoting import escaped, in_document, in_double, in_single
+from planner.reading.scripts.scopes import Variables
 from planner.reading.scripts.sums import whole_result
 from planner.reading.scripts.text_changes import changed
-from planner.reading.scripts.word import Word
+from planner.reading.scripts.word import (
+    Word,
+    escaped,
+    in_document,
+    in_double,
+    in_single,
+)
 from planner.values import frozen
 
 _PLAIN = re.compile(r"(?:[^\s\\'\"$`|&;<>()#{]|\{(?!\{))+")
@@ -35,26 +40,9 @@ _OTHER = re.compile(rf"\$\((?P<run>{_PARENS})\)|\$\{{{_BRACES}\}}|`[^`]*`|\$\S?"
 _ESCAPED, _ESCAPED_IN_TEXT = frozenset('"\\$`\n'), frozenset("\\$`\n")
 """Between double quotes, and in a here-document."""
 _MAY_START = ("vllm", "docker", "podman")  # in `$(...)` whose commands are read
-_MOST_NAMES = 40
 _MOST_NAMES, _NO_QUOTE = 40, "\0"
 _SPLIT = re.compile(r"[^\\'\"`$|&;<>()*?]*")
 """A value whose blanks part words: it has no quotes, operators and patterns."""
-
-
-class Scope(Protocol):
-    """What variables stand for where a word is read."""
-
-    def words(self, name: str) -> Sequence[Word] | None:
-        """Return the items of an array, or one value; None where it is not told."""
-
-    def is_certain(self, name: str) -> bool:
-        """Return whether a variable was last set in any case."""
-
-    def keys(self, name: str) -> Sequence[str]:
-        """Return the keys of an array."""
-
-    def set(self, name: str, value: Word) -> None:
-        """Set a variable: `${NAME:=value}`."""
 
 
 @frozen
@@ -92,7 +80,7 @@ class Built:
         return [self.word.part(*span) for span in spans if span[0] < span[1]]
 
 
-def read_word(passage: Passage, at: int, scope: Scope) -> Built:
+def read_word(passage: Passage, at: int, scope: Variables) -> Built:
     """Return the word that begins at a place; at least one character."""
     reader = _Builder(passage, scope, len(passage.text))
     end = reader.read(at)
@@ -116,7 +104,7 @@ def read_word(passage: Passage, at: int, scope: Scope) -> Built:
     )
 
 
-def read_document(passage: Passage, scope: Scope) -> Passage:
+def read_document(passage: Passage, scope: Variables) -> Passage:
     """Return a here-document with what its variables stand for put in."""
     reader = _Builder(passage, scope, len(passage.text))
     reader.escape = in_document
@@ -127,7 +115,7 @@ def read_document(passage: Passage, scope: Scope) -> Passage:
 class _Builder(Composer):
     """The characters of a word while it is read."""
 
-    def __init__(self, outer: Passage, scope: Scope, stop: int) -> None:
+    def __init__(self, outer: Passage, scope: Variables, stop: int) -> None:
         super().__init__(outer)
         self.text, self.scope = outer.text, scope
         self.stop = stop
