@@ -11,109 +11,78 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby, pairwise
+from functools import partial
+from itertools import pairwise
 
 from planner.errors import PlannerError
-from planner.reading.passage import Edit, Passage, line_at
-from planner.reading.python.values import Place, Slot, Value
+from planner.reading.passage import Passage, line_at
+from planner.reading.python.values import Place, Slot
 from planner.reading.scripts.shell import Word
 from planner.reading.sites import Start, WordList
-from planner.values import frozen
 
 _LITERAL = re.compile(r"[rRbBuU]?([\"'])")
 _LONGEST = 80
 Span = Callable[[ast.expr], Place]
 
 
-@frozen
-class Item(Word):
-    """A word that is an item of the code."""
+def list_of(page: Passage, whole: str, slots: Sequence[Slot], span: Span) -> WordList:
+    """Return items of code as words.
 
-    slot: Slot
-
-
-@frozen
-class CodeList(WordList):
-    """Words of a command that stand in lists of the code."""
-
-    page: Passage
-    whole: str
-    """The text that edits refer to."""
-
-    def insert(
-        self,
-        after: int,
-        values: Sequence[str],
-        *,
-        is_flag: bool = True,  # noqa: ARG002 - a flag or a value, each is an item
-    ) -> list[Edit]:
-        """Return the edit that adds words to the first list that is written out.
-
-        Raises:
-            PlannerError: where no list is written out.
-        """
-        if not values:
-            return []
-        slots = [self._slot(at) for at in range(after + 1)]
-        owner = next((slot.owner for slot in slots if slot.owner is not None), None)
-        own = [slot.place for slot in slots if slot.owner is owner and slot.place]
-        if owner is None or not own:
-            raise self._by_hand(after)
-        start, end = own[-1]
-        gaps = [self.page.text[one[1] : behind[0]] for one, behind in pairwise(own)]
-        broken = [gap for gap in gaps if "\n" in gap and "#" not in gap]
-        quote = _LITERAL.match(self.page.text, start)
-        write = repr if quote is not None and quote[1] == "'" else json.dumps
-        words = ", ".join(map(write, values))
-        return [self.page.edit(end, end, f"{broken[-1] if broken else ', '}{words}")]
-
-    def remove(self, first: int, last: int) -> list[Edit]:
-        """Return the edits that take items out of the lists that they stand in.
-
-        Raises:
-            PlannerError: for an item that has no place of its own.
-        """
-        numbers = groupby(range(first, last), key=lambda at: id(self._slot(at).owner))
-        runs = [[*run] for _, run in numbers]
-        return [self._taken_out(run[0], run[-1] + 1) for run in runs]
-
-    def _slot(self, at: int) -> Slot:
-        one = self.words[at] if 0 <= at < len(self.words) else None
-        return one.slot if isinstance(one, Item) else Slot(value=Value())
-
-    def _taken_out(self, first: int, last: int) -> Edit:
-        """Take items of one list out, with the comma before or behind them."""
-        own = [self._slot(at) for at in range(first, last)]
-        places = [slot.place for slot in own if slot.place and not slot.condition]
-        owner, before, behind = own[0].owner, self._slot(first - 1), self._slot(last)
-        if owner is not None and len(places) == len(own):
-            if before.owner is owner and before.place is not None:
-                return self.page.edit(before.place[1], places[-1][1], "")
-            if behind.owner is owner and behind.place is not None:
-                return self.page.edit(places[0][0], behind.place[0], "")
-        raise self._by_hand(first)
-
-    def _by_hand(self, at: int) -> PlannerError:
-        """Return that a command is changed by hand, with its line."""
-        return PlannerError(
-            "The command is put together from parts, so what is written into one of "
-            "them may not be what runs. Change it by hand, "
-            f"{line_at(self.whole, self.words[at].start)}."
-        )
+    Args:
+        page: the code.
+        whole: the text that edits refer to.
+        slots: the items; what is added at run time is none of the words.
+        span: tells where an expression stands.
+    """
+    own = [slot for slot in slots if not slot.value.open.startswith("*")]
+    words = tuple(item_of(page, slot, span) for slot in own)
+    first = next((slot.owner for slot in own if slot.owner and slot.place), None)
+    found: dict[ast.expr, WordList] = {}
+    lists, spans = dict[int, WordList](), list[tuple[int, int]]()
+    for slot, word in zip(own, words, strict=True):
+        owner, place = slot.owner, slot.place
+        if owner is None or place is None or slot.condition:
+            fixed = partial(_by_hand, whole, word.start)
+            one = WordList(words=(), spans=(), is_closed=True, by_hand=fixed)
+            spans.append((word.start, word.end))
+        else:
+            if owner not in found:
+                found[owner] = _layout(page, owner, own, is_closed=owner is not first)
+            one = found[owner]
+            spans.append((page.places[place[0]], page.places[place[1]]))
+        lists[spans[-1][1]] = one
+    return WordList(words=words, spans=tuple(spans), lists=lists)
 
 
-def list_of(page: Passage, whole: str, slots: Sequence[Slot], span: Span) -> CodeList:
-    """Return items of code as words; `span` tells where an expression stands."""
-    words = tuple(
-        item_of(page, slot, span)
-        for slot in slots
-        if not slot.value.open.startswith("*")
+def _layout(
+    page: Passage, owner: ast.expr, slots: Sequence[Slot], *, is_closed: bool
+) -> WordList:
+    """Return how further items are written into a list of the code."""
+    places = [slot.place for slot in slots if slot.owner is owner and slot.place]
+    gaps = [page.text[one[1] : behind[0]] for one, behind in pairwise(places)]
+    broken = [gap for gap in gaps if "\n" in gap and "#" not in gap]
+    quote = _LITERAL.match(page.text, places[-1][0]) if places else None
+    write = repr if quote is not None and quote[1] == "'" else json.dumps
+    return WordList(
+        words=(),
+        spans=(),
+        before_flag=page.encode(broken[-1] if broken else ", "),
+        before_value=page.encode(", "),
+        has_commas=True,
+        is_closed=is_closed,
+        write=lambda value: page.encode(write(value)),
     )
-    spans = tuple((word.start, word.end) for word in words)
-    return CodeList(words=words, spans=spans, page=page, whole=whole)
 
 
-def item_of(page: Passage, slot: Slot, span: Span) -> Item:
+def _by_hand(whole: str, at: int) -> PlannerError:
+    """Return that a command is changed by hand, with its line."""
+    return PlannerError(
+        "The command is put together from parts, so what is written into one of them "
+        f"may not be what runs. Change it by hand, {line_at(whole, at)}."
+    )
+
+
+def item_of(page: Passage, slot: Slot, span: Span) -> Word:
     """Return a value of the code as a word."""
     value = slot.value
     text = value.text or page.part(0, 0)
@@ -125,9 +94,7 @@ def item_of(page: Passage, slot: Slot, span: Span) -> Item:
     if slot.use is not None and sum(one.is_own for one in text.pieces) > 1:
         start, end = (page.places[at] for at in span(slot.use))
         write = lambda new: page.encode(json.dumps(new))  # noqa: E731
-    found = Item(
-        passage=text, start=start, end=end, write=write, variables=named, slot=slot
-    )
+    found = Word(passage=text, start=start, end=end, write=write, variables=named)
     one = found.part(0)
     if one.via is found.via:
         return found
