@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
-from planner.errors import PlannerError
 from planner.reading.documents.nodes import Node
 from planner.reading.documents.yaml_edits import (
     at_the_end,
     check_may_grow,
+    last_line,
     line_break,
     line_end,
     passage_of,
@@ -135,17 +135,14 @@ def add_words(table: Node, below: str, words: Sequence[str]) -> list[Edit]:
         if pair is None:
             return at_the_end(table, below, values)
         return replaced(*pair, values)
-    if not table.pairs:
-        raise PlannerError(f"The text has no place for {words[0]}: its table is empty.")
     page, text = table.page, table.page.text
-    key, last = pair or table.pairs[-1]
-    end = line_end(text, last.at[1])
-    line = text.rfind("\n", 0, key.at[0]) + 1
-    indent = line_break(text) + " " * (key.at[0] - line)
-    if pair is None:
-        edits = [page.edit(end, end, f"{indent}{below}:")]
-    else:
-        edits = [page.edit(text.index(":", key.at[1]) + 1, last.at[1], "")]
+    end, indent = last_line(table, words[0])
+    edits = [page.edit(end, end, f"{indent}{below}:")]
+    if pair is not None:
+        key, value = pair
+        end = line_end(text, value.at[1])
+        colon = text.index(":", key.at[1]) + 1
+        edits = [page.edit(colon, value.at[1], "")]
     items = "".join(
         f"{indent}  - {written(one, _single(one), is_text=True)}" for one in words
     )

@@ -16,6 +16,8 @@ from planner.reading.sites import Site
 
 _QUOTED = re.compile(r"[rR]?([\"'])[^\"'\\]*\1\Z")
 
+_COMMA = re.compile(r"[ \t]*,(?P<line>[ \t]*(?:#[^\n]*)?(?=\n))?[ \t]*")
+
 
 class Sites(Calls):
     """Code whose values are the arguments of starts."""
@@ -75,20 +77,16 @@ class Sites(Calls):
         if slot.place is None:
             raise self._by_hand(slot)
         start, end = slot.place
-        after = re.compile(r"[ \t]*,").match(self.text, end)
-        if after is None:
+        comma = _COMMA.match(self.text, end)
+        line = re.search(r"\n[ \t]*\Z", self.text[:start])
+        if comma is None:
             before = re.search(r",\s*\Z", self.text[:start])
-            return [
-                self.page.edit(start if before is None else before.start(), end, "")
-            ]
-        blank = re.search(r"\n[ \t]*\Z", self.text[:start])
-        line = re.compile(r"[ \t]*(?:#[^\n]*)?(?=\n)").match(self.text, after.end())
-        if blank is not None and line is not None:
-            return [self.page.edit(blank.start(), line.end(), "")]
-        space = re.compile(r"[ \t]*").match(self.text, after.end())
-        return [
-            self.page.edit(start, after.end() if space is None else space.end(), "")
-        ]
+            start = start if before is None else before.start()
+        elif line is not None and comma["line"] is not None:
+            start, end = line.start(), comma.end("line")
+        else:
+            end = comma.end()
+        return [self.page.edit(start, end, "")]
 
     def added(
         self, node: ast.expr, names: Mapping[str, str], name: str, value: object

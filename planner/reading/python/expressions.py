@@ -20,7 +20,6 @@ from planner.reading.python.values import Scope, Slot, Value, plain_of
 
 _LONGEST_SOURCE = 80
 _MOST_DIGITS = 10**15
-_LONGEST_TEXT = 20_000
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -209,11 +208,10 @@ class Expressions(Texts, ABC):
         self.page.expansion.add(len(table.fields))
         return dict(table.fields)
 
-    def _starred(self, node: ast.Starred) -> Value:
+    def _starred(self, node: ast.Starred | ast.Await) -> Value:
         return self.value(node.value)
 
-    def _await(self, node: ast.Await) -> Value:
-        return self.value(node.value)
+    _await = _starred
 
     def _ifexp(self, node: ast.IfExp) -> Value | None:
         truth = self.truth(node.test)

@@ -18,7 +18,7 @@ from planner.reading.python.values import Scope, Slot, Value
 _MOST_LINES = 2_500
 """Lines that are followed again: of functions that are called, of loops."""
 _MOST_ROUNDS = 24
-_ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_ENDS = (ast.Raise, ast.Continue, ast.Break)
 _Change: TypeAlias = "tuple[Any, Any, Any]"
 """A table, a name and the value before; or a list, None and its length before."""
 
@@ -39,7 +39,7 @@ class Running(Expressions):
         """Follow statements; return whether what is behind them is not reached."""
         for statement in statements:
             follow = getattr(self, f"_{type(statement).__name__.lower()}", self._other)
-            if follow(statement):
+            if isinstance(statement, _ENDS) or follow(statement):
                 return True
         return False
 
@@ -119,14 +119,6 @@ class Running(Expressions):
         if not isinstance(node.value, ast.Constant):  # a docstring says nothing
             self.value(node.value)
 
-    def _raise(self, _node: ast.Raise) -> bool:
-        return True
-
-    def _continue(self, _node: ast.stmt) -> bool:
-        return True
-
-    _break = _continue
-
     def _import(self, node: ast.Import) -> None:
         for one in node.names:
             self.imported[one.asname or one.name.partition(".")[0]] = (
@@ -149,6 +141,10 @@ class Running(Expressions):
         branches = [self._branch(node.body), self._branch(node.orelse)]
         self._merge(branches, (shown, f"{shown} is not so"))
         return all(stops for stops, _ in branches)
+
+    def _perhaps(self, statements: Sequence[ast.stmt], shown: str) -> None:
+        """Follow statements that may not run."""
+        self._merge([self._branch(statements), (False, [])], (shown, ""))
 
     def _branch(self, statements: Sequence[ast.stmt]) -> tuple[bool, list[_Change]]:
         """Follow statements and undo them; return what they changed."""
@@ -230,9 +226,7 @@ class Running(Expressions):
             self.unpack(node.target, self.unknown(node.target))
             start, end = self.span(node.iter)
             shown = f"for each of {self.text[start:end]}"
-            self._merge(
-                [self._branch([*node.body, *node.orelse]), (False, [])], (shown, "")
-            )
+            self._perhaps([*node.body, *node.orelse], shown)
             return
         self.left -= cost
         for one in rounds:
@@ -245,15 +239,13 @@ class Running(Expressions):
         if self.truth(node.test):
             self.run(node.body)
             return
-        self._merge([self._branch(node.body), (False, [])], ("in a loop", ""))
+        self._perhaps(node.body, "in a loop")
 
     def _try(self, node: ast.Try) -> None:
         self.run(node.body)
         self.is_handling = True
         for handler in node.handlers:
-            self._merge(
-                [self._branch(handler.body), (False, [])], ("after an error", "")
-            )
+            self._perhaps(handler.body, "after an error")
         self.is_handling = False
         self.run([*node.orelse, *node.finalbody])
 
@@ -274,7 +266,7 @@ class Running(Expressions):
             if isinstance(child, ast.expr):
                 self.value(child)
             elif isinstance(child, ast.match_case):
-                self._merge([self._branch(child.body), (False, [])], ("in a case", ""))
+                self._perhaps(child.body, "in a case")
 
 
 def _on(slot: Slot, condition: str) -> Slot:
