@@ -11,8 +11,7 @@ from typing import Any
 from planner.engine.gpu import GPU
 from planner.reading.passage import Passage
 from planner.reading.python import tables
-from planner.reading.python.arguments import Sites
-from planner.reading.python.commands import item_of, list_of, with_open
+from planner.reading.python.arguments import Sites, item_of, list_of, with_open
 from planner.reading.python.values import Scope, Slot, Value
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import commands_of

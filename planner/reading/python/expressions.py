@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.reading.passage import Composer
-from planner.reading.python.literals import string_of
-from planner.reading.python.texts import Texts
+from planner.reading.python.texts import Texts, string_of
 from planner.reading.python.values import Scope, Slot, Value, plain_of
 
 _LONGEST_SOURCE = 80

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from planner.reading.passage import Passage
 from planner.reading.scripts.blocks import lines_of
-from planner.reading.scripts.scopes import Variables
+from planner.reading.scripts.variables import Variables
 from planner.reading.scripts.word import Word, escaped
 from planner.reading.scripts.words import read_document, read_word
 

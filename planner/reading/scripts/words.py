@@ -10,9 +10,8 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from planner.reading.passage import Composer, Passage, Span
-from planner.reading.scripts.scopes import Variables
-from planner.reading.scripts.sums import whole_result
-from planner.reading.scripts.text_changes import changed
+from planner.reading.scripts.expansions import changed, whole_result
+from planner.reading.scripts.variables import Variables
 from planner.reading.scripts.word import (
     Word,
     escaped,
@@ -37,10 +36,18 @@ _SUM = re.compile(rf"\$\(\((?P<sum>{_PARENS})\)\)")
 _SIZE = re.compile(r"\$\{#([A-Za-z_]\w*)\[[@*]\]\}")
 _OTHER = re.compile(rf"\$\((?P<run>{_PARENS})\)|\$\{{{_BRACES}\}}|`[^`]*`|\$\S?")
 """What is decided when the script runs."""
+_NO_QUOTE = "\0"
 _ESCAPED, _ESCAPED_IN_TEXT = frozenset('"\\$`\n'), frozenset("\\$`\n")
 """Between double quotes, and in a here-document."""
+_PLAIN_IN = {
+    "'": re.compile(r"[^'{]+"),
+    '"': re.compile(r'[^"\\$`{]+'),
+    "": re.compile(r"[^\\$`{]+"),
+    _NO_QUOTE: re.compile(r"[^\\$`{]+"),
+}
+"""What stands for itself between quotes, and in a here-document."""
 _MAY_START = ("vllm", "docker", "podman")  # in `$(...)` whose commands are read
-_MOST_NAMES, _NO_QUOTE = 40, "\0"
+_MOST_NAMES = 40
 _SPLIT = re.compile(r"[^\\'\"`$|&;<>()*?]*")
 """A value whose blanks part words: it has no quotes, operators and patterns."""
 
@@ -190,7 +197,8 @@ class _Builder(Composer):
             elif text.startswith("{{", at):
                 at = self._template(at)
             else:
-                last = _stretch(text, at, quote, self.stop)
+                match = _PLAIN_IN[quote].match(text, at, self.stop)
+                last = at + 1 if match is None else match.end()
                 self.keep(at, last)
                 at = last
         return at
@@ -322,11 +330,3 @@ class _Builder(Composer):
             write=passage.encode,
             variables=tuple(inner.variables),
         )
-
-
-def _stretch(text: str, at: int, quote: str, end: int) -> int:
-    special = "'{" if quote == "'" else '"\\$`{'
-    at += 1
-    while at < end and text[at] not in special:
-        at += 1
-    return at
