@@ -15,7 +15,7 @@ from planner.reading.python.arguments import Sites, item_of, list_of, with_open
 from planner.reading.python.values import Scope, Slot, Value
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import commands_of
-from planner.reading.sites import Start
+from planner.reading.sites import Start, WordList
 from planner.reading.starts.adapting import start_of_variables
 from planner.reading.starts.container import starts_in, starts_in_words, starts_of_list
 from planner.reading.starts.images import gpu_named_in, version_of
@@ -121,7 +121,7 @@ class Commands(Sites):
         return not any(_OF_SHELL.search(text) for text in texts)
 
     def _of_words(self, slots: Sequence[Slot], token: int) -> None:
-        words = list_of(self.page, self.whole, slots, self.span)
+        words = self._words_in(slots)
         if not _IS_ONE.search(" ".join(word.value for word in words.words)):
             return
         for found in starts_in_words(words, self.whole, {}):
@@ -142,44 +142,46 @@ class Commands(Sites):
 
     def in_image(self, node: ast.expr, several: Sequence[Slot], named: Scope) -> bool:
         """Take the start that a container of vLLM's image makes, if this is one."""
-        image = next((named[name] for name in tables.IMAGES if name in named), None)
-        image = image or (several[0] if several else None)
-        if image is None or not image.value.is_text or image.value.open:
+        image = _first(named, tables.IMAGES) or (several[0] if several else None)
+        name = str(image.value.constant) if image and image.value.is_text else ""
+        if image is None or image.value.open or not _IMAGE.search(name):
             return False
-        if not _IMAGE.search(str(image.value.constant)):
-            return False
-        given = [
-            named[n]
-            for n in tables.COMMANDS[:2] + tables.ARGUMENTS_OF_IMAGES
-            if n in named
-        ]
-        if not given and image.use is not None and several and several[0] is image:
+        holders = tables.COMMANDS[:2] + tables.ARGUMENTS_OF_IMAGES
+        given = [named[one] for one in holders if one in named]
+        if not given and several and several[0] is image:
             given = [*several[1:2]]
-        words: list[Slot] = []
-        for slot in given:
-            words += self._words_of(slot)
+        words = [word for slot in given for word in self._words_of(slot)]
         if not words:
             return False
         entry = named.get("entrypoint")
         program = "" if entry is None else str(entry.value.constant or "")
-        is_one = False
-        name = item_of(self.page, image, self.span)
-        for found in starts_of_list(
-            list_of(self.page, self.whole, words, self.span),
-            0,
-            self.whole,
-            {},
-            entrypoint=program,
-            image=name,
-        ):
-            self._contained(node, replace(found, version=version_of(name)), named)
-            is_one = True
-        return is_one
+        found, word = self._words_in(words), item_of(self.page, image, self.span)
+        starts = starts_of_list(
+            found, 0, self.whole, {}, entrypoint=program, image=word
+        )
+        for start in starts:
+            self._contained(node, replace(start, version=version_of(word)), named)
+        return bool(starts)
+
+    def _words_in(self, slots: Sequence[Slot]) -> WordList:
+        return list_of(self.page, self.whole, slots, self.span)
 
     def _contained(self, node: ast.expr, start: Start, named: Scope) -> None:
-        """Keep the start of a container."""
-        granted = self._granted(start, named)
-        found = FoundStart(kind=Kind.PYTHON, start=granted)
+        """Keep a container's start, with its variables and its GPUs."""
+        given = [named[name].value for name in tables.VARIABLES if name in named]
+        env = {
+            name: self.site(name, slot)
+            for value in given
+            for name, slot in _fields(value).items()
+        }
+        gpu, count = self._device(named) or (None, None)
+        start = replace(
+            start,
+            env={**start.env, **env},
+            gpu=start.gpu or gpu,
+            gpus=start.gpus or next(_counts(named), count),
+        )
+        found = FoundStart(kind=Kind.PYTHON, start=start)
         self.record(self.page.places[self.span(node)[0]], found)
 
     def evaluated(self, named: Scope) -> None:
@@ -188,20 +190,17 @@ class Commands(Sites):
         items = [self._word("lm_eval")]
         for flag, slot in slots.items():
             items += [] if slot is None else [self._word(flag), slot]
-        self._of_words(items, self.page.places[self.span_of(named["model_args"])])
+        use = named["model_args"].use
+        self._of_words(items, 0 if use is None else self.page.places[self.span(use)[0]])
 
     def _word(self, text: str) -> Slot:
         """Return a word that the code does not have."""
         part = self.page.inside(text, [0] * (len(text) + 1), str)
         return Slot(value=Value(constant=text, text=part))
 
-    def span_of(self, slot: Slot) -> int:
-        """Return where a value is used in the page."""
-        return 0 if slot.use is None else self.span(slot.use)[0]
-
     def by_variables(self, node: ast.expr, named: Scope) -> bool:
         """Take the start that variables describe to a platform, if these do."""
-        given = next((named[name] for name in tables.VARIABLES if name in named), None)
+        given = _first(named, tables.VARIABLES)
         fields = {} if given is None else _fields(given.value)
         if not any(_OF_PLATFORM.match(name) for name in fields):
             return False
@@ -221,32 +220,13 @@ class Commands(Sites):
             return slot.value.items
         if not slot.value.is_text or slot.value.text is None:
             return []
-        commands = commands_of(slot.value.text)
+        words = [w for one in commands_of(slot.value.text) for w in one.words]
+        texts = [None if word.variables else word.value for word in words]
+        opened = [" ".join(word.variables) for word in words]
         return [
-            Slot(
-                value=Value(
-                    constant=None if word.variables else word.value,
-                    text=word.passage,
-                    open=" ".join(word.variables),
-                )
-            )
-            for command in commands
-            for word in command.words
+            Slot(value=Value(constant=text, text=word.passage, open=said))
+            for word, text, said in zip(words, texts, opened, strict=True)
         ]
-
-    def _granted(self, start: Start, named: Scope) -> Start:
-        """Return a container's start with its variables and its GPUs."""
-        given = [named[name].value for name in tables.VARIABLES if name in named]
-        fields = {k: v for value in given for k, v in _fields(value).items()}
-        env = {name: self.site(name, slot) for name, slot in fields.items()}
-        gpu, count = self._device(named) or (None, None)
-        number = next(_counts(named), count)
-        return replace(
-            start,
-            env={**start.env, **env},
-            gpu=start.gpu or gpu,
-            gpus=start.gpus or number,
-        )
 
     def named_devices(self, named: Scope) -> None:
         """Keep the GPU that a call names."""
@@ -263,21 +243,16 @@ class Commands(Sites):
             text = slot.value.constant if slot.value.is_known else slot.value.open
             fields = _fields(slot.value)
             if not text and fields and name == "accelerators":
-                text = (
-                    f"{next(iter(fields))}:{next(iter(fields.values())).value.constant}"
-                )
+                card, number = next(iter(fields.items()))
+                text = f"{card}:{number.value.constant}"
             if not isinstance(text, str) or (slot.value.open and "gpu." not in text):
                 continue
             match = _GPU.match(text.partition("(")[0])
-            gpu = (
-                None
-                if match is None
-                else gpu_named_in(self._spelled(match["gpu"], fields))
-            )
+            spelled = "" if match is None else self._spelled(match["gpu"], fields)
+            gpu = gpu_named_in(spelled) if spelled else None
             if match is not None and gpu is not None:
                 counts = [int(match["count"])] if match["count"] else [*_counts(named)]
-                counts += [*_counts(fields)]
-                return gpu, next(iter(counts), None)
+                return gpu, next(iter([*counts, *_counts(fields)]), None)
         return None
 
     def _spelled(self, name: str, fields: Mapping[str, Slot]) -> str:
@@ -285,7 +260,7 @@ class Commands(Sites):
         size = fields.get("size")
         if size is not None:
             return f"{name}-{size.value.constant}"
-        is_cloud = {"modal", "sky"} & set(self.imported.values())
+        is_cloud = "modal" in self.imported.values()
         return tables.SMALLER.get(name, name) if is_cloud else name
 
     def placed(self, start: Start) -> Start:
@@ -294,18 +269,18 @@ class Commands(Sites):
             device = self._device(named)
             if device is not None and start.gpu is None:
                 return replace(start, gpu=device[0], gpus=start.gpus or device[1] or 1)
-            several = next(
-                (named[n].value.items for n in tables.GPUS if n in named), None
-            )
+            asked = _first(named, tables.GPUS)
+            several = None if asked is None else asked.value.items
             if several and start.gpu is None:
                 names = ", ".join(str(slot.value.constant) for slot in several[:6])
-                return replace(
-                    start, open=(*start.open, f"The text allows several GPUs: {names}.")
-                )
-            number = next(iter(_counts(named)), None)
-            if number is not None and start.gpus is None:
-                start = replace(start, gpus=number)
+                said = f"The text allows several GPUs: {names}."
+                return replace(start, open=(*start.open, said))
+            start = replace(start, gpus=start.gpus or next(_counts(named), None))
         return start
+
+
+def _first(named: Mapping[str, Slot], names: Sequence[str]) -> Slot | None:
+    return next((named[name] for name in names if name in named), None)
 
 
 def _fields(value: Value) -> dict[str, Slot]:
