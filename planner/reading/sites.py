@@ -180,14 +180,15 @@ def shell_list(words: Sequence[Word], text: str) -> WordList:
     """Return the words of a shell command; `text` is the whole text."""
     if words[0].value in _JOINS:
         words = [_read_twice(word) for word in words]
+    places = [_place(word) for word in words]
     gaps = [
-        text[before.end : word.start]
-        for before, word in pairwise(words)
+        text[before[1] : place[0]]
+        for (before, place), word in zip(pairwise(places), words[1:], strict=True)
         if word.value.startswith("-")
     ]
     return WordList(
         words=tuple(words),
-        spans=tuple(_spans(words, text)),
+        spans=tuple(_spans(places, text)),
         before_flag=_continued(gaps),
     )
 
@@ -207,15 +208,22 @@ def _read_twice(word: Word) -> Word:
     return replace(word, write=write, via=via)
 
 
-def _spans(words: Sequence[Word], text: str) -> Iterator[tuple[int, int]]:
+def _place(word: Word) -> tuple[int, int]:
+    """Return where a command has a word; it may be a variable as a whole."""
+    via = word.via
+    one = word if via is None or via.value != word.value else via
+    return one.start, one.end
+
+
+def _spans(places: Sequence[tuple[int, int]], text: str) -> Iterator[tuple[int, int]]:
     """Yield each word's place with the blanks before it.
 
     One that stands in a variable's value, or after a redirection, is alone.
     """
-    yield words[0].start, words[0].end
-    for before, word in pairwise(words):
-        start = before.end if _BLANKS.fullmatch(text, before.end, word.start) else -1
-        yield (start if start >= 0 else word.start), word.end
+    yield places[0]
+    for before, (start, end) in pairwise(places):
+        is_next = _BLANKS.fullmatch(text, before[1], start)
+        yield (before[1] if is_next else start), end
 
 
 def _continued(gaps: Sequence[str]) -> str:

@@ -21,7 +21,6 @@ from planner.reading.python.values import Call, Scope, Slot, Value, plain_of
 
 _CALLED_BY = ("remote", "local", "spawn", "bind")
 """Attributes by which a function is called elsewhere."""
-_PROPERTIES = frozenset({"property", "functools.cached_property", "cached_property"})
 _DECLARES = ("option", "argument")
 _FLAGS = {"store_true": False, "store_false": True}
 _LONGEST = 200
@@ -38,7 +37,7 @@ def _rows(**rows: str) -> Mapping[str, str]:
     return {name: rule for rule, names in rows.items() for name in names.split()}
 
 
-_OF_LIST = _rows(copy="copy", grown="append extend insert")
+_OF_LIST = _rows(copy="copy", grown="append extend")
 _OF_TABLE = _rows(
     copy="copy",
     same="parse_args parse_known_args parse_intermixed_args model_dump dict "
@@ -63,16 +62,13 @@ FUNCTIONS = _rows(
     number=" ".join(_NUMBERS),
     same=f"{_SAME} from_pretrained Template",
     copy="list tuple copy deepcopy asdict vars DictConfig",
-    object="cli parse HfArgumentParser",
     parser="ArgumentParser FlexibleArgumentParser",
     table="dict Namespace SimpleNamespace",
     variable="getenv",
     text="str",
     words="split",
     length="len",
-    path="join",
     entry="get",
-    extreme="max min",
     json="dumps",
 )
 """Functions of other modules by what they give back."""
@@ -117,15 +113,6 @@ class Calls(Functions):
             named[word.arg] = replace(slot, place=place)
         return named
 
-    def attribute(self, node: ast.Attribute, base: Value) -> Value:
-        """Return what an object has by a name; of a property, what it gives back."""
-        found = super().attribute(node, base)
-        if isinstance(found.body, ast.FunctionDef):
-            names = {self.dotted(one) for one in found.body.decorator_list}
-            if names & _PROPERTIES:
-                return self.call(found, [], {}, node) or self.unknown(node)
-        return found
-
     def _function(self, node: ast.expr, base: Value) -> Value | None:
         """Return a function or a class of this code, of `serve.remote` too."""
         if isinstance(node, ast.Attribute):
@@ -160,12 +147,8 @@ class Calls(Functions):
             return None
         if call.last == "append":
             self.grow(items, [replace(first, place=None, owner=None)])
-        elif call.last == "extend":
+        else:
             self.grow(items, self.all_of(first.value, call.node.args[0]))
-        elif (second := call.at(1)) is not None:
-            at = first.value.constant
-            more = [replace(second, place=None, owner=None)]
-            self.grow(items, more, at if isinstance(at, int) else None)
         return self.calculated(call.node, None)
 
     def _as_set_entries(self, call: Call) -> Value:
@@ -236,17 +219,7 @@ class Calls(Functions):
 
     def _as_default(self, call: Call) -> Value | None:
         default = call.at(0, "default")
-        made = call.named.get("default_factory")
-        if default is None and made and isinstance(made.use, ast.Lambda):
-            return self.value(made.use.body)
         return None if default is None else self.one(default)
-
-    def _as_extreme(self, call: Call) -> Value | None:
-        numbers = call.constants or ()
-        if len(numbers) <= 1 or not all(isinstance(n, int | float) for n in numbers):
-            return None
-        pick = max if call.name == "max" else min
-        return self.calculated(call.node, pick(numbers))
 
     def _as_table(self, call: Call) -> Value | None:
         base = call.first.fields if call.several else {}
@@ -269,13 +242,6 @@ class Calls(Functions):
             return first if first.text else None
         return replace(first, constant=str(first.constant))
 
-    def _as_path(self, call: Call) -> Value | None:
-        """Return the path of `os.path.join`."""
-        path = call.first
-        for slot in call.several[1:]:
-            path = self.below(call.node, path, slot.value) or Value()
-        return path if path.is_text else None
-
     def _as_number(self, call: Call) -> Value | None:
         is_known = bool(call.several) and call.first.is_known
         return _number(call.first, _NUMBERS[call.last]) if is_known else None
@@ -287,11 +253,6 @@ class Calls(Functions):
     def _as_json(self, call: Call) -> Value | None:
         plain, opened = plain_of(call.several[0], self.page.expansion)
         return None if opened else self.calculated(call.node, json.dumps(plain))
-
-    def _as_object(self, call: Call) -> Value | None:
-        """Return the object of a class whose fields are a program's options."""
-        kind = call.first
-        return None if kind.body is None else self.call(kind, [], {}, call.node)
 
     def _option(self, parser: Value, call: Call) -> None:
         """Declare an option of a program: its default is what it stands for."""

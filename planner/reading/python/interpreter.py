@@ -60,14 +60,9 @@ class Running(Expressions):
             self.journal.append((table, name, table.get(name)))
         table[name] = slot
 
-    def grow(
-        self, items: list[Slot], more: Sequence[Slot], at: int | None = None
-    ) -> None:
-        """Put items into a list; those before its end stay where they are."""
+    def grow(self, items: list[Slot], more: Sequence[Slot]) -> None:
+        """Put items at the end of a list."""
         self.page.expansion.add(len(more))
-        if at is not None and at < len(items) and self.journal is None:
-            items[at:at] = more
-            return
         if self.journal is not None:
             self.journal.append((items, None, len(items)))
         items += more
