@@ -211,7 +211,7 @@ class Stretch:
         if self.of is None or first == last:
             return replace(self, start=first, end=last, of=None)
         own = [place - self.start for place in places[first:last]]
-        of = self.of.inside(text[first:last], [*own, len(self.of.text)], encode)
+        of = self.of.inside(text[first:last], [*own, own[-1] + 1], encode)
         return replace(self, start=first, end=last, of=of)
 
 

@@ -146,7 +146,11 @@ def list_of(page: Passage, whole: str, slots: Sequence[Slot], span: Span) -> Wor
     """
     own = [slot for slot in slots if not slot.value.open.startswith("*")]
     words = tuple(item_of(page, slot, span) for slot in own)
-    first = next((slot.owner for slot in own if slot.owner and slot.place), None)
+    places: dict[ast.expr, list[Place]] = {}
+    for slot in own:
+        if slot.owner is not None and slot.place is not None:
+            places.setdefault(slot.owner, []).append(slot.place)
+    first = next(iter(places), None)
     found: dict[ast.expr, WordList] = {}
     lists, spans = dict[int, WordList](), list[tuple[int, int]]()
     for slot, word in zip(own, words, strict=True):
@@ -157,21 +161,19 @@ def list_of(page: Passage, whole: str, slots: Sequence[Slot], span: Span) -> Wor
             spans.append((word.start, word.end))
         else:
             if owner not in found:
-                found[owner] = _layout(page, owner, own, is_closed=owner is not first)
+                is_closed = owner is not first
+                found[owner] = _layout(page, places[owner], is_closed=is_closed)
             one = found[owner]
             spans.append((page.places[place[0]], page.places[place[1]]))
         lists[spans[-1][1]] = one
     return WordList(words=words, spans=tuple(spans), lists=lists)
 
 
-def _layout(
-    page: Passage, owner: ast.expr, slots: Sequence[Slot], *, is_closed: bool
-) -> WordList:
+def _layout(page: Passage, places: Sequence[Place], *, is_closed: bool) -> WordList:
     """Return how further items are written into a list of the code."""
-    places = [slot.place for slot in slots if slot.owner is owner and slot.place]
     gaps = [page.text[one[1] : behind[0]] for one, behind in pairwise(places)]
     broken = [gap for gap in gaps if "\n" in gap and "#" not in gap]
-    quote = _LITERAL.match(page.text, places[-1][0]) if places else None
+    quote = _LITERAL.match(page.text, places[-1][0])
     write = repr if quote is not None and quote[1] == "'" else json.dumps
     return WordList(
         words=(),
