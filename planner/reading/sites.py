@@ -153,8 +153,8 @@ class WordList:
             raise next((one.by_hand() for one in lists if one.by_hand), said)
         own, word = lists[places[-1]], self.words[places[-1]]
         place = self.spans[places[-1]][1]
-        if is_flag and word.via is not None:  # the variable may be set on a condition
-            word = word.via
+        if is_flag and word.via is not None and own.write is None:
+            word = word.via  # the variable may be set on a condition
             place = word.end
         if is_flag and own.is_joined and len(values) == len(("flag", "value")):
             values = ["=".join(values)]

@@ -207,12 +207,7 @@ def item_of(page: Passage, slot: Slot, span: Span) -> Word:
         start, end = (page.places[at] for at in span(slot.use))
         write = lambda new: page.encode(json.dumps(new))  # noqa: E731
     found = Word(passage=text, start=start, end=end, write=write, variables=named)
-    one = found.part(0)
-    if one.via is found.via:
-        return found
-    return replace(
-        found, passage=one.passage, start=one.start, end=one.end, write=one.write
-    )
+    return found.resolved()
 
 
 def with_open(start: Start, slots: Sequence[Slot]) -> Start:

@@ -50,10 +50,14 @@ def starts_in_code(page: Passage, text: str) -> Iterator[FoundStart]:
         if not _is_data(tree.body):
             yield from _starts(_Code(page, text, {}), tree)
         return
-    cells = _as_cells(page)
-    tree = None if cells.text == page.text else parsed(cells.text)
+    magics = {
+        match.start("sign"): page.part(*match.span())
+        for match in _MAGIC.finditer(page.text)
+    }
+    cells = replace(page, text=_MAGIC.sub(_hidden, page.text))
+    tree = parsed(cells.text) if magics else None
     if tree is not None:
-        yield from _starts(_Code(cells, text, _magics(page)), tree)
+        yield from _starts(_Code(cells, text, magics), tree)
 
 
 def _is_data(body: Sequence[ast.stmt]) -> bool:
@@ -72,22 +76,11 @@ def starts_in_lines(page: Passage, text: str) -> Iterator[FoundStart]:
         yield from _starts(_Code(plain, text, {}), tree)
 
 
-def _as_cells(page: Passage) -> Passage:
-    """Return code in whose place each line of a notebook that is none is a number."""
-
-    def hidden(match: re.Match[str]) -> str:
-        blank = re.sub(r"[^\n]", " ", match[0])
-        at = match.start("sign") - match.start()
-        return f"{blank[:at]}0{blank[at + 1 :]}"
-
-    return replace(page, text=_MAGIC.sub(hidden, page.text))
-
-
-def _magics(page: Passage) -> dict[int, Passage]:
-    return {
-        match.start("sign"): page.part(*match.span())
-        for match in _MAGIC.finditer(page.text)
-    }
+def _hidden(line: re.Match[str]) -> str:
+    """Return a number in the place of a line of a notebook that is no code."""
+    blank = re.sub(r"[^\n]", " ", line[0])
+    at = line.start("sign") - line.start()
+    return f"{blank[:at]}0{blank[at + 1 :]}"
 
 
 def _starts(code: _Code, tree: ast.Module) -> Iterator[FoundStart]:

@@ -23,7 +23,14 @@ _KEY = re.compile(r"\[([^\[\]]+)\]=")
 _REST = ("@", "*")
 
 
-class Until(Mapping[str, _Value]):
+class _View(Mapping[str, _Value]):
+    """A table that is counted by going through it."""
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Until(_View[_Value]):
     """What was set until a time: a view of the history, which may go on.
 
     >>> history = {"A": [(1, "x"), (3, "y")], "B": [(3, "z")]}
@@ -50,12 +57,8 @@ class Until(Mapping[str, _Value]):
             if values[0][0] <= self._time:
                 yield name
 
-    def __len__(self) -> int:
-        """Return how many names were set until then."""
-        return sum(1 for _ in self)
 
-
-class Over(Mapping[str, _Value]):
+class Over(_View[_Value]):
     """A few values before those of another table, which is not copied.
 
     >>> dict(Over({"A": "x"}, {"A": "y", "B": "z"}))
@@ -78,12 +81,8 @@ class Over(Mapping[str, _Value]):
         yield from self._others
         yield from (name for name in self._first if name not in self._others)
 
-    def __len__(self) -> int:
-        """Return the number of names."""
-        return sum(1 for _ in self)
 
-
-class Made(Mapping[str, _Made]):
+class Made(_View[_Made]):
     """A table whose values are made from another one's, each when it is asked for.
 
     >>> Made({"A": 2}, lambda name, value: name * value)["A"]
@@ -104,10 +103,6 @@ class Made(Mapping[str, _Made]):
     def __iter__(self) -> Iterator[str]:
         """Yield the names."""
         return iter(self._source)
-
-    def __len__(self) -> int:
-        """Return the number of names."""
-        return len(self._source)
 
 
 class Variables:
