@@ -194,6 +194,10 @@ class Stretch:
     is_own: bool = False
     """Whether it stands there itself: no name leads to it."""
 
+    def moved(self, by: int) -> Stretch:
+        """Return it so many characters further on."""
+        return replace(self, start=self.start + by, end=self.end + by)
+
     def within(self, start: int, end: int) -> Stretch:
         """Return what is left of it in the characters from `start` to `end`."""
         first, last = max(self.start, start), min(self.end, end)
@@ -263,9 +267,7 @@ def together(parts: Sequence[Passage], between: str = "") -> Passage:
         known = sum(one.end - one.start for one in part.pieces if one.is_own)
         own = Stretch(start=0, end=len(part.text), of=part, is_own=True)
         several = part.pieces if known == len(part.text) else (own,)
-        pieces += (
-            replace(one, start=one.start + size, end=one.end + size) for one in several
-        )
+        pieces += [one.moved(size) for one in several] if size else several
         places += part.places[: len(part.text)]
     return replace(
         parts[-1],

@@ -197,7 +197,7 @@ def _value(match: re.Match[str], scope: Scope, *, is_hcl: bool) -> str | None:
     if match["words"] is not None:
         return scope.words(match["words"])
     macro = match["macro"]
-    return scope.names.get("{" + match["name"] if macro is None else "${" + macro)
+    return scope.names.get("${" + macro if macro else "{" + (match["name"] or ""))
 
 
 def hidden(page: Passage, *, is_hcl: bool = False) -> Passage:
