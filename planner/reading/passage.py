@@ -128,9 +128,8 @@ class Passage:
         one = found[0] if len(found) == 1 and found[0].is_own else None
         if one is not None and one.of and one.start <= start and end <= one.end:
             return one.of.own(start - one.start, end - one.start)
-        return replace(
-            self, text=self.text[start:end], places=self.places[start : end + 1]
-        )
+        text, places = self.text[start:end], self.places[start : end + 1]
+        return replace(self, text=text, places=places, pieces=())
 
     def ended(self, more: str) -> Passage:
         """Return it with further characters, all of which stand where it ends."""
