@@ -171,6 +171,8 @@ class Passage:
     def holding(self, pieces: Iterable[Stretch]) -> Passage:
         """Return this passage, in which further stretches stand for something."""
         new = [one for one in pieces if not one.of or one.of.depth < _DEEPEST]
+        if not new:
+            return self
         depths = [self.depth, *(one.of.depth + 1 for one in new if one.of)]
         both = sorted((*self.pieces, *new), key=lambda one: one.start)
         return replace(self, pieces=tuple(both), depth=max(depths))

@@ -56,6 +56,8 @@ class Word:
 
     def resolved(self) -> Word:
         """Return the word where it is written, if it is one variable as a whole."""
+        if not self.passage.pieces:
+            return self
         found = self.part(0)
         return self if found.via is self.via else found
 
