@@ -56,7 +56,9 @@ _OUTSIDE = "outside of this start"
 _WORD_OF_QUESTION = "a word around what is asked"
 _NUMBER = "a number that belongs to nothing that is asked"
 _WORDS = re.compile(r"\S+(?:[ \t]+\S+)*")
-_WITH_DIGIT = re.compile(r"\S*\d\S*")
+_OF_QUESTION = re.compile(
+    r"(?P<number>\S*\d\S*)|[^\s\d]+(?!\S)(?:[ \t]+[^\s\d]+(?!\S))*+"
+)
 
 
 def account_of(
@@ -146,27 +148,11 @@ def _placed(site: Site, use: Use, what: str) -> Iterator[Piece]:
 
 def _between(text: str, start: int, end: int, *, is_question: bool) -> Iterator[Piece]:
     """Yield what no reader took: of a question its numbers are missed."""
-    for line in _WORDS.finditer(text, start, end):
-        if not is_question:
-            yield Piece(start=line.start(), end=line.end(), use=Use.KEPT, what=_OUTSIDE)
-            continue
-        done = line.start()
-        for number in [*_WITH_DIGIT.finditer(text, line.start(), line.end()), None]:
-            until = line.end() if number is None else number.start()
-            words = text[done:until].strip()
-            if words:
-                at = text.index(words, done)
-                yield Piece(
-                    start=at,
-                    end=at + len(words),
-                    use=Use.KEPT,
-                    what=_WORD_OF_QUESTION,
-                )
-            if number is not None:
-                done = number.end()
-                yield Piece(
-                    start=number.start(),
-                    end=done,
-                    use=Use.NOT_UNDERSTOOD,
-                    what=_NUMBER,
-                )
+    pieces = _OF_QUESTION if is_question else _WORDS
+    for one in pieces.finditer(text, start, end):
+        use, what = Use.KEPT, _OUTSIDE
+        if is_question:
+            is_number = one["number"] is not None
+            use = Use.NOT_UNDERSTOOD if is_number else Use.KEPT
+            what = _NUMBER if is_number else _WORD_OF_QUESTION
+        yield Piece(start=one.start(), end=one.end(), use=use, what=what)

@@ -90,8 +90,9 @@ class Passage:
     def at(self) -> tuple[Span, ...]:
         """The characters of the whole text that this one comes from."""
         pieces = (span for one in self.pieces if one.of for span in one.of.at)
-        own = (self.places[0], self.places[-1])
-        return tuple(dict.fromkeys((own, *self.through, *pieces)))
+        is_own = any(one.is_own for one in self.pieces)
+        own = () if is_own else ((self.places[0], self.places[-1]),)
+        return tuple(dict.fromkeys((*own, *self.through, *pieces)))
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -112,16 +113,28 @@ class Passage:
             if one.of is not None:
                 inner = one.of.part(start - one.start, end - one.start)
                 named = (self.places[one.start], self.places[one.end])
-                return replace(inner, through=(*inner.through, named, *self.through))
-        return Passage(
+                through = self.through if one.is_own else (named, *self.through)
+                return replace(inner, through=(*inner.through, *through))
+        return replace(
+            self,
             text=self.text[start:end],
             places=self.places[start : end + 1],
-            encode=self.encode,
-            expansion=self.expansion,
             pieces=tuple(one.within(start, end) for one in found),
-            through=self.through,
-            depth=self.depth,
         )
+
+    def own(self, start: int, end: int) -> Passage:
+        """Return the same characters where this layer has them: no name is followed."""
+        found = self._pieces(start, end)
+        one = found[0] if len(found) == 1 and found[0].is_own else None
+        if one is not None and one.of and one.start <= start and end <= one.end:
+            return one.of.own(start - one.start, end - one.start)
+        text, places = self.text[start:end], self.places[start : end + 1]
+        return replace(self, text=text, places=places, pieces=())
+
+    def ended(self, more: str) -> Passage:
+        """Return it with further characters, all of which stand where it ends."""
+        places = [*self.places, *[self.places[-1]] * len(more)]
+        return replace(self, text=self.text + more, places=places)
 
     def _pieces(self, start: int, end: int) -> tuple[Stretch, ...]:
         """Return the pieces that characters `start` to `end` have a part in."""
@@ -147,19 +160,19 @@ class Passage:
         outer, at = self.encode, list(places)
         found = self._pieces(at[0], at[-1]) if self.pieces else ()
         pieces = (one.inside(text, at, encode) for one in found)
-        return Passage(
+        return replace(
+            self,
             text=text,
             places=[self.places[place] for place in at],
             encode=lambda new: outer(encode(new)),
-            expansion=self.expansion,
             pieces=tuple(one for one in pieces if one.start < one.end),
-            through=self.through,
-            depth=self.depth,
         )
 
     def holding(self, pieces: Iterable[Stretch]) -> Passage:
         """Return this passage, in which further stretches stand for something."""
         new = [one for one in pieces if not one.of or one.of.depth < _DEEPEST]
+        if not new:
+            return self
         depths = [self.depth, *(one.of.depth + 1 for one in new if one.of)]
         both = sorted((*self.pieces, *new), key=lambda one: one.start)
         return replace(self, pieces=tuple(both), depth=max(depths))
@@ -179,12 +192,20 @@ class Stretch:
     end: int
     of: Passage | None
     """Where the text writes it; None where it does not tell it."""
+    is_own: bool = False
+    """Whether it stands there itself: no name leads to it."""
+
+    def moved(self, by: int) -> Stretch:
+        """Return it so many characters further on."""
+        return replace(self, start=self.start + by, end=self.end + by)
 
     def within(self, start: int, end: int) -> Stretch:
         """Return what is left of it in the characters from `start` to `end`."""
         first, last = max(self.start, start), min(self.end, end)
-        of = self.of and self.of.part(first - self.start, last - self.start)
-        return Stretch(start=first - start, end=last - start, of=of)
+        of = self.of
+        if of is not None and (first, last) != (self.start, self.end):
+            of = of.part(first - self.start, last - self.start)
+        return replace(self, start=first - start, end=last - start, of=of)
 
     def inside(
         self, text: str, places: Sequence[int], encode: Callable[[str], str]
@@ -193,10 +214,70 @@ class Stretch:
         first = bisect_left(places, self.start, 0, len(text))
         last = bisect_left(places, self.end, 0, len(text))
         if self.of is None or first == last:
-            return Stretch(start=first, end=last, of=None)
+            return replace(self, start=first, end=last, of=None)
         own = [place - self.start for place in places[first:last]]
-        of = self.of.inside(text[first:last], [*own, len(self.of.text)], encode)
-        return Stretch(start=first, end=last, of=of)
+        of = self.of.inside(text[first:last], [*own, own[-1] + 1], encode)
+        return replace(self, start=first, end=last, of=of)
+
+
+class Composer:
+    """Puts a text together from stretches of a page and from what others stand for."""
+
+    def __init__(self, page: Passage) -> None:
+        """Begin with nothing."""
+        self.page = page
+        self.texts: list[str] = []
+        self.places: list[int] = []
+        self.pieces: list[Stretch] = []
+
+    def keep(self, start: int, end: int) -> None:
+        """Append a stretch of the page as it is."""
+        self.texts.append(self.page.text[start:end])
+        self.places += range(start, end)
+
+    def add(self, text: str, at: int) -> None:
+        """Append characters that stand for those at one place."""
+        self.texts.append(text)
+        self.places += [at] * len(text)
+
+    def put_in(self, found: Passage | None, at: int, written: str = "") -> None:
+        """Append what a name stands for; as it is written where that is not told."""
+        text = written if found is None else found.text
+        if found is not None:
+            self.page.expansion.add(len(text))
+        start = len(self.places)
+        self.add(text, at)
+        self.pieces.append(Stretch(start=start, end=len(self.places), of=found))
+
+    def passage(self, end: int, encode: Callable[[str], str] = _as_it_is) -> Passage:
+        """Return what was put together, which ends at a place of the page."""
+        places = [*self.places, end]
+        return self.page.inside("".join(self.texts), places, encode).holding(
+            self.pieces
+        )
+
+
+def together(parts: Sequence[Passage], between: str = "") -> Passage:
+    """Return texts one behind the other, each of them where it is written."""
+    places: list[int] = []
+    pieces: list[Stretch] = []
+    for number, part in enumerate(parts):
+        if number:
+            places += [part.places[0]] * len(between)
+        size = len(places)
+        known = sum(one.end - one.start for one in part.pieces if one.is_own)
+        own = Stretch(start=0, end=len(part.text), of=part, is_own=True)
+        several = part.pieces if known == len(part.text) else (own,)
+        pieces += [one.moved(size) for one in several] if size else several
+        places += part.places[: len(part.text)]
+    return replace(
+        parts[-1],
+        text=between.join(part.text for part in parts),
+        places=[*places, parts[-1].places[-1]],
+        pieces=tuple(pieces),
+        through=(),
+        depth=max(part.depth for part in parts),
+    )
 
 
 def joined(parts: Sequence[Passage]) -> Passage:
@@ -209,13 +290,7 @@ def joined(parts: Sequence[Passage]) -> Passage:
     >>> joined([page.part(2, 4), page.part(6, 7)]).text
     'a\nb'
     """
-    places = [place for part in parts for place in part.places[: len(part.text)]]
-    return Passage(
-        text="".join(part.text for part in parts),
-        places=[*places, parts[-1].places[len(parts[-1].text)]],
-        encode=parts[-1].encode,
-        expansion=parts[-1].expansion,
-    )
+    return replace(together(parts), pieces=(), depth=0)
 
 
 def line_at(text: str, at: int) -> str:

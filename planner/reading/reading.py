@@ -32,7 +32,6 @@ _NOT_SET = "which the text does not set"
 _OF_GPUS = re.compile(r"nvidia-smi|device_count|GPUS?_(?:ON|PER)_NODE|NUM_GPUS")
 """What counts the GPUs where a script runs."""
 _MOST_MISNAMED = 8
-_START = ("model", "gpu", "vllm_version", "env")
 
 
 class Kind(StrEnum):

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from planner.engine.gpu import GPU
@@ -79,11 +79,22 @@ class WordList:
 
     words: tuple[Word, ...]
     spans: tuple[tuple[int, int], ...]
-    """What goes with each word when it is removed: the space or the dash before it."""
+    """What goes with each word when it is removed: the space or the dash before it; of
+    words with commas between them, the words alone."""
     before_flag: str = " "
     before_value: str = " "
-    after: str = ""
-    """What stands before and after another word in this list."""
+    """What stands before another word in this list."""
+    has_commas: bool = False
+    is_joined: bool = False
+    """Whether flags are written --flag=value."""
+    is_closed: bool = False
+    """Whether no word is added here."""
+    write: Callable[[str], str] | None = None
+    """Writes another word; None: as the word before it is written."""
+    by_hand: Callable[[], PlannerError] | None = None
+    """Why none of its words is taken out, where that is so."""
+    lists: Mapping[int, WordList] = field(default_factory=dict)
+    """The list that each word stands in, by where its span ends; else this one."""
 
     def replace(self, first: int, last: int, values: Sequence[str]) -> list[Edit]:
         """Return the edits that put `values` in the place of a flag and its values.
@@ -104,43 +115,84 @@ class WordList:
 
     def remove(self, first: int, last: int) -> list[Edit]:
         """Return the edits that take out words, `last` excluded."""
-        spans = self.spans[first:last]
+        several = groupby(range(first, last), key=lambda at: id(self._list_at(at)))
+        runs = [[*run] for _, run in several]
+        return [edit for run in runs for edit in self._taken_out(run[0], run[-1] + 1)]
+
+    def _list_at(self, at: int) -> WordList | None:
+        """Return the list that a word stands in; None where there is no word."""
+        if not 0 <= at < len(self.words):
+            return None
+        return self.lists.get(self.spans[at][1], self)
+
+    def _taken_out(self, first: int, last: int) -> list[Edit]:
+        """Take out words of one list, with the comma before or behind them."""
+        own, spans = self._list_at(first) or self, self.spans[first:last]
+        if own.by_hand is not None:
+            raise own.by_hand()
+        start, end = spans[0][0], spans[-1][1]
         is_one = all(before[1] == span[0] for before, span in pairwise(spans))
-        if is_one and spans:
-            spans = ((spans[0][0], spans[-1][1]),)
-        return [Edit(start=start, end=end, text="") for start, end in spans]
+        if own.has_commas and self._list_at(first - 1) is own:
+            start = self.spans[first - 1][1]
+        elif own.has_commas and self._list_at(last) is own:
+            end = self.spans[last][0]
+        elif not own.has_commas and not is_one:
+            return [Edit(start=begin, end=stop, text="") for begin, stop in spans]
+        return [Edit(start=start, end=end, text="")]
 
     def insert(
         self, after: int, values: Sequence[str], *, is_flag: bool = True
     ) -> list[Edit]:
-        """Return the edit that adds a flag and its values, or further values."""
+        """Return the edit that adds a flag and its values, or further values.
+
+        Raises:
+            PlannerError: where the text has no list to add to.
+        """
         if not values:
             return []
-        word, place = self.words[after], self.spans[after][1]
-        if is_flag and word.via is not None:  # the variable may be set on a condition
-            word = word.via
+        lists = [self._list_at(at) or self for at in range(after + 1)]
+        places = [at for at, one in enumerate(lists) if not one.is_closed]
+        if not places or not self.words:
+            said = PlannerError("The text has no list of arguments to add to.")
+            raise next((one.by_hand() for one in lists if one.by_hand), said)
+        own, word = lists[places[-1]], self.words[places[-1]]
+        place = self.spans[places[-1]][1]
+        if is_flag and word.via is not None and own.write is None:
+            word = word.via  # the variable may be set on a condition
             place = word.end
-        leads = [self.before_flag if is_flag else self.before_value]
-        leads += [self.before_value] * (len(values) - 1)
-        written = "".join(
-            before + word.write(value) + self.after
-            for before, value in zip(leads, values, strict=True)
-        )
-        return [Edit(start=place, end=place, text=written)]
+        if is_flag and own.is_joined and len(values) == len(("flag", "value")):
+            values = ["=".join(values)]
+        leads = [own.before_flag if is_flag else own.before_value]
+        leads += [own.before_value] * (len(values) - 1)
+        write = own.write or word.write
+        pairs = zip(leads, values, strict=True)
+        text = "".join(before + write(value) for before, value in pairs)
+        return [Edit(start=place, end=place, text=text)]
+
+
+def joined_lists(lists: Sequence[WordList]) -> WordList:
+    """Return lists that follow each other, such as command and args, as one."""
+    own = {span[1]: one.lists.get(span[1], one) for one in lists for span in one.spans}
+    return WordList(
+        words=tuple(word for one in lists for word in one.words),
+        spans=tuple(span for one in lists for span in one.spans),
+        lists=own,
+    )
 
 
 def shell_list(words: Sequence[Word], text: str) -> WordList:
     """Return the words of a shell command; `text` is the whole text."""
     if words[0].value in _JOINS:
         words = [_read_twice(word) for word in words]
+    places = [_place(word) for word in words]
     gaps = [
-        text[before.end : word.start]
-        for before, word in pairwise(words)
+        text[before[1] : place[0]]
+        for (before, place), word in zip(pairwise(places), words[1:], strict=True)
         if word.value.startswith("-")
     ]
     return WordList(
         words=tuple(words),
-        spans=tuple(_spans(words, text)),
+        spans=tuple(_spans(places, text)),
         before_flag=_continued(gaps),
     )
 
@@ -160,15 +212,22 @@ def _read_twice(word: Word) -> Word:
     return replace(word, write=write, via=via)
 
 
-def _spans(words: Sequence[Word], text: str) -> Iterator[tuple[int, int]]:
+def _place(word: Word) -> tuple[int, int]:
+    """Return where a command has a word; it may be a variable as a whole."""
+    via = word.via
+    one = word if via is None or via.value != word.value else via
+    return one.start, one.end
+
+
+def _spans(places: Sequence[tuple[int, int]], text: str) -> Iterator[tuple[int, int]]:
     """Yield each word's place with the blanks before it.
 
     One that stands in a variable's value, or after a redirection, is alone.
     """
-    yield words[0].start, words[0].end
-    for before, word in pairwise(words):
-        start = before.end if _BLANKS.fullmatch(text, before.end, word.start) else -1
-        yield (start if start >= 0 else word.start), word.end
+    yield places[0]
+    for before, (start, end) in pairwise(places):
+        is_next = _BLANKS.fullmatch(text, before[1], start)
+        yield (before[1] if is_next else start), end
 
 
 def _continued(gaps: Sequence[str]) -> str:

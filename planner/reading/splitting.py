@@ -3,7 +3,7 @@
 A reader of a language takes the page of one document, and the whole text beside it.
 
 Source: CommonMark 0.31 fenced code blocks; docutils 0.22 `code-block`, literal blocks;
-AsciiDoc, Org 9.7 and BBCode for blocks of code; HTML `pre`.
+BBCode `code`; HTML `pre`.
 """
 
 from __future__ import annotations
@@ -14,37 +14,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from planner.reading.passage import Passage, joined
+from planner.reading.passage import Composer, Passage, joined
 from planner.reading.python.notebooks import cells_of
 from planner.reading.python.syntax import parsed
 from planner.values import frozen
 
-_FENCE = re.compile(
-    r"^(?P<indent>(?:[ \t]|> ?|[-*] |\d\. )*)(?P<fence>`{3,}|~{3,})[ \t]*"
-    r"(?P<hint>[^`\n]*)$",
-    re.MULTILINE,
-)
-_MARKED = re.compile(
-    r"""^[ \t]*(?:\#\+begin_(?:src|example)\b(?P<org>.*)
-    |\[source(?P<adoc>[^\]\n]*)\]\n-{4,}
-    |\.\.[ ](?:code-block|code|sourcecode|parsed-literal)::(?P<rst>.*)
-    |(?P<literal>\S.*)::
-    |\{code(?::(?P<jira>[\w+-]+))?\}
-    |\{%[ \t]*highlight[ ](?P<liquid>\w+)[^\n]*%\})[ \t]*$
-    |\[code(?:=(?P<bb>\w+))?\]
+_BLOCK = re.compile(
+    r"""^(?P<indent>(?:[ \t>]|[-*][ ]|\d\.[ ])*+)
+        (?P<fence>`{3,}|~{3,})[ \t]*(?P<hint>[^`\n]*)$
+    |^[ \t]*(?:\.\.[ ](?:code-block|code|sourcecode|parsed-literal)::(?P<rst>.*)
+        |(?P<literal>\S.*)::)[ \t]*$
+    |\[code(?:=(?P<bb>\w+))?\](?P<bbcode>)
     |<pre\b(?P<html>[^>\n]*>(?:\s*<code[^>\n]*>)?)""",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
 """What begins a block of code, with what it says of its language."""
-_ENDS = {
-    "org": "#+end_",
-    "adoc": "\n----",
-    "jira": "{code}",
-    "liquid": "{%",
-    "bb": "[/code]",
-    "html": "</pre>",
-}
-"""What ends each; a block of reStructuredText ends with its indentation."""
 _OPTION = re.compile(r"[ \t]+:[\w-]+:[^\n]*\n")
 _TAG = re.compile(r"<[^<>\n]*>|&(?:#\d{1,7}|#x[\da-fA-F]{1,6}|\w{1,31});")
 _PROMPT = re.compile(
@@ -128,25 +112,20 @@ def taken(page: Passage, spans: Iterable[tuple[int, int]]) -> Passage:
 
 def blocks_in(text: str) -> Iterator[Document]:
     """Yield the blocks of code in a text that is written for people."""
-    if _NOT_MARKDOWN.match(text) or not (_FENCE.search(text) or _MARKED.search(text)):
+    match = _BLOCK.search(text)
+    if match is None or _NOT_MARKDOWN.match(text) or is_code(text):
         return
-    if is_code(text):
-        return
-    whole, at = Passage.whole(text), 0
-    fence, marked = _FENCE.search(text), _MARKED.search(text)
-    while fence is not None or marked is not None:
-        if marked is None or (fence is not None and fence.start() <= marked.start()):
-            assert fence is not None
-            at, document = _fenced(whole, fence)
-            yield document
+    whole = Passage.whole(text)
+    while match is not None:
+        if match["fence"]:
+            at, document = _fenced(whole, match)
+        elif match["html"] is not None or match["bbcode"] is not None:
+            at, document = _tagged(whole, match)
         else:
-            at, inner = _marked(whole, marked)
-            if inner is not None:
-                yield inner
-        if fence is not None and fence.start() < at:
-            fence = _FENCE.search(text, at)
-        if marked is not None and marked.start() < at:
-            marked = _MARKED.search(text, at)
+            at, document = _indented(whole, match)
+        if document is not None:
+            yield document
+        match = _BLOCK.search(text, at)
 
 
 def spans_of_code(text: str) -> Iterator[Document]:
@@ -162,7 +141,7 @@ def is_code(text: str) -> bool:
     return tree is not None and bool(tree.body)
 
 
-def _fenced(page: Passage, fence: re.Match[str]) -> tuple[int, Document]:
+def _fenced(page: Passage, fence: re.Match[str]) -> tuple[int, Document | None]:
     """Return where a block ends, and what its lines hold without the indentation."""
     mark = re.escape(fence["fence"][0])
     closing = re.compile(
@@ -172,11 +151,11 @@ def _fenced(page: Passage, fence: re.Match[str]) -> tuple[int, Document]:
     closed = closing.search(page.text, start)
     end, after = (len(page.text),) * 2 if closed is None else closed.span()
     quote = ">" in fence["indent"]
-    spans = _dedented(page.text, start, end, len(fence["indent"]), is_quote=quote)
+    spans = dedented(page.text, start, end, len(fence["indent"]), is_quote=quote)
     return after, document_of(taken(page, spans), fence["hint"])
 
 
-def _dedented(
+def dedented(
     text: str, start: int, end: int, indent: int, *, is_quote: bool = False
 ) -> Iterator[tuple[int, int]]:
     """Yield the lines between two places without what each of them begins with."""
@@ -189,19 +168,15 @@ def _dedented(
         start = stop
 
 
-def _marked(page: Passage, mark: re.Match[str]) -> tuple[int, Document | None]:
-    named = (name for name, hint in mark.groupdict().items() if hint is not None)
-    kind = next(named, "") or ("bb" if mark[0].startswith("[") else "jira")
-    if kind in ("rst", "literal"):
-        return _indented(page, mark)
-    ends = _ENDS[kind]
+def _tagged(page: Passage, mark: re.Match[str]) -> tuple[int, Document | None]:
+    """Return the block between the tags of HTML or of a forum."""
+    ends = "[/code]" if mark["html"] is None else "</pre>"
     end = page.text.lower().find(ends, mark.end())
     if end < 0:
         return mark.end(), None
     inner = page.part(mark.end(), end)
-    if kind == "html":
-        inner = _plain_of_html(inner)
-    hint = _NO_LANGUAGE.sub("", mark[kind] or "")
+    inner = inner if mark["html"] is None else _plain_of_html(inner)
+    hint = _NO_LANGUAGE.sub("", mark["html"] or mark["bb"] or "")
     return end + len(ends), document_of(inner, hint.strip(", "))
 
 
@@ -217,28 +192,25 @@ def _indented(page: Passage, mark: re.Match[str]) -> tuple[int, Document | None]
     lesser = re.compile(rf"^[ \t]{{0,{len(first[1]) - 1}}}\S", re.MULTILINE)
     last = lesser.search(text, first.end())
     end = len(text) if last is None else last.start()
-    spans = _dedented(text, start, end, len(first[1]))
+    spans = dedented(text, start, end, len(first[1]))
     return end, document_of(taken(page, spans), mark["rst"] or "")
 
 
 def _plain_of_html(page: Passage) -> Passage:
     """Return what a browser shows of a stretch of HTML."""
-    pieces, places, done = list[str](), list[int](), 0
+    made, done = Composer(page), 0
     for match in _TAG.finditer(page.text):
-        pieces.append(page.text[done : match.start()])
-        places += range(done, match.start())
+        made.keep(done, match.start())
         if match[0].startswith("&"):
-            pieces.append(html.unescape(match[0]))
-            places += [match.start()] * len(pieces[-1])
+            made.add(html.unescape(match[0]), match.start())
         done = match.end()
-    pieces.append(page.text[done:])
-    places += range(done, len(page.text) + 1)
-    return page.inside("".join(pieces), places, html.escape)
+    made.keep(done, len(page.text))
+    return made.passage(len(page.text), html.escape)
 
 
 def _without_prompts(page: Passage, language: Language) -> Passage:
     """Return the commands of a transcript, or the code of a session of Python."""
-    lines = list(_dedented(page.text, 0, len(page.text), 0))[1:]
+    lines = list(dedented(page.text, 0, len(page.text), 0))[1:]
     if language in (Language.PYTHON, Language.UNKNOWN) and any(
         page.text.startswith(">>> ", start) for start, _ in lines
     ):

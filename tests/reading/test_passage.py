@@ -6,7 +6,13 @@ import pytest
 
 import planner
 from planner import PlannerError
-from planner.reading.passage import MOST_EXPANDED, Expansion, Passage
+from planner.reading.passage import (
+    MOST_EXPANDED,
+    Composer,
+    Expansion,
+    Passage,
+    together,
+)
 
 LEVELS = 10
 """Each four times the one before: 4 ** 10 characters are four times the limit."""
@@ -82,6 +88,22 @@ def test_a_part_and_what_is_inside_share_the_count_of_the_whole() -> None:
     assert part.expansion is whole.expansion
     assert part.inside("x", [0, 1], str).expansion is whole.expansion
     assert Passage.whole("a b").expansion is not whole.expansion
+
+
+def test_texts_together_are_each_written_where_they_stand() -> None:
+    """A part of one of them is its own; what a name stands for tells the name, too."""
+    page = Passage.whole("'ab' M 'c'")
+    made = Composer(page)
+    made.put_in(page.part(8, 9), 5)
+    both = together([page.part(1, 3), made.passage(6)], "-")
+
+    assert (both.text, list(both.places)) == ("ab-c", [1, 2, 5, 5, 6])
+    assert both.part(1, 2).places == page.part(2, 3).places
+    assert (list(both.part(3, 4).places), both.part(3, 4).through) == (
+        [8, 9],
+        ((5, 6),),
+    )
+    assert list(both.own(3, 4).places) == [5, 6]
 
 
 def test_as_much_as_is_allowed_is_read() -> None:

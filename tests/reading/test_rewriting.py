@@ -72,6 +72,23 @@ def test_a_value_is_changed_where_it_comes_from(text: str, was: str, now: str) -
 
 
 @pytest.mark.parametrize(
+    ("text", "gone"),
+    [
+        ("N=9\nvllm serve org/m --max-model-len $N --seed 2\n", " --max-model-len $N"),
+        ("vllm serve org/m --max-model-len ${N:-9}\n", " --max-model-len ${N:-9}"),
+        (
+            PYTHON.format('f"vllm serve org/m --max-model-len {N} &"'),
+            " --max-model-len {N}",
+        ),
+        (PYTHON.format(WORDS.format("str(N)")), ', "--max-model-len", str(N)'),
+    ],
+)
+def test_a_flag_is_taken_out_where_its_value_is_used(text: str, gone: str) -> None:
+    """Not where the value comes from: other commands may use it."""
+    assert planner.read(text).text(max_model_len=None) == text.replace(gone, "")
+
+
+@pytest.mark.parametrize(
     ("text", "changes", "line"),
     [
         ("[ -f x ] && " + CMD + 'bash -c "cd /x && $CMD"\n', {"model": "a/b"}, 2),

@@ -13,8 +13,8 @@ from dataclasses import replace
 from textwrap import dedent
 from typing import Any
 
+from planner.reading.documents.nodes import DEEPEST, Node
 from planner.reading.documents.templates import hide
-from planner.reading.documents.yaml_nodes import Node
 from planner.reading.passage import Passage
 from planner.reading.scripts.shell import Word
 
@@ -46,7 +46,6 @@ _THROUGH = (
     "tonumber toset indent nonsensitive".split()
 )
 """Functions of Terraform whose result says what their argument says."""
-_DEEPEST = 40
 
 
 def blocks_of(page: Passage) -> Node | None:
@@ -81,37 +80,22 @@ def is_toml(text: str) -> bool:
     return header is not None and _TOML_VALUE.match(text, header.end()) is not None
 
 
-def _scalar(page: Passage, start: int, end: int, style: str, text: str) -> Node:
-    return Node(
-        kind="scalar",
-        page=page,
-        start=start,
-        end=end,
-        at=(start, end),
-        style=style,
-        text=text,
-        size=end - start,
-    )
+def json_of(page: Passage) -> Node:
+    """Return a page in JSON.
 
-
-def _table(
-    page: Passage, start: int, end: int, pairs: list[tuple[Node, Node]], style: str
-) -> Node:
-    return Node(
-        kind="mapping",
-        page=page,
-        start=start,
-        end=end,
-        at=(start, end),
-        style=style,
-        pairs=tuple(pairs),
-        size=end - start,
-    )
+    Raises:
+        ValueError: for anything else.
+    """
+    reader = _Blocks(page, is_json=True)
+    node = reader.value(0)
+    if reader.next(lines=True) is not None:
+        raise ValueError
+    return node
 
 
 def scalar_of(word: Word) -> Node:
     """Return a word of a command as a value."""
-    return _scalar(word.passage, 0, len(word.value), "", word.value)
+    return Node.of(word.passage, "scalar", 0, len(word.value), text=word.value)
 
 
 def tree_of(pairs: Iterable[tuple[Node, Node]]) -> Node | None:
@@ -121,7 +105,7 @@ def tree_of(pairs: Iterable[tuple[Node, Node]]) -> Node | None:
     for path, value in pairs:
         first = first or path
         below = root
-        *above, leaf = _PART.findall(path.text)[:_DEEPEST] or [""]
+        *above, leaf = _PART.findall(path.text)[:DEEPEST] or [""]
         for part in above:
             below = below.setdefault(part, {})
             if not isinstance(below, dict):
@@ -135,11 +119,16 @@ def _tree(below: dict[str, Any], at: Node) -> Node:
     for name, inner in below.items():
         key, value = inner if isinstance(inner, tuple) else (at, _tree(inner, at))
         pairs.append((replace(key, text=name.strip("[]").replace("\\.", ".")), value))
-    table = _table(at.page, at.start, at.end, pairs, "set")
     if all(name.startswith("[") for name in below):
         items = tuple(value for _, value in pairs)
-        return replace(table, kind="sequence", pairs=(), items=items)
-    return table
+        return Node.of(at.page, "sequence", at.start, at.end, style="set", items=items)
+    return _table(at.page, at.start, at.end, pairs, "set")
+
+
+def _table(
+    page: Passage, start: int, end: int, pairs: list[tuple[Node, Node]], style: str
+) -> Node:
+    return Node.of(page, "mapping", start, end, style=style, pairs=tuple(pairs))
 
 
 def _named(page: Passage) -> Node:
@@ -152,9 +141,10 @@ def _named(page: Passage) -> Node:
             start, end = match.span("value")
             value = match["value"]
             style = value[:1] if value[:1] in ("'", '"') else ""
-            key = _scalar(page, *match.span("name"), "", match["name"])
+            key = Node.of(page, "scalar", *match.span("name"), text=match["name"])
             inner = value.strip(style) if style else value
-            pairs.append((key, _scalar(page, start, end, style, inner)))
+            given = Node.of(page, "scalar", start, end, style=style, text=inner)
+            pairs.append((key, given))
         else:
             match = _EMPTY_LINE.match(page.text, at)
             if match is None or match.end() == at:
@@ -164,14 +154,15 @@ def _named(page: Passage) -> Node:
 
 
 class _Blocks:
-    """Reads HCL or TOML with the places of its values."""
+    """Reads HCL, TOML or JSON with the places of its values."""
 
-    def __init__(self, page: Passage) -> None:
+    def __init__(self, page: Passage, *, is_json: bool = False) -> None:
         self.page = page
         self.text = page.text
         self.at = 0
+        self.is_json = is_json
 
-    def _next(self, *, lines: bool = False) -> re.Match[str] | None:
+    def next(self, *, lines: bool = False) -> re.Match[str] | None:
         """Return the token that comes, over blanks (and lines); None at the end."""
         while self.at < len(self.text):
             match = _TOKEN.match(self.text, self.at)
@@ -182,95 +173,100 @@ class _Blocks:
             self.at = match.end()
         return None
 
-    def _take(self, *, lines: bool = False) -> re.Match[str]:
-        match = self._next(lines=lines)
-        if match is None:
+    def _take(self, sign: str = "", *, lines: bool = False) -> re.Match[str]:
+        match = self.next(lines=lines)
+        if match is None or (sign and match["sign"] != sign):
             raise ValueError
         self.at = match.end()
         return match
 
-    def _is_next(self, sign: str, *, lines: bool = False) -> bool:
-        match = self._next(lines=lines)
-        return match is not None and match["sign"] == sign
+    def _is_next(self, signs: str, *, lines: bool = False) -> bool:
+        match = self.next(lines=lines)
+        return match is not None and (match["sign"] or "\0") in signs
 
-    def _key(self, match: re.Match[str]) -> Node:
-        if not (match["plain"] or match["text"]):
+    def _scalar(self, start: int, text: str, style: str = "") -> Node:
+        return Node.of(self.page, "scalar", start, self.at, style=style, text=text)
+
+    def _key(self, *, lines: bool = False) -> Node:
+        match = self._take(lines=lines)
+        if match["text"]:
+            return self._text(match)
+        if self.is_json or not match["plain"]:
             raise ValueError
-        text = match[0][1:-1] if match["text"] else match[0]
-        style = '"' if match["text"] else ""
-        return _scalar(self.page, match.start(), match.end(), style, text)
+        return self._scalar(match.start(), match[0])
 
     def body(self, depth: int, closing: str) -> Node:
         """Return the attributes and the blocks up to a closing brace."""
-        if depth > _DEEPEST:
+        if depth > DEEPEST:
             raise ValueError
         pairs: list[tuple[Node, Node]] = []
         begun = self.at - len(closing)
-        while True:
-            match = self._next(lines=True)
-            if match is None or (closing and match["sign"] == closing):
+        while self.next(lines=True) is not None:
+            if closing and self._is_next(closing, lines=True):
                 break
-            if match["sign"] == ",":
-                self.at = match.end()
+            if pairs and self.is_json:
+                self._take(",", lines=True)
+            elif self._is_next(",", lines=True):
+                self._take()
                 continue
             pairs.append(self._entry(depth))
         if closing:
-            self._take(lines=True)
-        return _table(self.page, begun, self.at, pairs, "hcl")
+            self._take(closing, lines=True)
+        style = "json" if self.is_json else "hcl"
+        return _table(self.page, begun, self.at, pairs, style)
 
     def _entry(self, depth: int) -> tuple[Node, Node]:
-        keys = [self._key(self._take(lines=True))]
-        while not (self._is_next("=") or self._is_next(":") or self._is_next("{")):
-            keys.append(self._key(self._take()))
+        keys = [self._key(lines=True)]
+        if self.is_json:
+            self._take(":", lines=True)
+            return keys[0], self.value(depth + 1)
+        while not self._is_next("=:{"):
+            keys.append(self._key())
         if self._take()["sign"] == "{":
             value = self.body(depth + 1, "}")
         else:
-            value = self._value(depth + 1)
+            value = self.value(depth + 1)
         for key in reversed(keys[1:]):
             value = _table(self.page, key.start, value.end, [(key, value)], "hcl")
         return keys[0], value
 
-    def _value(self, depth: int) -> Node:
-        if depth > _DEEPEST:
+    def value(self, depth: int) -> Node:
+        """Return the value that comes."""
+        if depth > DEEPEST:
             raise ValueError
         match = self._take(lines=True)
-        start = match.start()
-        if match["heredoc"]:
-            return self._heredoc(match)
-        if match["triple"]:
-            return self._triple(match)
         if match["text"]:
             node = self._text(match)
         elif match["sign"] == "{":
             node = self.body(depth, "}")
         elif match["sign"] == "[":
-            node = self._list(start, depth)
+            node = self._list(match.start(), depth)
+        elif match["heredoc"] or match["triple"]:
+            return self._long(match)
         else:
             node = self._plain(match, depth)
-        return self._rest(node)
+        return node if self.is_json else self._rest(node)
 
     def _text(self, match: re.Match[str]) -> Node:
-        text = match[0][1:-1]
-        if match[0][0] == '"':
+        text, quote = match[0][1:-1], match[0][0]
+        if quote == '"':
             text = json.loads(match[0].replace("\\'", "'"), strict=False)
-        return _scalar(self.page, match.start(), self.at, match[0][0], text)
+        elif self.is_json:
+            raise ValueError
+        return self._scalar(match.start(), text, quote)
 
     def _plain(self, match: re.Match[str], depth: int) -> Node:
-        if not match["plain"]:
+        if _PLAIN.fullmatch(match[0]):
+            return self._scalar(match.start(), match[0].replace("_", ""), "json")
+        if self.is_json or not match["plain"]:
             raise ValueError
-        is_call = self._is_next("(")
-        if is_call:
+        if self._is_next("("):
             self._take()
-        if is_call and match[0] in _THROUGH:
-            inner = self._value(depth + 1)
+            inner = self.value(depth + 1) if match[0] in _THROUGH else None
             self._until()
-            return inner
-        if is_call:
-            self._until()
-        end = self.at
-        if is_call or not _PLAIN.fullmatch(match[0]):
-            return self._open(match.start(), end)
-        return _scalar(self.page, match.start(), end, "json", match[0].replace("_", ""))
+            if inner is not None:
+                return inner
+        return self._open(match.start(), self.at)
 
     def _until(self) -> None:
         """Pass over the rest of what a bracket opened."""
@@ -282,109 +278,64 @@ class _Blocks:
     def _rest(self, node: Node) -> Node:
         """Pass over the rest of an expression, which leaves it open."""
         end = node.end
-        while (match := self._next()) is not None and not match["line"]:
+        while (match := self.next()) is not None and not match["line"]:
             if match["sign"] in ("]", "}", ")", ","):
                 break
             self.at = match.end()
             if match["sign"] in ("(", "[", "{"):
                 self._until()
             end = self.at
-        if end == node.end:
-            return node
-        return self._open(node.start, end)
+        return node if end == node.end else self._open(node.start, end)
 
     def _open(self, start: int, end: int) -> Node:
         """Return what is decided when it is run."""
-        return _scalar(self.page, start, end, "", hide(self.text[start:end]))
+        return Node.of(self.page, "scalar", start, end, text=hide(self.text[start:end]))
 
     def _list(self, start: int, depth: int) -> Node:
         items: list[Node] = []
         while not self._is_next("]", lines=True):
-            items.append(self._value(depth + 1))
-            if self._is_next(",", lines=True):
+            if items and self.is_json:
+                self._take(",", lines=True)
+            items.append(self.value(depth + 1))
+            if not self.is_json and self._is_next(",", lines=True):
                 self._take(lines=True)
         self._take(lines=True)
-        return Node(
-            kind="sequence",
-            page=self.page,
-            start=start,
-            end=self.at,
-            at=(start, self.at),
-            style="json",
-            items=tuple(items),
-            size=self.at - start,
+        return Node.of(
+            self.page, "sequence", start, self.at, style="json", items=tuple(items)
         )
 
-    def _heredoc(self, match: re.Match[str]) -> Node:
-        closing = re.compile(rf"^[ \t]*{match['tag']}[ \t]*\r?$", re.MULTILINE)
-        found = closing.search(self.text, self.at)
-        if found is None:
+    def _long(self, match: re.Match[str]) -> Node:
+        """Return a text of several lines: between three quotes, or to its own end."""
+        tag, end = match["tag"], len(match[0])
+        closing = rf"^[ \t]*{tag}[ \t]*\r?$" if tag else re.escape(match[0])
+        found = re.compile(closing, re.MULTILINE).search(self.text, self.at)
+        if found is None or self.is_json:
             raise ValueError
         text = self.text[self.at : found.start()]
+        self.at, end = found.end(), found.start() if tag else found.end()
         text = dedent(text) if match[0].startswith("<<-") else text
-        node = _scalar(self.page, match.start(), found.start(), "|", text)
-        self.at = found.end()
-        return node
-
-    def _triple(self, match: re.Match[str]) -> Node:
-        end = self.text.find(match[0], self.at)
-        if end < 0:
-            raise ValueError
-        text = self.text[self.at : end]
-        self.at = end + len(match[0])
-        return _scalar(self.page, match.start(), self.at, "triple", text)
+        style = "|" if tag else "triple"
+        return Node.of(self.page, "scalar", match.start(), end, style=style, text=text)
 
     def toml(self) -> Node:
         """Return the tables of TOML as one table."""
-        root: dict[str, Any] = {}
-        while self._next(lines=True) is not None:
-            start = self.at
-            path: list[Node] = []
-            while self._is_next("[", lines=True):
-                self._take(lines=True)
-            if self.at != start and self.text[self.at - 1] == "[":
-                path = [self._key(self._take())]
-            while self._is_next("]"):
-                self._take()
-            pairs = self._toml_pairs()
-            if self.at == start:  # a sign that begins nothing here
-                raise ValueError
-            table = _table(self.page, start, self.at, pairs, "toml")
-            _put(root, _split(path), table)
-        return _joined(self.page, root)
-
-    def _toml_pairs(self) -> list[tuple[Node, Node]]:
         pairs: list[tuple[Node, Node]] = []
-        while (match := self._next(lines=True)) is not None and not match["sign"]:
-            key = self._key(self._take(lines=True))
-            if self._take()["sign"] != "=":
-                raise ValueError
-            value = self._value(0)
+        before = ""
+        while self.next(lines=True) is not None:
+            if self._is_next("[", lines=True):
+                while self._is_next("[", lines=True):
+                    self._take(lines=True)
+                before = f"{self._key().text}."
+                while self._is_next("]"):
+                    self._take()
+                continue
+            key = self._key(lines=True)
+            self._take("=")
+            value = self.value(0)
             if value.kind == "scalar" and not value.style:  # such as of an INI file
                 raise ValueError
-            pairs.append((key, value))
-        return pairs
-
-
-def _split(path: list[Node]) -> list[tuple[str, Node]]:
-    return [(part, node) for node in path for part in node.text.split(".")]
-
-
-def _put(root: dict[str, Any], path: list[tuple[str, Node]], table: Node) -> None:
-    """Put a table at its place; several of one name follow each other."""
-    for name, key in path:
-        root = root.setdefault(name, {"": key, "tables": [], "below": {}})["below"]
-    root.setdefault("", []).append(table)
-
-
-def _joined(page: Passage, root: dict[str, Any], key: Node | None = None) -> Node:
-    own = root.get("", [])
-    pairs = [pair for table in own for pair in table.pairs]
-    for name, part in root.items():
-        if name:
-            at: Node = part[""]
-            named = _scalar(page, at.start, at.end, at.style, name)
-            pairs.append((named, _joined(page, part["below"], at)))
-    start = own[0].start if own else (key.start if key else 0)
-    end = own[-1].end if own else start
-    return _table(page, start, end, pairs, "toml")
+            pairs.append((replace(key, text=before + key.text), value))
+        found = tree_of(pairs)
+        if found is None:
+            raise ValueError
+        return found

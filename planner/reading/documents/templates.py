@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
-from planner.reading.documents.yaml_nodes import Node
-from planner.reading.passage import Passage
+from planner.reading.documents.nodes import Node
+from planner.reading.passage import Composer, Passage
 from planner.reading.sites import Site, Start
 from planner.values import frozen
 
@@ -48,8 +48,11 @@ _TABLES: Mapping[str, str] = {
     **dict.fromkeys(("vars", "env", "variables", "environment", "envs", "inputs"), ""),
     "variable": "var.",
     "locals": "local.",
+    "macros": "${",
+    "defaults": "{",
+    "parameters": "",
 }
-"""Tables of variables, with what stands before a name where Terraform asks for it."""
+"""Tables of variables, with what stands before a name where one is asked for."""
 _DEEPEST, _ROUNDS, _LONGEST = 12, 3, 4096
 
 
@@ -58,13 +61,10 @@ class Scope:
     """The values of a text that its templates may name."""
 
     names: Mapping[str, str] = field(default_factory=dict)
-    """Of tables of variables, by name; one that has several values is not here."""
+    """Of tables of variables, by name and what stands before it where it is asked for;
+    one that has several values is not here."""
     values: Sequence[Node] = ()
     """Documents of values, whose paths `.Values.a.b` names."""
-    braced: Mapping[str, str] = field(default_factory=dict)
-    """What {name} stands for."""
-    macros: Mapping[str, str] = field(default_factory=dict)
-    """What ${name} stands for."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Lines of NAME=value beside the documents, such as of an .env file."""
 
@@ -98,25 +98,16 @@ def scope_of(roots: Sequence[Node]) -> Scope:
     found: dict[str, set[str]] = {}
     for name, text in (
         *(pair for root in roots for pair in _variables(root, 0)),
-        *(pair for root in plain for pair in _scalars(root).items()),
+        *(
+            (n.text, v.text)
+            for root in plain
+            for n, v in root.pairs
+            if not v.is_nothing
+        ),
     ):
         found.setdefault(name, set()).add(text)
-    macros: dict[str, set[str]] = {}
-    for root in roots:
-        tables = [root.get("macros")]
-        models = root.get("models")
-        for _, model in () if models is None else models.pairs:
-            tables.append(model.get("macros"))
-        for pairs in (*map(_entries, tables), _parameters(root)):
-            for name, text in pairs:
-                macros.setdefault(name, set()).add(text)
-    defaults = [root.get("defaults") for root in roots]
-    return Scope(
-        names=_unlike(found),
-        values=[root for root in roots if root.get("apiVersion") is None],
-        braced={k: v for table in defaults for k, v in _scalars(table).items()},
-        macros=_unlike(macros),
-    )
+    values = [root for root in roots if root.get("apiVersion") is None]
+    return Scope(names=_unlike(found), values=values)
 
 
 def _unlike(found: Mapping[str, set[str]]) -> dict[str, str]:
@@ -128,7 +119,8 @@ def _unlike(found: Mapping[str, set[str]]) -> dict[str, str]:
     }
     for name, text in names.items():
         match = _TEMPLATE.fullmatch(text.strip())
-        if match is not None and re.search(rf"\b{re.escape(name)}\b", text):
+        own = re.escape(name.lstrip("${"))
+        if match is not None and re.search(rf"\b{own}\b", text):
             names[name] = Scope().words(text.strip().strip("${}")) or text
     return names
 
@@ -137,46 +129,35 @@ def _is_values(root: Node) -> bool:
     return bool(root.pairs) and all(value.kind == "scalar" for _, value in root.pairs)
 
 
-def _scalars(table: Node | None) -> dict[str, str]:
-    pairs = () if table is None else table.pairs
-    return {
-        key.text: node.text
-        for key, node in pairs
-        if node.kind == "scalar" and not node.is_nothing
-    }
-
-
 def _variables(node: Node, depth: int) -> Iterator[tuple[str, str]]:
     """Yield the entries of tables of variables, wherever they stand."""
     if depth > _DEEPEST:
         return
-    yield from _parameters(node)
     for key, value in node.pairs:
         if key.text in _TABLES:
-            yield from _entries(value, _TABLES[key.text])
+            for name, text in _entries(key.text, value):
+                yield _TABLES[key.text] + name, text
+                if key.text == "parameters" and not depth:
+                    yield "${" + name, text
         if value.kind != "scalar":
             yield from _variables(value, depth + 1)
     for item in node.items:
         yield from _variables(item, depth + 1)
 
 
-def _entries(table: Node | None, prefix: str = "") -> Iterator[tuple[str, str]]:
+def _entries(key: str, table: Node) -> Iterator[tuple[str, str]]:
     """Yield the variables of a table: their values, or the defaults of them."""
-    for name, node in () if table is None else table.pairs:
-        text = node.word("default") or node.word("value")
+    pairs = [(name.text, node) for name, node in table.pairs]
+    if key == "parameters":
+        pairs = [(item.word("name"), item) for item in table.items]
+    for name, node in pairs:
+        text = node.word("value") or node.word("default")
         if node.kind == "scalar" and not node.is_nothing:
             text = node.text
-        elif node.kind == "sequence" and prefix == "local.":
+        elif node.kind == "sequence" and key == "locals":
             text = node.page.text[node.start : node.end]
-        if text:
-            yield prefix + name.text, text
-
-
-def _parameters(node: Node) -> Iterator[tuple[str, str]]:
-    for item in node.items_of("parameters"):
-        text = item.word("value") or item.word("default")
-        if text and item.word("name"):
-            yield item.word("name"), text
+        if name and text:
+            yield name, text
 
 
 def filled(page: Passage, scope: Scope, *, is_hcl: bool = False) -> Passage:
@@ -190,22 +171,20 @@ def filled(page: Passage, scope: Scope, *, is_hcl: bool = False) -> Passage:
 
 
 def _filled(page: Passage, scope: Scope, *, is_hcl: bool) -> Passage:
-    pieces: list[str] = []
-    places: list[int] = []
-    at = 0
+    made, at = Composer(page), 0
     for match in _PIECE.finditer(page.text):
         value = _value(match, scope, is_hcl=is_hcl)
         if value is None or len(value) > _LONGEST:
             continue
         value = " ".join(value.replace("\\\n", " ").split())
         page.expansion.add(len(value))
-        pieces += [page.text[at : match.start()], value]
-        places += [*range(at, match.start()), *[match.start()] * len(value)]
+        made.keep(at, match.start())
+        made.add(value, match.start())
         at = match.end()
     if not at:
         return page
-    places += range(at, len(page.text) + 1)
-    return page.inside("".join([*pieces, page.text[at:]]), places, str)
+    made.keep(at, len(page.text))
+    return made.passage(len(page.text))
 
 
 def _value(match: re.Match[str], scope: Scope, *, is_hcl: bool) -> str | None:
@@ -217,9 +196,8 @@ def _value(match: re.Match[str], scope: Scope, *, is_hcl: bool) -> str | None:
         return f'"{value}"' if is_text else value
     if match["words"] is not None:
         return scope.words(match["words"])
-    if match["macro"] is not None:
-        return scope.macros.get(match["macro"])
-    return scope.braced.get(match["name"] or "")
+    macro = match["macro"]
+    return scope.names.get("${" + macro if macro else "{" + (match["name"] or ""))
 
 
 def hidden(page: Passage, *, is_hcl: bool = False) -> Passage:

@@ -16,7 +16,7 @@ from functools import partial
 from planner.engine.flags import plain
 from planner.errors import PlannerError
 from planner.export.yaml_text import quoted, yaml_text
-from planner.reading.documents.yaml_nodes import Node, resolved
+from planner.reading.documents.nodes import Node, resolved
 from planner.reading.passage import Edit, Passage
 
 _BLANKS = re.compile(r"[ \t]+")
@@ -260,28 +260,21 @@ def added(
     """Return the edit that adds an entry after the last one, in its style."""
     check_may_grow(table, name)
     page, text = table.page, table.page.text
-    quotes = bool(table.pairs) and table.pairs[-1][0].style == '"'
-    style = '"' if table.style == "json" or quotes else ""
-    last = table.pairs[-1][1] if table.pairs else None
-    own = (
-        last.style if is_text and last is not None and last.style in ("'", '"') else ""
-    )
-    entry = f"{written(name, style)}: {written(value, own, is_text=True)}"
-    if table.style == "json" or (table.style and isinstance(value, str)):
-        entry = (
-            f"{written(name, style)}: {json.dumps(plain(value), ensure_ascii=False)}"
-        )
+    key, last = table.pairs[-1] if table.pairs else (table, None)
+    style = '"' if table.style == "json" or key.style == '"' else ""
+    own = last.style if is_text and last is not None else ""
+    own = own if own in ("'", '"') else ""
+    is_json = table.style == "json" or (table.style and isinstance(value, str))
+    shown = written(value, "json" if is_json else own, is_text=True)
+    entry = f"{written(name, style)}: {shown}"
     if last is None:
         return [page.edit(table.end - 1, table.end - 1, entry)]
-    key = table.pairs[-1][0]
-    line = text.rfind("\n", 0, key.at[0]) + 1
     if table.style:
-        is_own_line = not text[line : key.at[0]].strip()
-        gap = f",{line_break(text)}{text[line : key.at[0]]}" if is_own_line else ", "
+        before = text[text.rfind("\n", 0, key.at[0]) + 1 : key.at[0]]
+        gap = ", " if before.strip() else f",{line_break(text)}{before}"
         return [page.edit(last.at[1], last.at[1], gap + entry)]
-    end = line_end(text, last.at[1])
-    indent = " " * (key.at[0] - line)
-    return [page.edit(end, end, f"{line_break(text)}{indent}{entry}")]
+    end, indent = last_line(table, name)
+    return [page.edit(end, end, f"{indent}{entry}")]
 
 
 def added_below(table: Node, below: str, name: str, value: object) -> list[Edit]:
@@ -297,14 +290,18 @@ def added_below(table: Node, below: str, name: str, value: object) -> list[Edit]
         return replaced(*pair, {name: value})
     if table.style:
         return at_the_end(table, below, {name: value})
+    end, indent = last_line(table, name)
+    lines = (f"{indent}{below}:", f"{indent}  {name}: {written(value, '')}")
+    return [table.page.edit(end, end, line) for line in lines]
+
+
+def last_line(table: Node, name: str) -> tuple[int, str]:
+    """Return where the lines of a table end, and what its next line begins with."""
     if not table.pairs:
         raise PlannerError(f"The text has no place for {name}: its table is empty.")
-    page, text = table.page, table.page.text
-    key, last = table.pairs[-1]
-    end = line_end(text, last.at[1])
-    indent = line_break(text) + " " * (key.at[0] - text.rfind("\n", 0, key.at[0]) - 1)
-    lines = (f"{indent}{below}:", f"{indent}  {name}: {written(value, '')}")
-    return [page.edit(end, end, line) for line in lines]
+    text, (key, last) = table.page.text, table.pairs[-1]
+    indent = key.at[0] - text.rfind("\n", 0, key.at[0]) - 1
+    return line_end(text, last.at[1]), line_break(text) + " " * indent
 
 
 def at_the_end(table: Node, name: str, value: object) -> list[Edit]:

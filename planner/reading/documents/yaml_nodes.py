@@ -1,166 +1,24 @@
-"""YAML and JSON as nodes that know their places in the text.
+"""The documents of a page in YAML or JSON.
 
-Nothing is constructed from a document: scalars stay texts, and an anchor's content is
-the same node wherever an alias names it.
-
-Source: YAML 1.1 (yaml.org/spec/1.1), as PyYAML and Go's YAML library read it; RFC 8259.
+Source: YAML 1.1 (yaml.org/spec/1.1), as PyYAML reads it; RFC 8259.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from planner.errors import PlannerError
+from planner.reading.documents.blocks import json_of
+from planner.reading.documents.nodes import DEEPEST, MOST_NODES, Node, resolved
 from planner.reading.passage import Passage
-from planner.values import frozen
 
-_MOST_NODES = 20_000
-_DEEPEST = 40
-_LONGEST_NUMBER = 40
+__all__ = ["Node", "documents", "resolved"]
+
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)+")
-_SWITCH = re.compile(r"(?:(yes|true|on)|(?:no|false|off))\Z", re.IGNORECASE)
-_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)\Z")
-_OCTAL = re.compile(r"[-+]?0[0-7_]+\Z")
-_NUMBER = re.compile(r"(?:[-+]?[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]\d+)?\Z")
-_NOTHING = ("", "~", "null", "Null", "NULL")
-_JSON = re.compile(
-    r'(?P<text>"(?:[^"\\\n]|\\.)*")|(?P<plain>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?'
-    r"|true|false|null)|(?P<sign>[][{}:,])"
-)
-_BLANK = re.compile(r"\s*")
 _Opened: TypeAlias = "tuple[Any, list[Node]]"
-
-
-@frozen(eq=False)
-class Node:
-    """A value of a document: a scalar, a list or a table."""
-
-    kind: str
-    """"scalar", "sequence" or "mapping"."""
-    page: Passage
-    """The text that the node is in."""
-    start: int
-    end: int
-    """Its place in the page, without anchor and tag."""
-    at: tuple[int, int]
-    """Where it stands in its parent: the alias where there is one."""
-    style: str = ""
-    """Its quote or | or >; of lists and tables "flow" or ""; "json" in JSON."""
-    text: str = ""
-    """A scalar as its reader sees it."""
-    items: tuple[Node, ...] = ()
-    pairs: tuple[tuple[Node, Node], ...] = ()
-    size: int = 1
-    """Its characters and nodes, with what aliases put in."""
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """Its place in the whole text."""
-        return self.page.places[self.start], self.page.places[self.end]
-
-    @property
-    def is_alias(self) -> bool:
-        """Whether an anchor elsewhere holds its content."""
-        return self.at[0] != self.start and self.page.text.startswith("*", self.at[0])
-
-    @property
-    def is_nothing(self) -> bool:
-        """Whether nothing is written here, or null."""
-        return self.kind == "scalar" and not self.style and self.text in _NOTHING
-
-    def entry(self, name: str) -> tuple[Node, Node] | None:
-        """Return the key and the value of a name, own ones before merged ones."""
-        found = [pair for pair in self.pairs if pair[0].text == name]
-        if found:
-            return found[-1]
-        for key, value in self.pairs:
-            if key.text == "<<" and not key.style:
-                for table in value.items or (value,):
-                    if any(inner.text == name for inner, _ in table.pairs):
-                        return table.entry(name)
-        return None
-
-    def get(self, *names: str) -> Node | None:
-        """Return the value under names, one below the other; None without one."""
-        found: Node = self
-        for name in names:
-            pair = found.entry(name)
-            if pair is None:
-                return None
-            found = pair[1]
-        return found
-
-    def word(self, *names: str) -> str:
-        """Return the scalar under names; empty without one."""
-        found = self.get(*names)
-        is_text = found is not None and found.kind == "scalar" and not found.is_nothing
-        return found.text if found is not None and is_text else ""
-
-    def items_of(self, *names: str) -> tuple[Node, ...]:
-        """Return the items under names; none without a list."""
-        found = self.get(*names)
-        return () if found is None else found.items
-
-    @property
-    def names(self) -> list[str]:
-        """The names of a table."""
-        return [key.text for key, _ in self.pairs]
-
-    @property
-    def value(self) -> Any:  # noqa: ANN401 - any plain value
-        """The value as YAML 1.1 types it.
-
-        Raises:
-            PlannerError: for anchors that make it larger than the text can be.
-        """
-        return _value(self, [_MOST_NODES], 0)
-
-
-def _value(node: Node, left: list[int], depth: int) -> Any:  # noqa: ANN401
-    left[0] -= 1
-    if left[0] < 0 or depth > _DEEPEST:
-        raise PlannerError(
-            f"Anchors make the text larger than {_MOST_NODES:,} values, or deeper than "
-            f"{_DEEPEST} levels: write the part on vLLM out."
-        )
-    if node.kind == "scalar":
-        return _scalar(node)
-    if node.kind == "sequence":
-        return [_value(item, left, depth + 1) for item in node.items]
-    return {key.text: _value(inner, left, depth + 1) for key, inner in node.pairs}
-
-
-def _scalar(node: Node) -> Any:  # noqa: ANN401 - any plain value
-    text = node.text
-    if node.style != "json":
-        return resolved(text) if not node.style else text
-    try:
-        return json.loads(text)
-    except ValueError:  # such as 00, or a number of thousands of digits
-        return text
-
-
-def resolved(text: str) -> Any:  # noqa: ANN401 - any plain value
-    """Return what YAML 1.1 reads a plain scalar as.
-
-    >>> resolved("8192"), resolved("on"), resolved("1e-5"), resolved("org/m")
-    (8192, True, '1e-5', 'org/m')
-    """
-    if text in _NOTHING:
-        return None
-    if match := _SWITCH.match(text):
-        return match[1] is not None
-    if len(text) < _LONGEST_NUMBER and _WHOLE.match(text):
-        return int(text.replace("_", ""), 0)
-    if len(text) < _LONGEST_NUMBER and _OCTAL.match(text):
-        return int(text.replace("_", ""), 8)
-    if len(text) < _LONGEST_NUMBER and _NUMBER.match(text):
-        return float(text.replace("_", ""))
-    return text
 
 
 def documents(page: Passage) -> list[Node]:
@@ -172,7 +30,7 @@ def documents(page: Passage) -> list[Node]:
     """
     if page.text.lstrip()[:1] in ("{", "["):
         try:
-            return [_JsonReader(page).document()]
+            return [json_of(page)]
         except (ValueError, RecursionError):
             pass
     try:
@@ -205,10 +63,10 @@ def _composed(page: Passage, yaml: Any, events: Any) -> Iterator[Node]:  # noqa:
     for count, event in enumerate(events):
         if isinstance(event, yaml.CollectionStartEvent):
             stack.append((event, []))
-        if count > _MOST_NODES or len(stack) > _DEEPEST:
+        if count > MOST_NODES or len(stack) > DEEPEST:
             raise PlannerError(
                 f"Line {event.start_mark.line + 1}: the text holds more than "
-                f"{_MOST_NODES:,} values, or is nested deeper than {_DEEPEST} "
+                f"{MOST_NODES:,} values, or is nested deeper than {DEEPEST} "
                 "levels: give the part on vLLM."
             )
         node = _node(page, yaml, event, stack, anchors)
@@ -295,74 +153,3 @@ def _collection(
         pairs=pairs,
         size=1 + sum(child.size for child in children),
     )
-
-
-class _JsonReader:
-    """Reads JSON with the places of its values."""
-
-    def __init__(self, page: Passage) -> None:
-        self.page = page
-        self.at = 0
-
-    def document(self) -> Node:
-        """Return the whole document; ValueError for anything else."""
-        node = self._value(0)
-        if self._blank() != len(self.page.text):
-            raise ValueError
-        return node
-
-    def _blank(self) -> int:
-        match = _BLANK.match(self.page.text, self.at)
-        self.at = self.at if match is None else match.end()
-        return self.at
-
-    def _token(self) -> re.Match[str]:
-        match = _JSON.match(self.page.text, self._blank())
-        if match is None:
-            raise ValueError
-        self.at = match.end()
-        return match
-
-    def _value(self, depth: int) -> Node:
-        match = self._token()
-        if match["sign"] in ("{", "["):
-            return self._collection(match.start(), depth, match["sign"])
-        if match["sign"]:
-            raise ValueError
-        is_text = match["text"] is not None
-        return self._node(
-            "scalar",
-            match.start(),
-            style='"' if is_text else "json",
-            text=json.loads(match[0], strict=False) if is_text else match[0],
-        )
-
-    def _node(self, kind: str, start: int, **rest: Any) -> Node:  # noqa: ANN401
-        return Node(
-            kind=kind,
-            page=self.page,
-            start=start,
-            end=self.at,
-            at=(start, self.at),
-            size=self.at - start,
-            **rest,
-        )
-
-    def _collection(self, start: int, depth: int, sign: str) -> Node:
-        if depth > _DEEPEST:
-            raise ValueError
-        closing = "}" if sign == "{" else "]"
-        children: list[Node] = []
-        while not self.page.text.startswith(closing, self._blank()):
-            if children and self._token()["sign"] != ",":
-                raise ValueError
-            children.append(self._value(depth + 1))
-            if sign == "{":
-                if self._token()["sign"] != ":":
-                    raise ValueError
-                children.append(self._value(depth + 1))
-        self.at += 1
-        if sign == "[":
-            return self._node("sequence", start, style="json", items=tuple(children))
-        pairs = tuple(zip(children[::2], children[1::2], strict=True))
-        return self._node("mapping", start, style="json", pairs=pairs)

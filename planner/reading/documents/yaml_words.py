@@ -5,103 +5,26 @@ Each list is written on in its own style: dashes or commas, quotes, --flag=value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
-from planner.errors import PlannerError
+from planner.reading.documents.nodes import Node
 from planner.reading.documents.yaml_edits import (
     at_the_end,
     check_may_grow,
+    last_line,
     line_break,
     line_end,
     passage_of,
     replaced,
     written,
 )
-from planner.reading.documents.yaml_nodes import Node
 from planner.reading.passage import Edit, Passage
 from planner.reading.scripts.shell import Word
-from planner.reading.sites import WordList
-from planner.values import frozen
+from planner.reading.sites import WordList, joined_lists
 
-
-@frozen
-class Layout:
-    """How words are written in one of the lists that make up a command."""
-
-    before_flag: str = " "
-    before_value: str = " "
-    is_joined: bool = False
-    """Whether flags are written --flag=value."""
-    first: int = -1
-    """Where the first item of a list in one line stands: it has no comma before it."""
-
-
-@frozen
-class YamlList(WordList):
-    """Words of a command that stand in one list or several of a document."""
-
-    layouts: Mapping[int, Layout] = field(default_factory=dict)
-    """The layout of each word, by its place."""
-
-    def remove(self, first: int, last: int) -> list[Edit]:
-        """Return the edits that take out words, `last` excluded; comments stay."""
-        if last <= first:
-            return []
-        start, end = self.spans[first][0], self.spans[last - 1][1]
-        layout = self.layouts[self.words[first].start]
-        if layout.first == self.words[first].start and last < len(self.words):
-            follower = self.words[last].start
-            if self.layouts[follower] is layout:
-                return [Edit(start=start, end=follower, text="")]
-        if "\n" not in layout.before_flag:
-            return [Edit(start=start, end=end, text="")]
-        return [
-            Edit(start=begin, end=stop, text="")
-            for begin, stop in self.spans[first:last]
-        ]
-
-    def insert(
-        self, after: int, values: Sequence[str], *, is_flag: bool = True
-    ) -> list[Edit]:
-        """Return the edit that adds a flag and its values, or further values."""
-        if not values:
-            return []
-        if not self.words:
-            raise PlannerError("The text has no list of arguments to add to.")
-        word = self.words[after]
-        layout = self.layouts[word.start]
-        has_one_value = len(values) == 1 + 1
-        if is_flag and layout.is_joined and has_one_value:
-            values = ["=".join(values)]
-        leads = [layout.before_flag if is_flag else layout.before_value]
-        leads += [layout.before_value] * (len(values) - 1)
-        text = "".join(
-            before + word.write(value)
-            for before, value in zip(leads, values, strict=True)
-        )
-        place = self.spans[after][1]
-        return [Edit(start=place, end=place, text=text)]
-
-
-def joined_lists(lists: Sequence[WordList]) -> YamlList:
-    """Return lists that follow each other, such as command and args, as one."""
-    layouts: dict[int, Layout] = {}
-    for one in lists:
-        first = one.words[0].start if one.words else -1
-        own = Layout(
-            before_flag=one.before_flag, before_value=one.before_value, first=first
-        )
-        known = one.layouts if isinstance(one, YamlList) else {}
-        layouts |= {word.start: known.get(word.start, own) for word in one.words}
-    return YamlList(
-        words=tuple(word for one in lists for word in one.words),
-        spans=tuple(span for one in lists for span in one.spans),
-        layouts=layouts,
-    )
-
+__all__ = ["Reads", "add_words", "as_it_is", "joined_lists", "list_of", "word_of"]
 
 Reads = Callable[[Passage], "tuple[Passage, tuple[str, ...]]"]
 """Puts in what variables stand for; returns the names of those not known, too."""
@@ -150,51 +73,39 @@ def _word(
     return node.page.encode(written(escaped, style, is_text=is_text))
 
 
-def list_of(node: Node, reads: Reads) -> YamlList:
+def list_of(node: Node, reads: Reads) -> WordList:
     """Return the items of a list as words."""
     items = [item for item in node.items if item.kind == "scalar"]
     flags = [item for item in items if item.text.startswith("-")]
     styles = [item.style if item.style in ("'", '"') else "" for item in flags]
     flag_style = max(styles, key=styles.count) if styles else None
-    layout = _layout(node, items, flags)
     is_yaml = node.style != "json"
-    words = [word_of(item, reads, flag_style, is_yaml=is_yaml) for item in items]
-    return YamlList(
-        words=tuple(words),
-        spans=tuple(_spans(node, items)),
-        layouts=dict.fromkeys((word.start for word in words), layout),
+    text, places = node.page.text, node.page.places
+    own = [item.at if node.style else _lines_of(text, item) for item in items]
+    joined = [item for item in flags if "=" in item.text]
+    before_flag, before_value = _separators(node, items)
+    return WordList(
+        words=tuple(word_of(one, reads, flag_style, is_yaml=is_yaml) for one in items),
+        spans=tuple((places[start], places[end]) for start, end in own),
+        before_flag=node.page.encode(before_flag),
+        before_value=node.page.encode(before_value),
+        has_commas=bool(node.style),
+        is_joined=len(joined) * 2 > len(flags),
     )
 
 
-def _layout(node: Node, items: Sequence[Node], flags: Sequence[Node]) -> Layout:
-    text, encode = node.page.text, node.page.encode
-    joined = [item for item in flags if "=" in item.text]
-    is_joined = len(joined) * 2 > len(flags)
+def _separators(node: Node, items: Sequence[Node]) -> tuple[str, str]:
+    """Return what stands before a flag, and before any other item."""
+    text = node.page.text
     if not node.style:
-        dash = node.start
-        line = text.rfind("\n", 0, dash) + 1
-        before = encode(line_break(text) + " " * (dash - line) + "- ")
-        return Layout(before_flag=before, before_value=before, is_joined=is_joined)
+        line = text.rfind("\n", 0, node.start) + 1
+        before = line_break(text) + " " * (node.start - line) + "- "
+        return before, before
     gaps = [text[one.end : two.start] for one, two in pairwise(items)]
     lines = [gap for gap in gaps if "\n" in gap and "#" not in gap]
     values = [gap for gap in gaps if "\n" not in gap]
-    return Layout(
-        before_flag=encode(lines[-1] if lines else ", "),
-        before_value=encode(lines[-1] if lines and not values else ", "),
-        is_joined=is_joined,
-        first=node.page.places[items[0].start] if items else -1,
-    )
-
-
-def _spans(node: Node, items: Sequence[Node]) -> Iterator[tuple[int, int]]:
-    places, text = node.page.places, node.page.text
-    for at, item in enumerate(items):
-        if not node.style:
-            start, end = _lines_of(text, item)
-        else:
-            start = items[at - 1].at[1] if at else item.at[0]
-            end = item.at[1]
-        yield places[start], places[end]
+    first = lines[-1] if lines else ", "
+    return first, first if lines and not values else ", "
 
 
 def _lines_of(text: str, item: Node) -> tuple[int, int]:
@@ -224,17 +135,14 @@ def add_words(table: Node, below: str, words: Sequence[str]) -> list[Edit]:
         if pair is None:
             return at_the_end(table, below, values)
         return replaced(*pair, values)
-    if not table.pairs:
-        raise PlannerError(f"The text has no place for {words[0]}: its table is empty.")
     page, text = table.page, table.page.text
-    key, last = pair or table.pairs[-1]
-    end = line_end(text, last.at[1])
-    line = text.rfind("\n", 0, key.at[0]) + 1
-    indent = line_break(text) + " " * (key.at[0] - line)
-    if pair is None:
-        edits = [page.edit(end, end, f"{indent}{below}:")]
-    else:
-        edits = [page.edit(text.index(":", key.at[1]) + 1, last.at[1], "")]
+    end, indent = last_line(table, words[0])
+    edits = [page.edit(end, end, f"{indent}{below}:")]
+    if pair is not None:
+        key, value = pair
+        end = line_end(text, value.at[1])
+        colon = text.index(":", key.at[1]) + 1
+        edits = [page.edit(colon, value.at[1], "")]
     items = "".join(
         f"{indent}  - {written(one, _single(one), is_text=True)}" for one in words
     )

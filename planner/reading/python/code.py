@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from planner.reading.passage import Passage
+from planner.reading.passage import Composer, Passage
 from planner.reading.python import tables
 from planner.reading.python.calls import FUNCTIONS
 from planner.reading.python.constructors import Commands
 from planner.reading.python.lines import lines_of_code
 from planner.reading.python.syntax import parsed
 from planner.reading.python.tables import STARTERS, Starter
-from planner.reading.python.values import Fragment, Scope, Slot, Value
+from planner.reading.python.values import Call, Scope, Slot, Value
 from planner.reading.reading import FoundStart
 from planner.reading.sites import Site, Start
 from planner.reading.starts.images import gpu_named_in
@@ -50,10 +50,14 @@ def starts_in_code(page: Passage, text: str) -> Iterator[FoundStart]:
         if not _is_data(tree.body):
             yield from _starts(_Code(page, text, {}), tree)
         return
-    cells = _as_cells(page)
-    tree = None if cells.text == page.text else parsed(cells.text)
+    magics = {
+        match.start("sign"): page.part(*match.span())
+        for match in _MAGIC.finditer(page.text)
+    }
+    cells = replace(page, text=_MAGIC.sub(_hidden, page.text))
+    tree = parsed(cells.text) if magics else None
     if tree is not None:
-        yield from _starts(_Code(cells, text, _magics(page)), tree)
+        yield from _starts(_Code(cells, text, magics), tree)
 
 
 def _is_data(body: Sequence[ast.stmt]) -> bool:
@@ -72,22 +76,11 @@ def starts_in_lines(page: Passage, text: str) -> Iterator[FoundStart]:
         yield from _starts(_Code(plain, text, {}), tree)
 
 
-def _as_cells(page: Passage) -> Passage:
-    """Return code in whose place each line of a notebook that is none is a number."""
-
-    def hidden(match: re.Match[str]) -> str:
-        blank = re.sub(r"[^\n]", " ", match[0])
-        at = match.start("sign") - match.start()
-        return f"{blank[:at]}0{blank[at + 1 :]}"
-
-    return replace(page, text=_MAGIC.sub(hidden, page.text))
-
-
-def _magics(page: Passage) -> dict[int, Passage]:
-    return {
-        match.start("sign"): page.part(*match.span())
-        for match in _MAGIC.finditer(page.text)
-    }
+def _hidden(line: re.Match[str]) -> str:
+    """Return a number in the place of a line of a notebook that is no code."""
+    blank = re.sub(r"[^\n]", " ", line[0])
+    at = line.start("sign") - line.start()
+    return f"{blank[:at]}0{blank[at + 1 :]}"
 
 
 def _starts(code: _Code, tree: ast.Module) -> Iterator[FoundStart]:
@@ -142,54 +135,51 @@ class _Code(Commands):
         setting = _OF_ENV.match(magic.text)
         if setting is not None and self.environ.fields is not None:
             part = magic.part(*setting.span("value"))
-            piece = Fragment(text=part.text, passage=part)
-            value = Value(constant=part.text, pieces=(piece,), node=node.value)
+            value = Value(constant=part.text, text=part, node=node.value)
             self.put(self.environ.fields, setting["name"], Slot(value=value))
         elif magic.text.lstrip().startswith("!"):
-            self.command(self.made_of(node.value, list(self._filled(magic))))
+            self.command(self._filled(node.value, magic))
 
-    def _filled(self, magic: Passage) -> Iterator[Fragment]:
-        """Yield a command of a notebook with what its names stand for."""
-        done = magic.text.index("!") + 1
-        token = magic.places[0]
+    def _filled(self, node: ast.expr, magic: Passage) -> Value:
+        """Return a command of a notebook with what its names stand for."""
+        made, done = Composer(magic), magic.text.index("!") + 1
+        is_open = False
         for match in _IN_MAGIC.finditer(magic.text):
             value = self.look_up(match["name"] or match["plain"])
-            if value is None or not value.pieces:
+            if value is None or value.text is None:
                 continue
-            before = magic.part(done, match.start())
-            yield Fragment(text=before.text, passage=before, token=token)
-            yield from (
-                replace(piece, use=None, token=-1)
-                for piece in self.put_in(value, (0, 0), token)
-            )
+            made.keep(done, match.start())
+            is_open |= self.put_in(made, value, match.start())
             done = match.end()
-        last = magic.part(done, len(magic.text))
-        yield Fragment(text=last.text, passage=last, token=token)
+        made.keep(done, len(magic.text))
+        return self.made_of(node, made.passage(len(magic.text)), is_open=is_open)
 
-    def started(
-        self, node: ast.Call, name: str, several: Sequence[Slot], named: Scope
-    ) -> Value | None:
+    def started(self, call: Call) -> Value | None:
         """Take a call that starts vLLM; return what stands for its result."""
-        last = name.rsplit(".", 1)[-1]
+        several, named, last = call.several, call.named, call.last
         if last in tables.PRINTS or last.endswith(("Error", "Exception")):
             self.forget([*several, *named.values()])
             return None
         self.forget([named[name] for name in tables.WORDS if name in named])
-        self._model_of(last, several, named)
+        model = call.at(0, "model") if last.endswith("Trainer") else None
+        if model is not None:
+            self.models.setdefault(last, named.get("model", model))
         self.named_devices(named)
-        starter = self._starter(name)
+        starter = self._starter(call.name)
         told = named.get("model_args")
         if starter is not None and told is not None and told.value.is_text:
             self.evaluated(named)
         elif starter is not None:
-            return self._constructed(node, starter, several, named)
-        if self.in_image(node, several, named) or self.by_variables(node, named):
-            return self.unknown(node)
+            return self._constructed(call, starter)
+        if self.in_image(call.node, several, named) or self.by_variables(
+            call.node, named
+        ):
+            return self.unknown(call.node)
         if last not in FUNCTIONS:
             self._around_command(several, named)
-        if several and several[0].value.constant == "vllm":
-            words = [replace(slot, owner=node) for slot in several]
-            self.command(Value(node=node, items=words))
+        if call.first.constant == "vllm":
+            words = [replace(slot, owner=call.node) for slot in several]
+            self.command(Value(node=call.node, items=words))
         return None
 
     def _around_command(self, several: Sequence[Slot], named: Scope) -> None:
@@ -215,17 +205,8 @@ class _Code(Commands):
                 return starter
         return None
 
-    def _model_of(self, last: str, several: Sequence[Slot], named: Scope) -> None:
-        """Keep the model that a trainer is given."""
-        if not last.endswith("Trainer"):
-            return
-        slot = named.get("model") or (several[0] if several else None)
-        if slot is not None:
-            self.models.setdefault(last, slot)
-
-    def _constructed(
-        self, node: ast.Call, starter: Starter, several: Sequence[Slot], named: Scope
-    ) -> Value | None:
+    def _constructed(self, call: Call, starter: Starter) -> Value | None:
+        several, named, node = call.several, call.named, call.node
         given = {**dict(zip(starter.first, several, strict=False)), **named}
         for name, needed in starter.needs.items():
             slot = given.get(name)
@@ -248,7 +229,7 @@ class _Code(Commands):
             env={**self.variables(), **self._of_runtime(given)},
             shown="?" if starter.model_of else "",
         )
-        start = self._told(start, self._starter_name(node), starter, given)
+        start = self._told(start, call.last, starter, given)
         start = self._labelled(start, given.get("accelerator_type"))
         found = FoundStart(kind=starter.kind, start=self.placed(start))
         self.record(self.page.places[self.span(node)[0]], found)
@@ -260,9 +241,6 @@ class _Code(Commands):
         inner = None if around is None else (around.value.fields or {}).get("env_vars")
         fields = {} if inner is None else inner.value.fields or {}
         return {name: self.site(name, slot) for name, slot in fields.items()}
-
-    def _starter_name(self, node: ast.Call) -> str:
-        return self.dotted(node.func).rsplit(".", 1)[-1]
 
     def _told(self, start: Start, by: str, starter: Starter, given: Scope) -> Start:
         """Return a start that says what was left aside, and what is put in later."""

@@ -11,12 +11,11 @@ from typing import Any
 from planner.engine.gpu import GPU
 from planner.reading.passage import Passage
 from planner.reading.python import tables
-from planner.reading.python.arguments import Sites
-from planner.reading.python.commands import Composed, ComposedList, with_open
-from planner.reading.python.values import Fragment, Scope, Slot, Value
+from planner.reading.python.arguments import Sites, item_of, list_of, with_open
+from planner.reading.python.values import Scope, Slot, Value
 from planner.reading.reading import FoundStart, Kind
-from planner.reading.scripts.shell import Word, commands_of
-from planner.reading.sites import Start
+from planner.reading.scripts.shell import commands_of
+from planner.reading.sites import Start, WordList
 from planner.reading.starts.adapting import start_of_variables
 from planner.reading.starts.container import starts_in, starts_in_words, starts_of_list
 from planner.reading.starts.images import gpu_named_in, version_of
@@ -92,19 +91,14 @@ class Commands(Sites):
 
     def token_of(self, value: Value) -> int | None:
         """Return where the word stands that makes a value a command."""
-        if value.items is not None:
-            first: Iterator[Fragment] = (
-                piece
-                for slot in value.items[:_LOOKED_AT]
-                for piece in slot.value.pieces[:4]
-            )
-            is_one = len(value.items) > 1
-        else:
-            first, is_one = iter(value.pieces[:_LOOKED_AT]), value.is_text
-        if not is_one:
-            return None
-        named = next((piece for piece in first if _COMMAND.search(piece.text)), None)
-        return None if named is None else named.passage.places[0]
+        texts = [value.text] if value.is_text else []
+        if value.items is not None and len(value.items) > 1:
+            texts = [slot.value.text for slot in value.items[:_LOOKED_AT]]
+        for text in texts:
+            found = None if text is None else _COMMAND.search(text.text)
+            if text is not None and found is not None:
+                return text.part(*found.span()).places[0]
+        return None
 
     def command(self, value: Value) -> None:
         """Take the starts in a command: a text, or a list of words."""
@@ -117,12 +111,9 @@ class Commands(Sites):
         self.pending.pop(token, None)
         if value.items is not None:
             self._of_words(value.items, token)
-        else:
-            composed = Composed(self.page, self.whole, value.pieces)
-            if _IS_ONE.search(composed.text):
-                commands = commands_of(composed.passage)
-                for found in starts_in(commands, composed.text):
-                    self._made(token, composed.start(found))
+        elif value.text is not None and _IS_ONE.search(value.text.text):
+            for found in starts_in(commands_of(value.text), self.whole):
+                self._made(token, found)
 
     def _is_words(self, joined: Value) -> bool:
         """Return whether a shell reads each item of a list as one word."""
@@ -130,14 +121,11 @@ class Commands(Sites):
         return not any(_OF_SHELL.search(text) for text in texts)
 
     def _of_words(self, slots: Sequence[Slot], token: int) -> None:
-        composed = ComposedList(self.page, self.whole, slots, self.span)
-        words = composed.words()
-        if not words.words or not _IS_ONE.search(composed.text):
+        words = self._words_in(slots)
+        if not _IS_ONE.search(" ".join(word.value for word in words.words)):
             return
-        for found in starts_in_words(words, composed.text, {}):
-            made = composed.start(found)
-            start = with_open(made.start, slots)
-            self._made(token, replace(made, start=start))
+        for found in starts_in_words(words, self.whole, {}):
+            self._made(token, replace(found, start=with_open(found.start, slots)))
 
     def _made(self, at: int, found: FoundStart) -> None:
         """Keep a start, with the variables and the GPU that the code gives it."""
@@ -154,42 +142,47 @@ class Commands(Sites):
 
     def in_image(self, node: ast.expr, several: Sequence[Slot], named: Scope) -> bool:
         """Take the start that a container of vLLM's image makes, if this is one."""
-        image = next((named[name] for name in tables.IMAGES if name in named), None)
-        image = image or (several[0] if several else None)
-        if image is None or not image.value.is_text or image.value.open:
+        image = _first(named, tables.IMAGES) or (several[0] if several else None)
+        name = str(image.value.constant) if image and image.value.is_text else ""
+        if image is None or image.value.open or not _IMAGE.search(name):
             return False
-        if not _IMAGE.search(str(image.value.constant)):
-            return False
-        given = [
-            named[n]
-            for n in tables.COMMANDS[:2] + tables.ARGUMENTS_OF_IMAGES
-            if n in named
-        ]
-        if not given and image.use is not None and several and several[0] is image:
+        holders = tables.COMMANDS[:2] + tables.ARGUMENTS_OF_IMAGES
+        given = [named[one] for one in holders if one in named]
+        if not given and several and several[0] is image:
             given = [*several[1:2]]
-        words: list[Slot] = []
-        for slot in given:
-            words += self._words_of(slot)
+        words = [word for slot in given for word in self._words_of(slot)]
         if not words:
             return False
         entry = named.get("entrypoint")
         program = "" if entry is None else str(entry.value.constant or "")
-        composed = ComposedList(self.page, self.whole, words, self.span)
-        name = Composed(self.page, self.whole, image.value.pieces)
-        word = Word(passage=name.passage, start=0, end=len(name.text), write=str)
-        found = starts_of_list(
-            composed.words(), 0, composed.text, {}, entrypoint=program, image=word
+        found, word = self._words_in(words), item_of(self.page, image, self.span)
+        starts = starts_of_list(
+            found, 0, self.whole, {}, entrypoint=program, image=word
         )
-        for start in found:
-            made = composed.start(FoundStart(kind=Kind.PYTHON, start=start)).start
-            release = version_of(word)
-            version = None if release is None else name.site(release)
-            start = self._granted(replace(made, version=version), named)
-            self.record(
-                self.page.places[self.span(node)[0]],
-                FoundStart(kind=Kind.PYTHON, start=start),
-            )
-        return bool(found)
+        for start in starts:
+            self._contained(node, replace(start, version=version_of(word)), named)
+        return bool(starts)
+
+    def _words_in(self, slots: Sequence[Slot]) -> WordList:
+        return list_of(self.page, self.whole, slots, self.span)
+
+    def _contained(self, node: ast.expr, start: Start, named: Scope) -> None:
+        """Keep a container's start, with its variables and its GPUs."""
+        given = [named[name].value for name in tables.VARIABLES if name in named]
+        env = {
+            name: self.site(name, slot)
+            for value in given
+            for name, slot in _fields(value).items()
+        }
+        gpu, count = self._device(named) or (None, None)
+        start = replace(
+            start,
+            env={**start.env, **env},
+            gpu=start.gpu or gpu,
+            gpus=start.gpus or next(_counts(named), count),
+        )
+        found = FoundStart(kind=Kind.PYTHON, start=start)
+        self.record(self.page.places[self.span(node)[0]], found)
 
     def evaluated(self, named: Scope) -> None:
         """Take the start of an evaluation whose arguments are one text."""
@@ -197,71 +190,43 @@ class Commands(Sites):
         items = [self._word("lm_eval")]
         for flag, slot in slots.items():
             items += [] if slot is None else [self._word(flag), slot]
-        self._of_words(items, self.page.places[self.span_of(named["model_args"])])
+        use = named["model_args"].use
+        self._of_words(items, 0 if use is None else self.page.places[self.span(use)[0]])
 
     def _word(self, text: str) -> Slot:
         """Return a word that the code does not have."""
         part = self.page.inside(text, [0] * (len(text) + 1), str)
-        piece = Fragment(text=text, passage=part, is_whole=True)
-        return Slot(value=Value(constant=text, pieces=(piece,)))
-
-    def span_of(self, slot: Slot) -> int:
-        """Return where a value is used in the page."""
-        return 0 if slot.use is None else self.span(slot.use)[0]
+        return Slot(value=Value(constant=text, text=part))
 
     def by_variables(self, node: ast.expr, named: Scope) -> bool:
         """Take the start that variables describe to a platform, if these do."""
-        given = next((named[name] for name in tables.VARIABLES if name in named), None)
+        given = _first(named, tables.VARIABLES)
         fields = {} if given is None else _fields(given.value)
-        fields = {name: slot for name, slot in fields.items() if slot.value.pieces}
         if not any(_OF_PLATFORM.match(name) for name in fields):
             return False
-        composed = ComposedList(self.page, self.whole, [*fields.values()], self.span)
-        words = dict(zip(fields, composed.words().words, strict=True))
+        words = {
+            name: item_of(self.page, slot, self.span)
+            for name, slot in fields.items()
+            if slot.value.text is not None
+        }
         found = start_of_variables(words, self.whole)
-        if found is None:
-            return False
-        start = self._granted(composed.start(found).start, named)
-        self.record(
-            self.page.places[self.span(node)[0]],
-            FoundStart(kind=Kind.PYTHON, start=start),
-        )
-        return True
+        if found is not None:
+            self._contained(node, found.start, named)
+        return found is not None
 
     def _words_of(self, slot: Slot) -> list[Slot]:
         """Return the words that a container is given, as a list or as a text."""
         if slot.value.items is not None:
             return slot.value.items
-        if not slot.value.is_text:
+        if not slot.value.is_text or slot.value.text is None:
             return []
-        words = list[Slot]()
-        for piece in slot.value.pieces:
-            for match in re.finditer(r"'[^']*'|\"[^\"]*\"|[^\s'\"]+", piece.text):
-                start, end = match.span()
-                if match[0][0] in "'\"":
-                    start, end = start + 1, end - 1
-                part = piece.passage.part(start, end)
-                one = replace(piece, text=part.text, passage=part)
-                known = None if piece.is_open else part.text
-                opened = piece.text if piece.is_open else ""
-                words.append(
-                    Slot(value=Value(constant=known, pieces=(one,), open=opened))
-                )
-        return words
-
-    def _granted(self, start: Start, named: Scope) -> Start:
-        """Return a container's start with its variables and its GPUs."""
-        given = [named[name].value for name in tables.VARIABLES if name in named]
-        fields = {k: v for value in given for k, v in _fields(value).items()}
-        env = {name: self.site(name, slot) for name, slot in fields.items()}
-        gpu, count = self._device(named) or (None, None)
-        number = next(_counts(named), count)
-        return replace(
-            start,
-            env={**start.env, **env},
-            gpu=start.gpu or gpu,
-            gpus=start.gpus or number,
-        )
+        words = [w for one in commands_of(slot.value.text) for w in one.words]
+        texts = [None if word.variables else word.value for word in words]
+        opened = [" ".join(word.variables) for word in words]
+        return [
+            Slot(value=Value(constant=text, text=word.passage, open=said))
+            for word, text, said in zip(words, texts, opened, strict=True)
+        ]
 
     def named_devices(self, named: Scope) -> None:
         """Keep the GPU that a call names."""
@@ -278,21 +243,16 @@ class Commands(Sites):
             text = slot.value.constant if slot.value.is_known else slot.value.open
             fields = _fields(slot.value)
             if not text and fields and name == "accelerators":
-                text = (
-                    f"{next(iter(fields))}:{next(iter(fields.values())).value.constant}"
-                )
+                card, number = next(iter(fields.items()))
+                text = f"{card}:{number.value.constant}"
             if not isinstance(text, str) or (slot.value.open and "gpu." not in text):
                 continue
             match = _GPU.match(text.partition("(")[0])
-            gpu = (
-                None
-                if match is None
-                else gpu_named_in(self._spelled(match["gpu"], fields))
-            )
+            spelled = "" if match is None else self._spelled(match["gpu"], fields)
+            gpu = gpu_named_in(spelled) if spelled else None
             if match is not None and gpu is not None:
                 counts = [int(match["count"])] if match["count"] else [*_counts(named)]
-                counts += [*_counts(fields)]
-                return gpu, next(iter(counts), None)
+                return gpu, next(iter([*counts, *_counts(fields)]), None)
         return None
 
     def _spelled(self, name: str, fields: Mapping[str, Slot]) -> str:
@@ -300,7 +260,7 @@ class Commands(Sites):
         size = fields.get("size")
         if size is not None:
             return f"{name}-{size.value.constant}"
-        is_cloud = {"modal", "sky"} & set(self.imported.values())
+        is_cloud = "modal" in self.imported.values()
         return tables.SMALLER.get(name, name) if is_cloud else name
 
     def placed(self, start: Start) -> Start:
@@ -309,18 +269,18 @@ class Commands(Sites):
             device = self._device(named)
             if device is not None and start.gpu is None:
                 return replace(start, gpu=device[0], gpus=start.gpus or device[1] or 1)
-            several = next(
-                (named[n].value.items for n in tables.GPUS if n in named), None
-            )
+            asked = _first(named, tables.GPUS)
+            several = None if asked is None else asked.value.items
             if several and start.gpu is None:
                 names = ", ".join(str(slot.value.constant) for slot in several[:6])
-                return replace(
-                    start, open=(*start.open, f"The text allows several GPUs: {names}.")
-                )
-            number = next(iter(_counts(named)), None)
-            if number is not None and start.gpus is None:
-                start = replace(start, gpus=number)
+                said = f"The text allows several GPUs: {names}."
+                return replace(start, open=(*start.open, said))
+            start = replace(start, gpus=start.gpus or next(_counts(named), None))
         return start
+
+
+def _first(named: Mapping[str, Slot], names: Sequence[str]) -> Slot | None:
+    return next((named[name] for name in names if name in named), None)
 
 
 def _fields(value: Value) -> dict[str, Slot]:

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from planner.reading.python.literals import parts_of
-from planner.reading.python.texts import Texts
-from planner.reading.python.values import Fragment, Scope, Slot, Value, plain_of
+from planner.reading.passage import Composer
+from planner.reading.python.texts import Texts, string_of
+from planner.reading.python.values import Scope, Slot, Value, plain_of
 
 _LONGEST_SOURCE = 80
 _MOST_DIGITS = 10**15
-_LONGEST_TEXT = 20_000
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -105,32 +104,26 @@ class Expressions(Texts, ABC):
         if str(node.value) != self.text[start:end]:
             return self.calculated(node, node.value)
         part = replace(self.page.part(start, end), encode=self.number)
-        piece = Fragment(text=part.text, passage=part, token=start)
-        return Value(node=node, constant=node.value, pieces=(piece,))
+        return Value(node=node, constant=node.value, text=part)
 
     def _joinedstr(self, node: ast.JoinedStr) -> Value:
         holes = [one for one in node.values if isinstance(one, ast.FormattedValue)]
         return self._string(node, holes)
 
     def _string(self, node: ast.expr, holes: Sequence[ast.FormattedValue]) -> Value:
-        parts = parts_of(self.page, *self.span(node))
-        if parts is None or sum(part.is_hole for part in parts) != len(holes):
-            if isinstance(node, ast.Constant):
-                return self.calculated(node, node.value)
-            return self.unknown(node)
-        values = iter([self.value(hole.value) for hole in holes])
-        pieces: list[Fragment] = []
-        for part in parts:
-            if part.is_hole:
-                place = (part.start, part.end)
-                pieces += self.put_in(next(values), place, part.token)
-            elif part.passage.text:
-                pieces.append(
-                    Fragment(
-                        text=part.passage.text, passage=part.passage, token=part.token
-                    )
-                )
-        return self.made_of(node, pieces)
+        values = [self.value(hole.value) for hole in holes]
+        following = iter(values)
+        told: list[bool] = []
+
+        def fill(made: Composer, at: int) -> None:
+            told.append(self.put_in(made, next(following, None), at))
+
+        text = string_of(self.page, *self.span(node), fill)
+        if text is not None and len(told) == len(holes):
+            return self.made_of(node, text, is_open=any(told))
+        if isinstance(node, ast.Constant):
+            return self.calculated(node, node.value)
+        return self.unknown(node)
 
     def _name(self, node: ast.Name) -> Value:
         if self.imported.get(node.id) == "os.environ":
@@ -214,11 +207,10 @@ class Expressions(Texts, ABC):
         self.page.expansion.add(len(table.fields))
         return dict(table.fields)
 
-    def _starred(self, node: ast.Starred) -> Value:
+    def _starred(self, node: ast.Starred | ast.Await) -> Value:
         return self.value(node.value)
 
-    def _await(self, node: ast.Await) -> Value:
-        return self.value(node.value)
+    _await = _starred
 
     def _ifexp(self, node: ast.IfExp) -> Value | None:
         truth = self.truth(node.test)
@@ -307,8 +299,7 @@ class Expressions(Texts, ABC):
             several = right.items or [Slot(value=right, use=whole)]
             return self.filled(whole, left, _PERCENT, several, right.fields or {})
         if isinstance(node.op, ast.Add) and (left.is_text or right.is_text):
-            pieces = [*self._term(left), *self._term(right)]
-            return self.made_of(whole, pieces) if pieces else None
+            return self.together(whole, [left, right])
         numbers = [
             one.constant
             for one in (left, right)
@@ -320,15 +311,7 @@ class Expressions(Texts, ABC):
         """Return a path below another one."""
         if not (path.is_text and name.is_text):
             return None
-        slash = self.calculated(node, "/").pieces
-        return self.made_of(node, [*self._term(path), *slash, *self._term(name)])
-
-    def _term(self, value: Value) -> Iterator[Fragment]:
-        pieces = value.pieces
-        if not pieces and value.node is not None:
-            pieces = self.unknown(value.node).pieces
-        self.page.expansion.add(len(pieces))
-        yield from pieces
+        return self.together(node, [path, self.calculated(node, "/"), name])
 
     def _calculation(
         self, node: ast.expr, by: ast.operator, numbers: Sequence[Any]

@@ -143,26 +143,30 @@ class Functions(Running):
         bound: Value | None,
     ) -> Iterator[tuple[str, Slot]]:
         """Yield what the parameters of a function stand for."""
-        plain = [*body.args.posonlyargs, *body.args.args]
+        args = body.args
+        plain = [one.arg for one in (*args.posonlyargs, *args.args)]
+        by_name = [one.arg for one in args.kwonlyargs]
+        defaults: dict[str, ast.expr | None] = {
+            **dict(zip(reversed(plain), reversed(args.defaults), strict=False)),
+            **dict(zip(by_name, args.kw_defaults, strict=True)),
+        }
         if bound is not None and plain and self._is_method(body):
-            yield plain.pop(0).arg, Slot(value=bound)
-        defaults: list[ast.expr | None] = [None] * len(plain) + [*body.args.defaults]
-        pairs = [
-            *zip(plain, defaults[-len(plain) :] if plain else (), strict=False),
-            *zip(body.args.kwonlyargs, body.args.kw_defaults, strict=True),
-        ]
-        given = dict(zip((one.arg for one in plain), several, strict=False))
-        given = {**self.options_of(body), **named, **given}
-        for one, default in pairs:
-            if one.arg in given:
-                yield one.arg, given[one.arg]
+            yield plain.pop(0), Slot(value=bound)
+        given = {
+            **self.options_of(body),
+            **named,
+            **dict(zip(plain, several, strict=False)),
+        }
+        for name in (*plain, *by_name):
+            default = defaults.get(name)
+            if name in given:
+                yield name, given[name]
             elif default is not None:
-                yield one.arg, self.slot(default)
-        names = {one.arg for one, _ in pairs}
-        rest = {name: slot for name, slot in named.items() if name not in names}
+                yield name, self.slot(default)
+        rest = {n: slot for n, slot in named.items() if n not in (*plain, *by_name)}
         for parameter, value in (
-            (body.args.kwarg, Value(fields=rest)),
-            (body.args.vararg, Value(items=[*several[len(plain) :]])),
+            (args.kwarg, Value(fields=rest)),
+            (args.vararg, Value(items=[*several[len(plain) :]])),
         ):
             if parameter is not None:
                 yield parameter.arg, Slot(value=value)

@@ -8,19 +8,30 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, TypeAlias
 
 from planner.reading.passage import Passage
 from planner.reading.python.expressions import Expressions
 from planner.reading.python.values import Scope, Slot, Value
+from planner.values import frozen
 
 _MOST_LINES = 2_500
 """Lines that are followed again: of functions that are called, of loops."""
 _MOST_ROUNDS = 24
-_ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_ENDS = (ast.Raise, ast.Continue, ast.Break)
 _Change: TypeAlias = "tuple[Any, Any, Any]"
 """A table, a name and the value before; or a list, None and its length before."""
+
+
+@frozen
+class _Branch:
+    """What a branch changes, whose changes are undone."""
+
+    stops: bool = False
+    """Whether what is behind it is not reached."""
+    named: dict[tuple[int, str], tuple[Scope, str, Slot]] = field(default_factory=dict)
+    grown: list[tuple[list[Slot], list[Slot]]] = field(default_factory=list)
 
 
 class Running(Expressions):
@@ -39,7 +50,7 @@ class Running(Expressions):
         """Follow statements; return whether what is behind them is not reached."""
         for statement in statements:
             follow = getattr(self, f"_{type(statement).__name__.lower()}", self._other)
-            if follow(statement):
+            if isinstance(statement, _ENDS) or follow(statement):
                 return True
         return False
 
@@ -49,14 +60,9 @@ class Running(Expressions):
             self.journal.append((table, name, table.get(name)))
         table[name] = slot
 
-    def grow(
-        self, items: list[Slot], more: Sequence[Slot], at: int | None = None
-    ) -> None:
-        """Put items into a list; those before its end stay where they are."""
+    def grow(self, items: list[Slot], more: Sequence[Slot]) -> None:
+        """Put items at the end of a list."""
         self.page.expansion.add(len(more))
-        if at is not None and at < len(items) and self.journal is None:
-            items[at:at] = more
-            return
         if self.journal is not None:
             self.journal.append((items, None, len(items)))
         items += more
@@ -119,14 +125,6 @@ class Running(Expressions):
         if not isinstance(node.value, ast.Constant):  # a docstring says nothing
             self.value(node.value)
 
-    def _raise(self, _node: ast.Raise) -> bool:
-        return True
-
-    def _continue(self, _node: ast.stmt) -> bool:
-        return True
-
-    _break = _continue
-
     def _import(self, node: ast.Import) -> None:
         for one in node.names:
             self.imported[one.asname or one.name.partition(".")[0]] = (
@@ -148,58 +146,46 @@ class Running(Expressions):
         shown = f"if {' '.join(self.text[start:end].split())}"
         branches = [self._branch(node.body), self._branch(node.orelse)]
         self._merge(branches, (shown, f"{shown} is not so"))
-        return all(stops for stops, _ in branches)
+        return all(branch.stops for branch in branches)
 
-    def _branch(self, statements: Sequence[ast.stmt]) -> tuple[bool, list[_Change]]:
+    def _perhaps(self, statements: Sequence[ast.stmt], shown: str) -> None:
+        """Follow statements that may not run."""
+        self._merge([self._branch(statements), _Branch()], (shown, ""))
+
+    def _branch(self, statements: Sequence[ast.stmt]) -> _Branch:
         """Follow statements and undo them; return what they changed."""
         outer, self.journal = self.journal, []
-        stops = self.run(statements)
+        found = _Branch(stops=self.run(statements))
         changes, self.journal = self.journal, outer
-        after: list[_Change] = []
         for table, name, old in reversed(changes):
             if name is None:
-                after.append((table, None, table[old:]))
+                found.grown.insert(0, (table, table[old:]))
                 del table[old:]
+                continue
+            found.named.setdefault((id(table), name), (table, name, table[name]))
+            if old is None:
+                del table[name]
             else:
-                after.append((table, name, table[name]))
-                if old is None:
-                    del table[name]
-                else:
-                    table[name] = old
-        return stops, after
+                table[name] = old
+        return found
 
-    def _merge(
-        self,
-        branches: Sequence[tuple[bool, list[_Change]]],
-        conditions: Sequence[str],
-    ) -> None:
+    def _merge(self, branches: Sequence[_Branch], conditions: Sequence[str]) -> None:
         """Put together what branches changed, of which one is taken."""
-        going = [
-            (changes, shown)
-            for (stops, changes), shown in zip(branches, conditions, strict=True)
-            if not stops
-        ]
+        pairs = zip(branches, conditions, strict=True)
+        going = [pair for pair in pairs if not pair[0].stops]
         is_sure = len(going) == 1 < len(branches)
-        values: dict[tuple[int, str], tuple[Scope, list[Slot]]] = {}
-        shown_of: dict[tuple[int, str], str] = {}
-        for changes, shown in going:
+        values: dict[tuple[int, str], tuple[Scope, str, str, list[Slot]]] = {}
+        for branch, shown in going:
             condition = "" if is_sure else shown
-            seen: set[tuple[int, str]] = set()
-            for table, name, new in reversed(changes):
-                if name is None:
-                    self.grow(table, [_on(slot, condition) for slot in new])
-            for table, name, new in changes:  # the last one of a name is first
-                key = (id(table), name)
-                if name is not None and key not in seen:
-                    seen.add(key)
-                    values.setdefault(key, (table, []))[1].append(new)
-                    shown_of.setdefault(key, condition)
-        for key, (table, slots) in values.items():
-            old = table.get(key[1])
-            several = slots if len(slots) == len(going) else [old, *slots]
+            for items, more in branch.grown:
+                self.grow(items, [_on(slot, condition) for slot in more])
+            for key, (table, name, new) in branch.named.items():
+                values.setdefault(key, (table, name, condition, []))[-1].append(new)
+        for table, name, condition, slots in values.values():
+            several = slots if len(slots) == len(going) else [table.get(name), *slots]
             is_variable = any(table is scope for scope in self.scopes)
-            condition = "" if is_variable else shown_of[key]
-            self.put(table, key[1], self._either(several, condition))
+            merged = self._either(several, "" if is_variable else condition)
+            self.put(table, name, merged)
 
     def _either(self, slots: Sequence[Slot | None], condition: str) -> Slot:
         """Return one value for those of several branches."""
@@ -230,9 +216,7 @@ class Running(Expressions):
             self.unpack(node.target, self.unknown(node.target))
             start, end = self.span(node.iter)
             shown = f"for each of {self.text[start:end]}"
-            self._merge(
-                [self._branch([*node.body, *node.orelse]), (False, [])], (shown, "")
-            )
+            self._perhaps([*node.body, *node.orelse], shown)
             return
         self.left -= cost
         for one in rounds:
@@ -245,15 +229,13 @@ class Running(Expressions):
         if self.truth(node.test):
             self.run(node.body)
             return
-        self._merge([self._branch(node.body), (False, [])], ("in a loop", ""))
+        self._perhaps(node.body, "in a loop")
 
     def _try(self, node: ast.Try) -> None:
         self.run(node.body)
         self.is_handling = True
         for handler in node.handlers:
-            self._merge(
-                [self._branch(handler.body), (False, [])], ("after an error", "")
-            )
+            self._perhaps(handler.body, "after an error")
         self.is_handling = False
         self.run([*node.orelse, *node.finalbody])
 
@@ -274,7 +256,7 @@ class Running(Expressions):
             if isinstance(child, ast.expr):
                 self.value(child)
             elif isinstance(child, ast.match_case):
-                self._merge([self._branch(child.body), (False, [])], ("in a case", ""))
+                self._perhaps(child.body, "in a case")
 
 
 def _on(slot: Slot, condition: str) -> Slot:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from planner.reading.passage import Passage, joined
 from planner.reading.python.syntax import parsed
+from planner.reading.splitting import dedented, taken
 
 _BEGINS = re.compile(
     r"[ \t]*(?:(?:from|import|if|for|with|def|class|async|try|else|elif|except)\b"
@@ -87,34 +88,15 @@ def _with_end(page: Passage, at: int, end: int, missing: str) -> Passage:
     """Return a statement that ends in a line break, closed where its end is cut off."""
     part = page.part(at, end)
     more = missing + ("" if part.text.endswith("\n") and not missing else "\n")
-    places = [*part.places, *[part.places[-1]] * len(more)]
-    return Passage(
-        text=part.text + more,
-        places=places,
-        encode=part.encode,
-        expansion=part.expansion,
-    )
+    return part.ended(more)
 
 
 def _parsed(page: Passage) -> Passage | None:
     """Return a statement that is Python, without its indentation; None for words."""
-    start = len(page.text) - len(page.text.lstrip(" \t"))
-    lines = [page.part(start, len(page.text))]
-    if start:
-        lines = list(_dedented(page, start))
-    found = joined(lines)
+    text, indent = page.text, len(page.text) - len(page.text.lstrip(" \t"))
+    found = taken(page, dedented(text, 0, len(text), indent))
     whole = _LEFT_OUT.sub(lambda match: " " * len(match[0]), found.text)
-    for text in (found.text, whole, _LOST_COMMA.sub(r"\1,", whole)):
-        if parsed(text) is not None:
-            return replace(found, text=text)
+    for one in (found.text, whole, _LOST_COMMA.sub(r"\1,", whole)):
+        if parsed(one) is not None:
+            return replace(found, text=one)
     return None
-
-
-def _dedented(page: Passage, indent: int) -> Iterator[Passage]:
-    at = 0
-    while at < len(page.text):
-        stop = page.text.find("\n", at) + 1 or len(page.text)
-        line = page.text[at:stop]
-        own = len(line) - len(line.lstrip(" \t"))
-        yield page.part(at + min(own, indent), stop)
-        at = stop

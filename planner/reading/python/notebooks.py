@@ -2,7 +2,7 @@
 
 Outputs and the cells with words are left out.
 
-Source: nbformat 5.10 (`cells`, `cell_type`, `source`; `worksheets` before format 4);
+Source: nbformat 5.10 (`cells`, `cell_type`, `source`);
 IPython 9 cell magics (`%%bash`, `%%writefile`).
 """
 
@@ -43,8 +43,7 @@ def cells_of(text: str) -> Iterator[tuple[Passage, str]]:
         (root,) = documents(Passage.whole(text))
     except (PlannerError, ValueError):
         return
-    sheets = root.items_of("worksheets")
-    cells = [cell for sheet in sheets or (root,) for cell in sheet.items_of("cells")]
+    cells = root.items_of("cells")
     code, others = list[Passage](), list[tuple[Passage, str]]()
     for page in (_source(cell) for cell in cells if cell.word("cell_type") == "code"):
         magic = _MAGIC.match(page.text)
@@ -61,14 +60,8 @@ def cells_of(text: str) -> Iterator[tuple[Passage, str]]:
 
 def _source(cell: Node) -> Passage:
     """Return the text of a cell, which ends in a line break of its own."""
-    source = cell.get("source") or cell.get("input") or cell
+    source = cell.get("source") or cell
     lines = source.items or ((source,) if source.kind == "scalar" else ())
     parts = [passage_of(line) for line in lines if line.text]
     page = joined(parts) if parts else cell.page.part(cell.start, cell.start)
-    end = page.places[len(page.text)]
-    return Passage(
-        text=page.text + "\n",
-        places=[*page.places, end],
-        encode=page.encode,
-        expansion=page.expansion,
-    )
+    return page.ended("\n")

@@ -6,7 +6,7 @@ Source: vLLM 0.33.0 `entrypoints/llm.py` LLM, `engine/arg_utils.py` EngineArgs; 
 `trainer/grpo_config.py`; langchain-community 0.4 `llms/vllm.py`; llama-index-llms-vllm
 0.6 `base.py`; outlines 0.1 `models/vllm.py`; lighteval 0.12
 `models/vllm/vllm_model.py`; lm-evaluation-harness 0.4 `models/vllm_causallms.py`;
-distilabel 1.5 `models/llms/vllm.py`; ms-swift 3.10 `llm/infer/infer_engine`;
+ms-swift 3.10 `llm/infer/infer_engine`;
 Beam 0.2 `integrations/vllm.py`; docker 7.1 `models/containers.py`; kubernetes 34
 `V1Container`; RunPod 1.7 `api/ctl_commands.py`; Airflow cncf.kubernetes 10
 `KubernetesPodOperator`.
@@ -141,9 +141,6 @@ STARTERS: Mapping[str, Starter] = {
         tables=("vllm_kwargs",),
         takes_all=False,
     ),
-    "vLLM": Starter(
-        modules=("distilabel",), names=_PLAIN, tables=("extra_kwargs",), takes_all=False
-    ),
     "VLLMArgs": Starter(modules=("beam",), entrypoint="serve", first=()),
     "simple_evaluate": Starter(
         modules=("lm_eval",),
@@ -176,7 +173,7 @@ STARTERS: Mapping[str, Starter] = {
 }
 """By the last of its names, or the last two of a method."""
 
-UNNAMED_MODULES = frozenset({"VLLM", "Vllm", "vLLM", "models.vllm", "load_vllm"})
+UNNAMED_MODULES = frozenset({"VLLM", "Vllm", "models.vllm", "load_vllm"})
 """Names that start vLLM only where the text imports them from their package."""
 
 IMAGES = ("image", "image_name", "image_uri", "imageName", "docker_image")
@@ -203,7 +200,7 @@ HOLD_COUNTS = (
 )
 """Arguments that hold a number of GPUs further inside."""
 SMALLER = {"A100": "A100-40GB", "V100": "V100-16GB"}
-"""Names that mean the card with less memory at Modal and SkyPilot."""
+"""Names that mean the card with less memory at Modal."""
 WORDS = ("help", "description", "epilog", "doc", "title")
 """Arguments that are words for people."""
 PRINTS = frozenset(

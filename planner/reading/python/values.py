@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from planner.reading.passage import Expansion, Passage
@@ -16,23 +17,6 @@ _LONGEST_SOURCE = 80
 
 
 @frozen(eq=False)
-class Fragment:
-    """Characters of a text, and where they are written."""
-
-    text: str
-    passage: Passage
-    """As many characters, each where it is written."""
-    is_whole: bool = False
-    """Whether only all of it can be written anew: the result of a calculation."""
-    use: Place | None = None
-    """The code that it is put in by, as in `f"{LIMIT}"`."""
-    token: int = -1
-    """Where the string begins that it is written in, or put into."""
-    is_open: bool = False
-    """Whether it is code whose value is not known."""
-
-
-@frozen(eq=False)
 class Value:
     """What an expression stands for: one of the following."""
 
@@ -40,8 +24,8 @@ class Value:
     """The code that a new value is written in the place of."""
     constant: Any = None
     """A number, a switch, a text or None."""
-    pieces: tuple[Fragment, ...] = ()
-    """What a text or a number is made of."""
+    text: Passage | None = None
+    """A text or a number as it is put into a text, each piece where it is written."""
     items: list[Slot] | None = None
     """Of a list, which may grow."""
     fields: dict[str, Slot] | None = None
@@ -56,14 +40,15 @@ class Value:
     """The object of a method."""
     around: tuple[Mapping[str, Slot], ...] = ()
     """What decorators say of a function: its GPU."""
+    is_part: bool = False
+    """Whether it is a text of which a part is open."""
     joined: Value | None = None
     """The list whose words a text is, with blanks between."""
 
     @property
     def is_text(self) -> bool:
         """Whether it is a text, all of it known or not."""
-        is_part = bool(self.open) and not all(one.is_open for one in self.pieces)
-        return is_part or isinstance(self.constant, str)
+        return self.is_part or isinstance(self.constant, str)
 
     @property
     def is_known(self) -> bool:
@@ -88,6 +73,49 @@ class Slot:
 
 
 Scope: TypeAlias = "dict[str, Slot]"
+
+
+@frozen(eq=False)
+class Call:
+    """A call with what it is given."""
+
+    node: ast.Call
+    name: str
+    """Of the function: `vllm.LLM`."""
+    base: Value = field(default_factory=Value)
+    """What it is called on."""
+    several: Sequence[Slot]
+    named: Scope
+
+    @property
+    def last(self) -> str:
+        """The name without what stands before it."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def first(self) -> Value:
+        """What it is given first; nothing that is known without it."""
+        return self.several[0].value if self.several else Value()
+
+    @property
+    def subject(self) -> Value:
+        """What it changes: what it is called on, or is given first."""
+        base = self.base
+        is_known = base.is_text or base.items is not None or base.fields is not None
+        return base if is_known else self.first
+
+    @property
+    def constants(self) -> list[Any] | None:
+        """What it is given, where all of it is known."""
+        values = [slot.value for slot in self.several]
+        is_known = all(value.is_known for value in values)
+        return [value.constant for value in values] if is_known else None
+
+    def at(self, number: int, name: str = "") -> Slot | None:
+        """Return what it is given at a place, or by a name."""
+        if number < len(self.several):
+            return self.several[number]
+        return self.named.get(name)
 
 
 def plain_of(slot: Slot, expansion: Expansion) -> tuple[Any, tuple[str, ...]]:

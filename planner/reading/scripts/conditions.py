@@ -100,23 +100,35 @@ def together(
     return None if None in (left, right) else not decides
 
 
+class _Branch:
+    """One `if` or `case`, at the branch that is read."""
+
+    def __init__(self, condition: bool | None) -> None:
+        self.holds = condition
+        self.is_decided = condition is True
+        self.is_open = condition is None
+        """Whether a branch before may have run."""
+        self.undo: dict[str, Callable[[], None]] = {}
+        """What sets variables back once a branch that does not run ends."""
+
+    def set_back(self) -> None:
+        for set_back in self.undo.values():
+            set_back()
+        self.undo.clear()
+
+
 class Branches:
     """The branches of `if` and `case` around a command, the innermost last."""
 
     def __init__(self) -> None:
         """Begin outside of all."""
-        self._holds: list[bool | None] = []
-        self._is_decided: list[bool] = []
-        self._is_open: list[bool] = []
-        """Whether a branch before may have run."""
+        self._around: list[_Branch] = []
         self._subjects: list[str | None] = []
-        self._undo: list[dict[str, Callable[[], None]]] = []
-        """What sets variables back once a branch that does not run ends."""
 
     @property
     def is_run(self) -> bool:
         """Whether the command may run."""
-        return False not in self._holds
+        return all(one.holds is not False for one in self._around)
 
     @property
     def is_in_case(self) -> bool:
@@ -127,42 +139,30 @@ class Branches:
         self, name: str, saved: Callable[[], Callable[[], None]]
     ) -> None:
         """Keep what a variable was before it is set in a branch that does not run."""
-        at = max(at for at, holds in enumerate(self._holds) if holds is False)
-        if name not in self._undo[at]:
-            self._undo[at][name] = saved()
-
-    def _set_back(self) -> None:
-        for set_back in self._undo[-1].values():
-            set_back()
-        self._undo[-1].clear()
+        undo = [one.undo for one in self._around if one.holds is False][-1]
+        if name not in undo:
+            undo[name] = saved()
 
     def begin(self, condition: bool | None) -> None:
         """Begin `if` with its condition."""
-        self._holds.append(condition)
-        self._is_decided.append(condition is True)
-        self._is_open.append(condition is None)
-        self._undo.append({})
+        self._around.append(_Branch(condition))
 
     def turn(self, condition: bool | None) -> None:
         """Begin the next branch: it runs where none before it has."""
-        if self._holds:
-            self._set_back()
-            self._holds[-1] = False if self._is_decided[-1] else condition
-            self._is_decided[-1] |= condition is True
-            self._is_open[-1] |= condition is None
+        for one in self._around[-1:]:
+            one.set_back()
+            one.holds = False if one.is_decided else condition
+            one.is_decided |= condition is True
+            one.is_open |= condition is None
 
     def otherwise(self) -> None:
         """Begin `else`."""
-        self.turn(None if self._is_open and self._is_open[-1] else True)
+        self.turn(None if self._around and self._around[-1].is_open else True)
 
     def end(self) -> None:
         """End the innermost `if`."""
-        if self._holds:
-            self._set_back()
-            self._undo.pop()
-            self._holds.pop()
-            self._is_decided.pop()
-            self._is_open.pop()
+        if self._around:
+            self._around.pop().set_back()
 
     def begin_case(self, subject: Word) -> None:
         """Begin `case` with what its patterns are compared with."""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from planner.reading.passage import Passage, Stretch
+from planner.reading.passage import Composer, Passage, together
 from planner.values import frozen
 
 _TERM = r"(?:\"[^\"\n]*+\"|'[^'\n]*+'|\$(?:env:)?\w+|[\d.]+(?![\w.]))"
@@ -153,7 +153,7 @@ class _Filling:
         headers = (
             _PARAMETERS.finditer(self.page.text) if self.dialect.has_recipes else ()
         )
-        made = _Made(self.page)
+        made = Composer(self.page)
         at = 0
         for match in sorted((*sets, *headers), key=lambda one: one.start()):
             self._use(made, at, match.start())
@@ -194,7 +194,7 @@ class _Filling:
         if value is None or (value.unknown and name in self.known):
             return
         before = self.known.get(name) if match.groupdict().get("how") else None
-        self.known[name] = value if before is None else _together([before, value])
+        self.known[name] = value if before is None else together([before, value], " ")
 
     def _find(self, name: str) -> Passage | None:
         """Return what a name stands for; None where the text does not tell it."""
@@ -204,7 +204,7 @@ class _Filling:
             self.depth -= 1
             told = [value for value in values if value is not None]
             if len(told) == len(values):
-                self.known[name] = _together(told)
+                self.known[name] = together(told, " ")
         return self.known.get(name)
 
     def _value(self, match: re.Match[str]) -> Passage | None:
@@ -213,7 +213,7 @@ class _Filling:
         if terms is None:
             text = match["value"]
             end -= len(text) - len(text.rstrip())
-            made = _Made(self.page)
+            made = Composer(self.page)
             self._use(made, start, end)
             return made.passage(end)
         default = self.dialect.default.search(match["value"])
@@ -238,7 +238,7 @@ class _Filling:
             found.append(value)
         if not found or text[done:end].strip(_BETWEEN):
             return None
-        return _together(found, " " if is_list else "")
+        return together(found, " " if is_list else "")
 
     def _term(self, term: re.Match[str], *, is_list: bool) -> Passage | None:
         start, end = term.span()
@@ -246,11 +246,11 @@ class _Filling:
             start, end = start + 1, end - 1
         if self.dialect.uses.search("{{" + term[0] + "}}") and term[0][0].isalpha():
             return self._find(term[0])
-        made = _Made(self.page)
+        made = Composer(self.page)
         self._use(made, start, end)
         return made.passage(end)
 
-    def _use(self, made: _Made, start: int, end: int) -> None:
+    def _use(self, made: Composer, start: int, end: int) -> None:
         """Append a stretch of the text, with what its names stand for."""
         for use in self.dialect.uses.finditer(self.page.text, start, end):
             made.keep(start, use.start())
@@ -262,58 +262,3 @@ class _Filling:
             else:
                 made.put_in(self._find(name), use.start(), use[0])
         made.keep(start, end)
-
-
-class _Made:
-    """A text that is put together from stretches of a page and from values."""
-
-    def __init__(self, page: Passage) -> None:
-        self.page = page
-        self.texts: list[str] = []
-        self.size = 0
-        self.places: list[int] = []
-        self.pieces: list[Stretch] = []
-
-    def add(self, text: str, at: int) -> None:
-        """Append characters that stand for those at one place."""
-        self.texts.append(text)
-        self.places += [at] * len(text)
-        self.size += len(text)
-
-    def keep(self, start: int, end: int) -> None:
-        """Append a stretch of the page as it is."""
-        self.texts.append(self.page.text[start:end])
-        self.places += range(start, end)
-        self.size += end - start
-
-    def put_in(self, found: Passage | None, at: int, written: str) -> None:
-        """Append what a name stands for; as it is written where that is not told."""
-        text = written if found is None else found.text
-        if found is not None:
-            self.page.expansion.add(len(text))
-        self.pieces.append(
-            Stretch(start=self.size, end=self.size + len(text), of=found)
-        )
-        self.add(text, at)
-
-    def passage(self, end: int) -> Passage:
-        """Return what was put together."""
-        inner = self.page.inside("".join(self.texts), [*self.places, end], str)
-        return inner.holding(self.pieces)
-
-
-def _together(parts: Sequence[Passage], between: str = " ") -> Passage:
-    """Return values as one."""
-    if len(parts) == 1:
-        return parts[0]
-    pieces: list[Stretch] = []
-    size = 0
-    for part in parts:
-        pieces.append(Stretch(start=size, end=size + len(part.text), of=part))
-        size += len(part.text) + len(between)
-    text = between.join(part.text for part in parts)
-    parts[0].expansion.add(len(text))
-    first = replace(parts[0], pieces=(), through=())
-    return replace(
-        first, text=text, places=[first.places[0]] * (len(text) + 1)
-    ).holding(pieces)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,12 +10,10 @@ from functools import cached_property
 
 from planner.reading.passage import Passage
 from planner.reading.scripts.blocks import lines_of
-from planner.reading.scripts.quoting import escaped
-from planner.reading.scripts.scopes import Variables
+from planner.reading.scripts.variables import Variables
 from planner.reading.scripts.word import Word
 from planner.reading.scripts.words import read_document, read_word
 
-_PLAIN_WORD = re.compile(r"[^\s\\'\"$`|&;<>()#{}]+(?=\s|\Z)")
 _COMMENT = re.compile(r"#[^\n]*")
 _TO_FILE = re.compile(r"1?>>?\Z|&>>?\Z")
 _ARRAY = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<more>\+?)=\(")
@@ -101,10 +98,6 @@ class Lexer:
 
     def words(self) -> list[Word]:
         """Return a word; or those of a variable without quotes, or of an array."""
-        plain = _PLAIN_WORD.match(self.text, self.at)
-        if plain is not None:
-            start, self.at = plain.span()
-            return [self._plain(start)]
         array = None if self.is_in_array else _ARRAY.match(self.text, self.at)
         if array is not None:
             self._array(array)
@@ -136,22 +129,3 @@ class Lexer:
         if not self.may_set(array["name"]):
             return
         self.scope.set_array(array["name"], found, is_more=bool(array["more"]))
-
-    def _plain(self, start: int) -> Word:
-        """Return a word without quotes, escapes and variables: most of them."""
-        outer = self.passage
-        inner = outer.part(start, self.at)
-        word = Word(
-            passage=inner,
-            start=outer.places[start],
-            end=outer.places[self.at],
-            write=lambda value: outer.encode(shlex.quote(value)),
-            variables=inner.unknown,
-        )
-        if len(inner.through) > len(outer.through):  # a name that is filled in
-            place = inner.places[0], inner.places[-1]
-            return replace(
-                word, start=place[0], end=place[1], write=inner.encode, via=word
-            )
-        escapes = replace(inner, encode=lambda new: outer.encode(escaped(new)))
-        return replace(word, passage=escapes)

@@ -26,8 +26,7 @@ from planner.reading.scripts.blocks import (
 )
 from planner.reading.scripts.conditions import Branches, holds, together
 from planner.reading.scripts.lexing import Lexer
-from planner.reading.scripts.scopes import Variables
-from planner.reading.scripts.variables import Over, Until
+from planner.reading.scripts.variables import Over, Until, Variables
 from planner.reading.scripts.word import Word
 from planner.values import frozen
 

@@ -1,7 +1,8 @@
-"""One word of a command, with its places in the whole text."""
+"""One word of a command with its places in the whole text, and how one is written."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 
@@ -55,5 +56,27 @@ class Word:
 
     def resolved(self) -> Word:
         """Return the word where it is written, if it is one variable as a whole."""
+        if not self.passage.pieces:
+            return self
         found = self.part(0)
         return self if found.via is self.via else found
+
+
+def escaped(value: str) -> str:
+    """Write a value without quotes."""
+    return re.sub(r"([^\w@%+=:,./-])", r"\\\1", value)
+
+
+def in_document(value: str) -> str:
+    """Write a value into a here-document."""
+    return re.sub(r"([\\$`])", r"\\\1", value)
+
+
+def in_single(value: str) -> str:
+    """Write a value between single quotes."""
+    return value.replace("'", "'\\''")
+
+
+def in_double(value: str) -> str:
+    """Write a value between double quotes."""
+    return re.sub(r'(["\\$`])', r"\\\1", value)

@@ -8,13 +8,17 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from planner.reading.passage import Passage, Span, Stretch
-from planner.reading.scripts.quoting import escaped, in_document, in_double, in_single
-from planner.reading.scripts.sums import whole_result
-from planner.reading.scripts.text_changes import changed
-from planner.reading.scripts.word import Word
+from planner.reading.passage import Composer, Passage, Span
+from planner.reading.scripts.expansions import changed, whole_result
+from planner.reading.scripts.variables import Variables
+from planner.reading.scripts.word import (
+    Word,
+    escaped,
+    in_document,
+    in_double,
+    in_single,
+)
 from planner.values import frozen
 
 _PLAIN = re.compile(r"(?:[^\s\\'\"$`|&;<>()#{]|\{(?!\{))+")
@@ -32,29 +36,20 @@ _SUM = re.compile(rf"\$\(\((?P<sum>{_PARENS})\)\)")
 _SIZE = re.compile(r"\$\{#([A-Za-z_]\w*)\[[@*]\]\}")
 _OTHER = re.compile(rf"\$\((?P<run>{_PARENS})\)|\$\{{{_BRACES}\}}|`[^`]*`|\$\S?")
 """What is decided when the script runs."""
+_NO_QUOTE = "\0"
 _ESCAPED, _ESCAPED_IN_TEXT = frozenset('"\\$`\n'), frozenset("\\$`\n")
 """Between double quotes, and in a here-document."""
+_PLAIN_IN = {
+    "'": re.compile(r"[^'{]+"),
+    '"': re.compile(r'[^"\\$`{]+'),
+    "": re.compile(r"[^\\$`{]+"),
+    _NO_QUOTE: re.compile(r"[^\\$`{]+"),
+}
+"""What stands for itself between quotes, and in a here-document."""
 _MAY_START = ("vllm", "docker", "podman")  # in `$(...)` whose commands are read
 _MOST_NAMES = 40
-_MOST_NAMES, _NO_QUOTE = 40, "\0"
 _SPLIT = re.compile(r"[^\\'\"`$|&;<>()*?]*")
 """A value whose blanks part words: it has no quotes, operators and patterns."""
-
-
-class Scope(Protocol):
-    """What variables stand for where a word is read."""
-
-    def words(self, name: str) -> Sequence[Word] | None:
-        """Return the items of an array, or one value; None where it is not told."""
-
-    def is_certain(self, name: str) -> bool:
-        """Return whether a variable was last set in any case."""
-
-    def keys(self, name: str) -> Sequence[str]:
-        """Return the keys of an array."""
-
-    def set(self, name: str, value: Word) -> None:
-        """Set a variable: `${NAME:=value}`."""
 
 
 @frozen
@@ -92,19 +87,19 @@ class Built:
         return [self.word.part(*span) for span in spans if span[0] < span[1]]
 
 
-def read_word(passage: Passage, at: int, scope: Scope) -> Built:
+def read_word(passage: Passage, at: int, scope: Variables) -> Built:
     """Return the word that begins at a place; at least one character."""
     reader = _Builder(passage, scope, len(passage.text))
     end = reader.read(at)
     if end == at:  # nothing that a word begins with: one character of it
-        reader.add(passage.text[at], at)
         end += 1
-    inner = reader.passage(end)
+        reader.keep(at, end)
+    inner, own = reader.built(end), passage.own(at, end)
     word = Word(
         passage=inner,
-        start=passage.places[at],
-        end=passage.places[end],
-        write=lambda value: passage.encode(shlex.quote(value)),
+        start=own.places[0],
+        end=own.places[-1],
+        write=lambda value: own.encode(shlex.quote(value)),
         variables=tuple(dict.fromkeys((*reader.variables, *inner.unknown))),
     )
     return Built(
@@ -116,56 +111,34 @@ def read_word(passage: Passage, at: int, scope: Scope) -> Built:
     )
 
 
-def read_document(passage: Passage, scope: Scope) -> Passage:
+def read_document(passage: Passage, scope: Variables) -> Passage:
     """Return a here-document with what its variables stand for put in."""
     reader = _Builder(passage, scope, len(passage.text))
     reader.escape = in_document
     reader.quoted(0, "")
-    return reader.passage(len(passage.text))
+    return reader.built(len(passage.text))
 
 
-class _Builder:
+class _Builder(Composer):
     """The characters of a word while it is read."""
 
-    def __init__(self, outer: Passage, scope: Scope, stop: int) -> None:
-        self.outer, self.text, self.scope = outer, outer.text, scope
+    def __init__(self, outer: Passage, scope: Variables, stop: int) -> None:
+        super().__init__(outer)
+        self.text, self.scope = outer.text, scope
         self.stop = stop
         """Nothing is read from here on."""
-        self.values: list[str] = []
-        self.size = 0
-        self.places: list[int] = []
-        self.pieces: list[Stretch] = []
         self.variables: list[str] = []
         self.breaks: list[Span] = []
         self.run: list[Passage] = []
         self.escape: Callable[[str], str] | None = None
-        self.end: int | None = None
-        """Where a value in quotes ends: nothing was added behind it."""
+        self.end: tuple[int, int] | None = None
+        """Where a value in quotes ends, and how long the word is there."""
 
-    def passage(self, end: int) -> Passage:
+    def built(self, end: int) -> Passage:
         """Return what was read."""
-        places = [*self.places, end if self.end is None else self.end]
-        text = "".join(self.values)
-        inner = self.outer.inside(text, places, self.escape or escaped)
-        return inner.holding(self.pieces)
-
-    def add(self, text: str, at: int) -> None:
-        """Append characters that stand at `at`."""
-        self.values.append(text)
-        self.places += range(at, at + len(text))
-        self.size += len(text)
-        self.end = None
-
-    def put_in(self, found: Passage, at: int, *, is_certain: bool) -> None:
-        """Append what a variable at `at` stands for."""
-        self.outer.expansion.add(len(found.text))
-        if is_certain:
-            last = self.size + len(found.text)
-            self.pieces.append(Stretch(start=self.size, end=last, of=found))
-        self.values.append(found.text)
-        self.places += [at] * len(found.text)
-        self.size += len(found.text)
-        self.end = None
+        if self.end is not None and self.end[1] == len(self.places):
+            end = self.end[0]
+        return self.passage(end, self.escape or escaped)
 
     def read(self, at: int) -> int:
         """Read as far as the word goes."""
@@ -180,33 +153,33 @@ class _Builder:
         """Read a stretch of the word; return `at` itself where the word ends."""
         text = self.text
         if match := _PLAIN.match(text, at, self.stop):
-            self.add(match[0], at)
+            self.keep(*match.span())
             return match.end()
         character = text[at]
         if character in "'\"":
             return self._quotes(at, character)
         if character in "$`":
-            first = self.size
+            first = len(self.places)
             end = self._variable(at, is_quoted=False)
-            self.breaks.append((first, self.size))
+            self.breaks.append((first, len(self.places)))
             return end
         if character == "{":
             return self._template(at)
         is_escape = character == "\\" and at + 1 < self.stop
         if is_escape and not text.startswith(("\\\n", "\\\r\n"), at):
-            self.add(text[at + 1], at + 1)
+            self.keep(at + 1, at + 2)
             return at + 2
-        if character == "#" and self.values:
-            self.add("#", at)
+        if character == "#" and self.texts:
+            self.keep(at, at + 1)
             return at + 1
         return at
 
     def _quotes(self, at: int, quote: str) -> int:
-        is_first = "".join(self.values[-2:])[-1:] in ("", "=")  # the quote of a value
+        is_first = "".join(self.texts[-2:])[-1:] in ("", "=")  # the quote of a value
         end = self.quoted(at + 1, quote)
         if is_first:
             self.escape = in_single if quote == "'" else in_double
-            self.end = end
+            self.end = end, len(self.places)
         return min(end + 1, self.stop)
 
     def quoted(self, at: int, quote: str) -> int:
@@ -217,28 +190,29 @@ class _Builder:
             is_escape = quote != "'" and text[at] == "\\"
             if is_escape and following in (_ESCAPED if quote else _ESCAPED_IN_TEXT):
                 if following != "\n":
-                    self.add(following, at + 1)
+                    self.keep(at + 1, at + 2)
                 at += 2
             elif quote != "'" and text[at] in "$`":
                 at = self._variable(at, is_quoted=True)
             elif text.startswith("{{", at):
                 at = self._template(at)
             else:
-                last = _stretch(text, at, quote, self.stop)
-                self.add(text[at:last], at)
+                match = _PLAIN_IN[quote].match(text, at, self.stop)
+                last = at + 1 if match is None else match.end()
+                self.keep(at, last)
                 at = last
         return at
 
     def _template(self, at: int) -> int:
         match = _TEMPLATE.match(self.text, at, self.stop)
         if match is None:
-            self.add("{", at)
+            self.keep(at, at + 1)
             return at + 1
         return self._leave_open(at, match.end())
 
     def _leave_open(self, at: int, end: int) -> int:
         self.variables.append(self.text[at:end])
-        self.add(self.text[at:end], at)
+        self.keep(at, end)
         return end
 
     def _variable(self, at: int, *, is_quoted: bool) -> int:
@@ -261,12 +235,12 @@ class _Builder:
         end = at + 1 if other is None else other.end()
         is_run = other is not None and other["run"] is not None
         if is_run and any(name in self.text[at:end] for name in _MAY_START):
-            self.run.append(self.outer.part(at + 2, end - 1))
+            self.run.append(self.page.part(at + 2, end - 1))
         return self._leave_open(at, end)
 
     def _put_text(self, text: str, at: int) -> None:
-        made = self.outer.inside(text, [at] * (len(text) + 1), str)
-        self.put_in(made, at, is_certain=False)
+        self.page.expansion.add(len(text))
+        self.add(text, at)
 
     def _number(self, name: str) -> str | None:
         found = self.scope.words(name)
@@ -309,11 +283,12 @@ class _Builder:
     def _put_words(self, found: Sequence[Word], at: int, is_certain: bool) -> None:
         for number, one in enumerate(found):
             if number:
-                self.values.append(" ")
-                self.places.append(at)
-                self.size += 1
+                self.add(" ", at)
             self.variables += one.variables
-            self.put_in(one.passage, at, is_certain=is_certain and not one.variables)
+            if is_certain and not one.variables:
+                self.put_in(one.passage, at)
+            else:
+                self._put_text(one.value, at)
 
     def _items(self, name: str, item: str | None) -> Sequence[Word]:
         found = self.scope.words(name) or ()
@@ -330,7 +305,7 @@ class _Builder:
     def _rest(self, match: re.Match[str], *, is_quoted: bool) -> Word:
         """Put in what stands behind `:-` or `:+`, and return it."""
         start, end = match.span("rest")
-        inner = _Builder(self.outer, self.scope, end)
+        inner = _Builder(self.page, self.scope, end)
         if is_quoted and self.text[start : start + 1] not in ("'", '"'):
             inner.escape = in_double
             inner.quoted(start, _NO_QUOTE)
@@ -338,13 +313,16 @@ class _Builder:
             while start < end:
                 taken = inner.read(start)
                 if taken < end and taken == start:  # a blank, or an operator
-                    inner.add(self.text[taken], taken)
                     taken += 1
+                    inner.keep(start, taken)
                 start = taken
-        passage = inner.passage(end)
+        passage = inner.built(end)
         self.variables += inner.variables
         self.run += inner.run
-        self.put_in(passage, match.start(), is_certain=not inner.variables)
+        if inner.variables:
+            self._put_text(passage.text, match.start())
+        else:
+            self.put_in(passage, match.start())
         return Word(
             passage=passage,
             start=passage.places[0],
@@ -352,11 +330,3 @@ class _Builder:
             write=passage.encode,
             variables=tuple(inner.variables),
         )
-
-
-def _stretch(text: str, at: int, quote: str, end: int) -> int:
-    special = "'{" if quote == "'" else '"\\$`{'
-    at += 1
-    while at < end and text[at] not in special:
-        at += 1
-    return at

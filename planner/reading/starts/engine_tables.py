@@ -19,7 +19,6 @@ from planner.export.plan_file import read_yaml
 from planner.reading.documents.yaml_edits import added, added_below, removed, replaced
 from planner.reading.documents.yaml_nodes import Node
 from planner.reading.documents.yaml_words import (
-    YamlList,
     add_words,
     as_it_is,
     joined_lists,
@@ -29,7 +28,7 @@ from planner.reading.documents.yaml_words import (
 from planner.reading.flag_values import typed
 from planner.reading.passage import Edit
 from planner.reading.reading import FoundStart, Kind
-from planner.reading.sites import Site, Start
+from planner.reading.sites import Site, Start, WordList
 from planner.reading.starts.command import Program, env_site, flag_words, start_of
 from planner.reading.starts.images import gpu_named_in, one_gpu
 from planner.units import whole_number
@@ -353,7 +352,7 @@ def _variant(root: Node, model: Node, name: str, variant: Node | None) -> Start:
 
 def _recipe_words(
     root: Node, model: Node, variant: Node | None, *, is_default: bool
-) -> YamlList:
+) -> WordList:
     off = {item.text for item in root.items_of("opt_in_features")}
     nodes = [model.get("base_args")]
     if variant is not None and not is_default:
