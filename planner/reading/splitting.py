@@ -3,7 +3,7 @@
 A reader of a language takes the page of one document, and the whole text beside it.
 
 Source: CommonMark 0.31 fenced code blocks; docutils 0.22 `code-block`, literal blocks;
-BBCode `code`; HTML `pre`.
+AsciiDoc, Jira, Org 9.7, Liquid and BBCode for blocks of code; HTML `pre`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,24 @@ _BLOCK = re.compile(
         (?P<fence>`{3,}|~{3,})[ \t]*(?P<hint>[^`\n]*)$
     |^[ \t]*(?:\.\.[ ](?:code-block|code|sourcecode|parsed-literal)::(?P<rst>.*)
         |(?P<literal>\S.*)::)[ \t]*$
-    |\[code(?:=(?P<bb>\w+))?\](?P<bbcode>)
+    |^[ \t]*(?:\[source(?P<adoc>[^\]\n]*)\]\n-{4,}
+        |\#\+begin_(?:src|example)\b(?P<org>.*)
+        |\{code(?P<jira>(?::[\w+-]+)?)\}
+        |\{%[ \t]*highlight[ ](?P<liquid>\w+)[^\n]*%\})[ \t]*$
+    |\[code(?P<bb>(?:=\w+)?)\]
     |<pre\b(?P<html>[^>\n]*>(?:\s*<code[^>\n]*>)?)""",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
 """What begins a block of code, with what it says of its language."""
+_ENDS = {
+    "html": "</pre>",
+    "bb": "[/code]",
+    "jira": "{code}",
+    "org": "#+end_",
+    "adoc": "\n----",
+    "liquid": "{%",
+}
+"""What ends each that is no fence and not indented."""
 _OPTION = re.compile(r"[ \t]+:[\w-]+:[^\n]*\n")
 _TAG = re.compile(r"<[^<>\n]*>|&(?:#\d{1,7}|#x[\da-fA-F]{1,6}|\w{1,31});")
 _PROMPT = re.compile(
@@ -119,10 +132,10 @@ def blocks_in(text: str) -> Iterator[Document]:
     while match is not None:
         if match["fence"]:
             at, document = _fenced(whole, match)
-        elif match["html"] is not None or match["bbcode"] is not None:
-            at, document = _tagged(whole, match)
-        else:
+        elif match["rst"] is not None or match["literal"] is not None:
             at, document = _indented(whole, match)
+        else:
+            at, document = _tagged(whole, match)
         if document is not None:
             yield document
         match = _BLOCK.search(text, at)
@@ -169,15 +182,16 @@ def dedented(
 
 
 def _tagged(page: Passage, mark: re.Match[str]) -> tuple[int, Document | None]:
-    """Return the block between the tags of HTML or of a forum."""
-    ends = "[/code]" if mark["html"] is None else "</pre>"
+    """Return the block between a mark and what ends it."""
+    kind = next(name for name in _ENDS if mark[name] is not None)
+    ends = _ENDS[kind]
     end = page.text.lower().find(ends, mark.end())
     if end < 0:
         return mark.end(), None
     inner = page.part(mark.end(), end)
-    inner = inner if mark["html"] is None else _plain_of_html(inner)
-    hint = _NO_LANGUAGE.sub("", mark["html"] or mark["bb"] or "")
-    return end + len(ends), document_of(inner, hint.strip(", "))
+    inner = _plain_of_html(inner) if kind == "html" else inner
+    hint = _NO_LANGUAGE.sub("", mark[kind] or "")
+    return end + len(ends), document_of(inner, hint.strip(",:= ").partition(",")[0])
 
 
 def _indented(page: Passage, mark: re.Match[str]) -> tuple[int, Document | None]:

@@ -35,6 +35,10 @@ TEXTS = {
         "\nIt's\n"
     ),
     "HTML": f'It\'s <pre><code class="language-sh">{_COMMAND} &amp;\n</code></pre>',
+    "AsciiDoc": f"It's so:\n\n[source,bash]\n----\n{_COMMAND}\n----\n\nthen wait.",
+    "a ticket": f"h2. It's so\n{{code:bash}}\n{_COMMAND}\n{{code}}\n",
+    "Org": f"* It's so\n#+begin_src sh\n{_COMMAND}\n#+end_src\n",
+    "Jekyll": f"{{% highlight bash %}}\n{_COMMAND}\n{{% endhighlight %}}\n",
     "a forum's tags": f"It's [code]{_COMMAND}[/code] isn't it",
     "no block at all": f"I'm running this:\n\n{_COMMAND}\n\nand it doesn't work\n",
     "words in backticks": f"I'm running `{_COMMAND}`.\nWhy's it slow?\n",
