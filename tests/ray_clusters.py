@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-import sys
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
