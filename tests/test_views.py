@@ -115,8 +115,9 @@ def asked() -> dict[tuple[str, str], set[str]]:
         for owner in ast.walk(tree_of(path)):
             if isinstance(owner, ast.ClassDef) and owner.name not in _bases():
                 bases = (_bases().get(ast.unparse(base)) for base in owner.bases)
-                for kind, field in _asked_in(owner, *filter(None, bases)):
-                    of = owner.name if kind in ("Views", "Charts") else ""
+                for kind, field, named in _asked_in(owner, *filter(None, bases)):
+                    own = owner.name if kind in ("Views", "Charts") else ""
+                    of = named or own
                     is_both = kind == "Views" and field == "mimebundle"
                     fields = {"text", "html"} if is_both else {field}
                     found.setdefault((kind, of), set()).update(fields)
@@ -135,18 +136,27 @@ def _bases() -> dict[str, ast.ClassDef]:
     }
 
 
-def _asked_in(*owners: ast.ClassDef) -> Iterator[tuple[str, str]]:
+def _asked_in(*owners: ast.ClassDef) -> Iterator[tuple[str, str, str]]:
+    """Yield what classes ask for, and the name of another class that they give."""
     for node in (node for owner in owners for node in ast.walk(owner)):
         match node:
             case ast.Attribute(value=ast.Call(func=ast.Name(name)), attr=field) if (
                 name in _FINDERS
             ):
-                yield _FINDERS[name].__name__, field
+                yield _FINDERS[name].__name__, field, ""
             case ast.Attribute(
                 value=ast.Call(func=ast.Name("provided"), args=[ast.Name(kind)]),
                 attr=field,
             ):
-                yield kind, field
+                yield kind, field, ""
+            case ast.Attribute(
+                value=ast.Call(
+                    func=ast.Name("provided"),
+                    args=[ast.Name(kind), ast.Constant(str(named))],
+                ),
+                attr=field,
+            ):
+                yield kind, field, named
 
 
 def entries() -> dict[str, object]:

@@ -18,7 +18,7 @@ from planner.errors import PlannerError
 from planner.models import catalogue
 from planner.show import tables
 from planner.show.charts.memory_bars import figure_spec
-from planner.show.page import style
+from planner.show.document import style
 
 _DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 _CHOICES = {

@@ -46,7 +46,7 @@ def json_schema() -> str:
     """Return the JSON Schema (draft 7) of `Plan.to_dict()`, versioned.
 
     >>> json_format.loads(json_schema())["properties"]["schema_version"]["const"]
-    '1.0'
+    '1.1'
     """
     return (DATA / "plan.schema.json").read_text(encoding="utf-8")
 

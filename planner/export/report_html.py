@@ -20,9 +20,10 @@ from planner.export.report_parts import (
 )
 from planner.given import named_in_errors
 from planner.show.certainty import certainty_html
+from planner.show.document import style
 from planner.show.host import host_html
 from planner.show.html import Content, Html, fragment, tag
-from planner.show.page import bars_html, style
+from planner.show.page import bars_html
 from planner.show.pieces import NOTHING, command_line, head, row
 from planner.show.tables import (
     error_html,

@@ -23,9 +23,9 @@ from planner.planning.planning import plan
 from planner.planning.result import Plan
 from planner.show.certainty import sentences
 from planner.show.confirmation import sheet
+from planner.show.document import whole, wide_page
 from planner.show.glossary import explained
 from planner.show.html import Html, fragment, tag
-from planner.show.page import whole, wide_page
 from planner.show.pieces import row, table
 from planner.units import format_gib
 from planner.values import frozen

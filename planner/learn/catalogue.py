@@ -15,8 +15,8 @@ from planner.learn.parts import AnswerState, Mistake
 from planner.learn.progress import kept
 from planner.planning.planning import plan
 from planner.planning.result import Plan
+from planner.show.document import whole
 from planner.show.html import tag
-from planner.show.page import whole
 from planner.show.pieces import row, table
 from planner.values import frozen
 

@@ -22,9 +22,9 @@ from planner.learn.exercise import CheckedAnswer
 from planner.learn.parts import Choice
 from planner.models.catalogue import find
 from planner.reading.recognising import read
+from planner.show.document import wide_page
 from planner.show.explanation import explanation_sheet
 from planner.show.html import Html, fragment, tag
-from planner.show.page import wide_page
 from planner.show.pieces import command_line, to_open
 from planner.values import frozen
 

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from planner.learn.parts import AnswerState
 from planner.registries import provided
+from planner.show.document import whole
 from planner.show.html import Html, fragment, tag
-from planner.show.page import whole
 from planner.show.pieces import NOTHING, to_open
 from planner.values import frozen
 from planner.views import Views

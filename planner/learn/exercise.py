@@ -8,8 +8,8 @@ from planner.errors import PlannerError
 from planner.learn.display import TONES, Shown, ShownAsText, symbol
 from planner.learn.parts import AnswerState, Judgement, Part, together
 from planner.learn.progress import keep
+from planner.show.document import whole
 from planner.show.html import Html
-from planner.show.page import whole
 from planner.show.pieces import listed, verdict_box
 from planner.values import frozen
 

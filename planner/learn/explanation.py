@@ -7,8 +7,8 @@ from collections.abc import Callable
 from planner.learn.display import ShownAsText, paragraphs
 from planner.learn.progress import keep_prediction, kept
 from planner.learn.quantity import is_untouched
+from planner.show.document import whole
 from planner.show.html import tag
-from planner.show.page import whole
 from planner.show.pieces import listed
 from planner.values import frozen
 

@@ -16,8 +16,8 @@ from planner.models.catalogue import popular
 from planner.planning.planning import plan
 from planner.planning.result import Plan
 from planner.show.charts.traces import NOTHING, OUTSIDE
+from planner.show.document import wide_page
 from planner.show.html import Html, fragment, tag
-from planner.show.page import wide_page
 from planner.show.palette import swatch
 from planner.show.pieces import table_html, to_open
 from planner.show.verdict import subject

@@ -24,8 +24,8 @@ from planner.planning.inputs import Inputs
 from planner.planning.planning import layer_groups
 from planner.planning.result import Plan
 from planner.planning.serving import NULL_BLOCKS
+from planner.show.document import wide_page
 from planner.show.html import Html
-from planner.show.page import wide_page
 from planner.show.pieces import table_html
 from planner.show.verdict import subject
 from planner.units import counted, format_size

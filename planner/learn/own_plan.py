@@ -9,8 +9,8 @@ from planner.errors import PlannerError
 from planner.export import links, report_html
 from planner.learn.display import Shown, ShownAsText
 from planner.planning.result import Plan
+from planner.show.document import whole
 from planner.show.html import tag
-from planner.show.page import whole
 from planner.show.pieces import command_line
 from planner.show.verdict import subject, verdict
 from planner.values import frozen

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from planner.learn.display import ShownAsText
 from planner.planning.result import Plan
+from planner.show.document import whole
 from planner.show.html import Html, tag
-from planner.show.page import whole
 from planner.show.palette import css_background
 from planner.show.pieces import row, table
 from planner.units import format_gib

@@ -13,8 +13,8 @@ from planner.learn.quantity import (
     number_reading,
     size_readings,
 )
+from planner.show.document import whole
 from planner.show.html import tag
-from planner.show.page import whole
 from planner.units import format_size
 from planner.values import frozen
 

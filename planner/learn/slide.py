@@ -17,8 +17,8 @@ from planner.planning.result import Plan
 from planner.show import tables
 from planner.show.charts.parts import spoken
 from planner.show.charts.picture import page_spec
+from planner.show.document import wide_page
 from planner.show.html import Html
-from planner.show.page import wide_page
 from planner.show.pieces import table_html
 from planner.show.verdict import cache_name, shown_lines, subject, verdict
 from planner.units import format_gib

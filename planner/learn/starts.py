@@ -20,8 +20,8 @@ from planner.learn.account import rank_of
 from planner.learn.display import Shown, ShownAsText
 from planner.planning.planning import plan
 from planner.planning.result import Plan
+from planner.show.document import whole
 from planner.show.html import Html, tag
-from planner.show.page import whole
 from planner.show.pieces import listed, row, table
 from planner.surroundings import is_in_browser
 from planner.units import GIB, format_gib

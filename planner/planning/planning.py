@@ -18,11 +18,7 @@ from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST, Release, resolve_version
 from planner.engine.releases.shared import GROUPS_ALL_RANKS
 from planner.engine.settings import EngineSettings, settings_from
-from planner.errors import (
-    ModelUnavailable,
-    Refused,
-    RefusedArgument,
-)
+from planner.errors import ModelUnavailable, Refused, RefusedArgument
 from planner.given import named_in_errors
 from planner.memory.account import VLLMError
 from planner.memory.kv_cache import capacity
@@ -33,10 +29,7 @@ from planner.memory.kv_cache.kv_spec import Request
 from planner.memory.kv_cache.shared_prefix import SharedPrefix, shared_prefix
 from planner.models.architecture import ModelArchitecture
 from planner.models.files import ModelFiles
-from planner.models.lengths import (
-    derived_max_model_len,
-    resolve_max_model_len,
-)
+from planner.models.lengths import derived_max_model_len, resolve_max_model_len
 from planner.planning import batches
 from planner.planning.after_sizing import room_note
 from planner.planning.calibrations import may_have_records

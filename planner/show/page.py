@@ -7,16 +7,15 @@ is written and sent when the reader opens it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.show.boxes import drawing, plan_bar, plan_legend
 from planner.show.certainty import certainty_body, certainty_html
 from planner.show.charts.frame import bars, end_bytes
 from planner.show.charts.parts import spoken
+from planner.show.document import whole
 from planner.show.host import host_html, host_tables, host_title
-from planner.show.html import Content, Html, element, fragment, tag
+from planner.show.html import Html, element, tag
 from planner.show.kv_cache import kv_cache_html, kv_cache_title
 from planner.show.pieces import NOTHING, command_line
 from planner.show.tables import (
@@ -44,41 +43,6 @@ _summary = element("summary")
 _title = element("h2", class_="pl-panel-title")
 _figure = element("span", class_="pl-panel-figure")
 _inside = element("div", class_="pl-panel-inside")
-
-
-@cache
-def tokens() -> str:
-    """Return the design's colours, type and spacing as a style sheet."""
-    return _sheet("tokens.css")
-
-
-@cache
-def style() -> Html:
-    """Return the style sheet that this page and the explorer share."""
-    return Html(f"{tokens()}\n{_sheet('plan.css')}")
-
-
-def _sheet(name: str) -> str:
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
-
-
-def whole(
-    *content: Content, class_: str = "pl-plan pl-whole", sheets: Html = NOTHING
-) -> Html:
-    """Wrap content in the box of a plan, with the style sheets that it needs."""
-    styled = tag("style", style(), sheets)
-    return fragment(styled, tag("div", content, class_=class_))
-
-
-@cache
-def wide_style() -> Html:
-    """Return the styles of tables of plans, changes, sweeps, GPUs and bounds."""
-    return Html(_sheet("comparison.css"))
-
-
-def wide_page(*content: Content) -> Html:
-    """Wrap content with wide tables in the box of a plan, with its style sheets."""
-    return whole(*content, sheets=wide_style())
 
 
 def plan_html(plan: Plan) -> Html:

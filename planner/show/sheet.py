@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
+from planner.show.document import wide_page, wide_style
 from planner.show.frames import columns
 from planner.show.html import Content, Html, element, fragment, tag
 from planner.show.pieces import (
@@ -300,8 +301,6 @@ def shown(sheet: Callable[[_Value], Sheet], **more: Any) -> Views[_Value]:  # no
     """Return how a result is shown whose sheet a function returns."""
 
     def html(value: _Value) -> str:
-        from planner.show.page import wide_page  # noqa: PLC0415 - a text needs none
-
         return wide_page(sheet(value).to_html())
 
     return Views(text=lambda value: sheet(value).to_text(), html=html, **more)
@@ -309,8 +308,6 @@ def shown(sheet: Callable[[_Value], Sheet], **more: Any) -> Views[_Value]:  # no
 
 def pinned(*sheets: Sheet) -> Html:
     """Write sheets for a page that has every style sheet but that of wide tables."""
-    from planner.show.page import wide_style  # noqa: PLC0415 - a text needs none
-
     return fragment(tag("style", wide_style()), (one.to_html() for one in sheets))
 
 

@@ -13,7 +13,7 @@ from planner.show.charts.frame import bars
 from planner.show.charts.memory_bars import figure, figure_spec
 from planner.show.charts.picture import page_spec
 from planner.show.charts.traces import SOFT, soft_edge
-from planner.show.page import style
+from planner.show.document import style
 from planner.show.palette import MISSING, OTHER, SWATCHES, css_background
 from planner.show.verdict import missing_bytes
 from planner.units import GIB, format_gib

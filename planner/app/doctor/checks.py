@@ -11,8 +11,8 @@ from typing import Any
 from planner.app.doctor import machine
 from planner.app.doctor.machine import Finding, Health
 from planner.errors import PlannerError
+from planner.show.document import whole
 from planner.show.html import Html, tag
-from planner.show.page import whole
 from planner.show.pieces import row, table
 from planner.values import frozen
 

@@ -12,8 +12,8 @@ from planner.data import DATA
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.releases import NEWEST
 from planner.export import json_schema
+from planner.show.document import style
 from planner.show.html import Content, Html, fragment, tag
-from planner.show.page import style
 from planner.show.pieces import command_line, row, table
 from planner.version import __version__
 

@@ -28,8 +28,9 @@ from planner.show import tables
 from planner.show.boxes import strip
 from planner.show.charts.parts import spoken
 from planner.show.charts.picture import page_spec
+from planner.show.document import style
 from planner.show.html import Content, Html, fragment, tag
-from planner.show.page import OPEN_AT_FIRST, panels_html, plan_html, style
+from planner.show.page import OPEN_AT_FIRST, panels_html, plan_html
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
@@ -147,7 +146,7 @@ class Form:
         name = getattr(inputs.model, "name", inputs.model)
         values = {**inputs.engine_args, **start, "model": name, "gpu": chosen}
         if inputs.load is not None:
-            values |= asdict(inputs.load)
+            values |= inputs.load.to_dict()
         for name, field in self.fields.items():
             field.put(values.pop(name, None))
         return values | ({"env": dict(inputs.env)} if inputs.env else {})

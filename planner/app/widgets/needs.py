@@ -60,8 +60,12 @@ _GIVEN = {
     "prompt_tokens": ("Prompt tokens", "of the longest prompt", 3072),
     "output_tokens": ("Answer tokens", "of the longest answer", 1024),
     "requests": ("Users at once", "requests that run at the same time", 1),
+    "shared_prefix_tokens": ("Shared tokens", "that all prompts begin with", 0),
+    "mean_prompt_tokens": ("Mean prompt", "tokens; empty: all are the longest", None),
+    "mean_output_tokens": ("Mean answer", "tokens; empty: all are the longest", None),
 }
 """Title, hint, and what counts where only the others are given."""
+_MAY_BE_NOTHING = ("shared_prefix_tokens", "mean_output_tokens")
 
 
 RECIPES: Mapping[str, Inputs] = {
@@ -106,13 +110,15 @@ class NeedField(OwnEntry):
 
     def __init__(self, name: str) -> None:
         title, hint, self.assumed = _GIVEN[name]
-        super().__init__(name, hint, parsing.COUNT)
+        notation = parsing.FROM_NOTHING if name in _MAY_BE_NOTHING else parsing.COUNT
+        super().__init__(name, hint, notation)
         self.title = title
         self.kind = "need"
 
     def show_assumed(self, is_needed: bool) -> None:
         """Show what counts while it is empty; nothing where no part is given."""
-        self.say(chosen=str(self.assumed) if is_needed else "")
+        is_number = is_needed and self.assumed is not None
+        self.say(chosen=str(self.assumed) if is_number else "")
 
 
 class PresetField(Field):
@@ -187,8 +193,9 @@ class Needs:
 
     def put(self, load: Load | None) -> None:
         """Set the fields to a load; None empties them."""
+        given = {} if load is None else load.to_dict()
         for name, field in self.parts.items():
-            field.put(None if load is None else getattr(load, name))
+            field.put(given.get(name))
 
     def _press(self, key: str) -> None:
         """Set a preset's load; a second press takes it back."""

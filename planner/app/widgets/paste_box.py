@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import traitlets
@@ -211,7 +210,7 @@ def set_by(reading: Reading) -> set[str]:
     return {
         *reading.engine_args,
         *(name for name, value in start.items() if value is not None),
-        *(asdict(reading.load) if reading.load is not None else ()),
+        *(reading.load.to_dict() if reading.load is not None else ()),
     }
 
 

@@ -15,8 +15,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from planner.app.widgets.static_files import script, sheet
+from planner.show.document import style, wide_style
 from planner.show.html import Html, fragment, tag
-from planner.show.page import style, wide_style
 
 if TYPE_CHECKING:
     from planner.learn.display import ShownAsPage

@@ -35,9 +35,9 @@ from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.planning.inputs import Inputs
 from planner.show.confirmation_text import answer as shown
+from planner.show.document import style
 from planner.show.dry_run import answer as shown_dry
 from planner.show.html import Content, Html, tag
-from planner.show.page import style
 from planner.show.pieces import command_line
 from planner.show.verdict import subject
 from planner.surroundings import is_in_browser

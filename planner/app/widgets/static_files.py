@@ -17,7 +17,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from planner.show.page import tokens
+from planner.show.document import tokens
 
 STATIC = Path(__file__).parent / "static"
 _IMPORT = re.compile(r'^import (?:\{[^}]*\} from )?"\./(\w+\.js)";\n', re.MULTILINE)
