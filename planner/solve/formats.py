@@ -32,7 +32,7 @@ _PUBLISHED = (
 
 
 @frozen
-class Format:
+class ServedFormat:
     """How the weights and the KV cache are held."""
 
     name: str = ""
@@ -48,9 +48,9 @@ class Format:
         """What it costs in answers: no loss, little loss, try your prompts first."""
         return self.burden.cost_class
 
-    def beside(self, other: Format) -> Format:
+    def beside(self, other: ServedFormat) -> ServedFormat:
         """Return the format with the changes of both."""
-        return Format(
+        return ServedFormat(
             name=", ".join(filter(None, (self.name, other.name))),
             changes={**self.changes, **other.changes},
             costs=(*self.costs, *other.costs),
@@ -58,7 +58,7 @@ class Format:
         )
 
 
-AS_GIVEN = Format()
+AS_GIVEN = ServedFormat()
 
 
 def checked_quality(quality: str) -> CostClass:
@@ -72,7 +72,7 @@ def checked_quality(quality: str) -> CostClass:
     raise PlannerError(f"quality={quality!r}: use one of {', '.join(QUALITIES)}.")
 
 
-def other_formats(plan: Plan, quality: CostClass) -> tuple[Format, ...]:
+def other_formats(plan: Plan, quality: CostClass) -> tuple[ServedFormat, ...]:
     """Return the formats beside that of a plan, up to a class, the best first.
 
     A quantisation or a KV cache type that is given stays.
@@ -86,11 +86,11 @@ def other_formats(plan: Plan, quality: CostClass) -> tuple[Format, ...]:
     return tuple(sorted(within, key=_rank))
 
 
-def _rank(one: Format) -> tuple[int, int]:
+def _rank(one: ServedFormat) -> tuple[int, int]:
     return one.cost_class.place, len(one.changes)
 
 
-def _weights(situation: Situation) -> Iterator[Format]:
+def _weights(situation: Situation) -> Iterator[ServedFormat]:
     """Yield the most used checkpoint of each format; where there is none, vLLM's own.
 
     What vLLM makes while loading takes as much as a checkpoint of as many bits.
@@ -110,7 +110,7 @@ def _weights(situation: Situation) -> Iterator[Format]:
             yield _format(one, f"{one.changes['quantization']} while loading")
 
 
-def _caches(situation: Situation) -> Iterator[Format]:
+def _caches(situation: Situation) -> Iterator[ServedFormat]:
     for maker in (cache.eight_bits, cache.four_bits):
         for one in maker(situation):
             dtype = one.changes["kv_cache_dtype"]
@@ -122,8 +122,8 @@ def _first(candidates: Iterable[Candidate]) -> list[Candidate]:
     return [one for one, _ in zip(candidates, range(1), strict=False)]
 
 
-def _format(candidate: Candidate, name: str) -> Format:
-    return Format(
+def _format(candidate: Candidate, name: str) -> ServedFormat:
+    return ServedFormat(
         name=name,
         changes=candidate.changes,
         costs=(candidate.cost,),

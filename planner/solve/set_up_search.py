@@ -34,7 +34,7 @@ from planner.solve.floor import Floor
 from planner.solve.formats import (
     AS_GIVEN,
     QUALITIES,
-    Format,
+    ServedFormat,
     checked_quality,
     other_formats,
 )
@@ -220,7 +220,7 @@ class SetUpSearch:
                 yield from self._search(gpu, one)
             self.done += 1
 
-    def _search(self, gpu: GPU, form: Format) -> Iterator[None]:
+    def _search(self, gpu: GPU, form: ServedFormat) -> Iterator[None]:
         here = self.inputs.changed(gpu=gpu, **form.changes)
         try:
             start = self._start(here, gpu, form)
@@ -270,7 +270,7 @@ class SetUpSearch:
                 if floor.allows(layout, self.load, gpu):
                     yield layout
 
-    def _start(self, here: Inputs, gpu: GPU, form: Format) -> Plan:
+    def _start(self, here: Inputs, gpu: GPU, form: ServedFormat) -> Plan:
         """Return the plan for one GPU, the same for all GPUs of its generation."""
         key = _generation(gpu, form)
         if key not in self._starts:
@@ -278,7 +278,7 @@ class SetUpSearch:
         return self._starts[key]
 
     def _set_up(
-        self, gpu: GPU, layout: Layout, serving: Serving, form: Format
+        self, gpu: GPU, layout: Layout, serving: Serving, form: ServedFormat
     ) -> SetUp:
         return SetUp(
             gpu=gpu,
@@ -323,7 +323,7 @@ class SetUpSearch:
             yield f"Not reached{formats}: {', '.join(one.name for one in left)}."
 
 
-def _generation(gpu: GPU, form: Format) -> _Generation:
+def _generation(gpu: GPU, form: ServedFormat) -> _Generation:
     """Return by what layouts are legal, and weights and tokens take as much."""
     is_own = gpu.is_cpu or gpu.is_integrated or gpu.free_memory_bytes is not None
     return form.name, gpu.compute_capability, gpu.name if is_own else ""

@@ -12,7 +12,7 @@ from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import Serving
-from planner.solve.formats import AS_GIVEN, Format
+from planner.solve.formats import AS_GIVEN, ServedFormat
 from planner.solve.layouts import Layout
 from planner.solve.price_list import Price
 from planner.values import frozen
@@ -41,7 +41,7 @@ class SetUp:
     speed: SpeedBound | None = None
     """An upper bound, not a forecast; None: the GPU's bandwidth is not known, or there
     is no answer to generate."""
-    format: Format = AS_GIVEN
+    format: ServedFormat = AS_GIVEN
     """Of weights and KV cache."""
 
     @property
