@@ -14,7 +14,8 @@ from planner.values import frozen
 _DATA = DATA / "glossary.json"
 _OF_THE_PLANNER = (
     *("model", "gpu", "entrypoint", "vllm_version"),
-    *("prompt_tokens", "output_tokens", "requests"),
+    *("prompt_tokens", "output_tokens", "requests", "shared_prefix_tokens"),
+    *("mean_prompt_tokens", "mean_output_tokens"),
     *("load probe", "time limit", "Python of vLLM", "start weights"),
     "compile cache",
     *("ray replicas_min", "ray replicas_max", "ray batch_size", "ray nodes"),
