@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from planner.planning.as_dict import SCHEMA_VERSION
 from tests.security.client import Visitor, ask, finished, is_alive
 from tests.security.proxy import Proxy, nginx, proxied
 from tests.ui.servers import free_port
@@ -124,7 +125,7 @@ def test_what_stands_beside_the_page_comes_through(proxy) -> None:
     headers = {"Content-Type": "application/json"}
     answer = ask(proxy.address, "/api/plan", method="POST", body=asked, headers=headers)
     assert answer.status == 200
-    assert json.loads(answer.body)["schema_version"] == "1.0"
+    assert json.loads(answer.body)["schema_version"] == SCHEMA_VERSION
 
 
 def test_what_the_app_has_not_is_not_asked_of_it(proxy) -> None:
