@@ -180,12 +180,11 @@ class Needs:
         if not is_needed:
             self.presets.value = ""
             return None
-        load = Load(
-            **{
-                name: self.parts[name].assumed if value is None else value
-                for name, value in given.items()
-            }
-        )
+        parts: dict[str, Any] = {
+            name: self.parts[name].assumed if value is None else value
+            for name, value in given.items()
+        }
+        load = Load(**parts)
         self.presets.value = next(
             (key for key, one in PRESETS.items() if one.load == load), ""
         )
