@@ -251,6 +251,7 @@ def test_plotly_answers_the_pointer_with_the_plan_on_the_screen(browser, app) ->
     page.wait_for_function(
         f"before => ({OUTLINES})().join() !== before", arg=",".join(before)
     )
+    page.locator(CHART).scroll_into_view_if_needed()  # the slider may be far below
     box = bar.bounding_box()
     for share in (0.8, 0.85):
         at = box["x"] + share * box["width"], box["y"] + share * box["height"]
