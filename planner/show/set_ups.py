@@ -111,18 +111,27 @@ def title(found: SetUps) -> str:
 
 def headline(found: SetUps) -> str:
     """Write the fewest GPUs and the cheapest, and the numbers of which they are."""
-    fewest, cheapest = found.fewest, found.cheapest
     tried = f"Tried: {tried_text(found.gpus_tried)} of each kind"
+    return f"{_best(found)}. {tried}"
+
+
+def _best(found: SetUps) -> str:
+    fewest, cheapest = found.fewest, found.cheapest
     if fewest is None:
-        return f"None of these GPUs serves it. {tried}"
-    few = gpus_text(fewest)
+        return "None of these GPUs serves it"
+    few = _with_format(fewest)
     if cheapest is None:
-        return f"Fewest: {few}. {tried}"
+        return f"Fewest: {few}"
     price = price_text(cheapest.price_per_hour, found.currency)
     if cheapest is fewest:
-        return f"Fewest and cheapest: {few} ({price} per hour). {tried}"
-    dear = f"{gpus_text(cheapest)} ({price} per hour)"
-    return f"Fewest: {few}. Cheapest: {dear}. {tried}"
+        return f"Fewest and cheapest: {few} ({price} per hour)"
+    return f"Fewest: {few}. Cheapest: {_with_format(cheapest)} ({price} per hour)"
+
+
+def _with_format(set_up: SetUp) -> str:
+    """Name the GPUs, and the format where it is another than the one given."""
+    form = set_up.format.name
+    return f"{gpus_text(set_up)} with {form}" if form else gpus_text(set_up)
 
 
 def tried_text(counts: Sequence[int]) -> str:
@@ -136,10 +145,17 @@ def tried_text(counts: Sequence[int]) -> str:
     return f"{', '.join(map(str, counts))} GPU{'' if list(counts) == [1] else 's'}"
 
 
-def shown_order(found: SetUps) -> tuple[SetUp, ...]:
-    """Return the best of each kind and format: first those that no other beats."""
-    best = found.trade_offs()
-    return (*best, *(one for one in found.ranked() if one not in best))
+def best_first(
+    found: SetUps, order: str | None = None
+) -> tuple[tuple[SetUp, ...], int]:
+    """Return the best of each kind and format, and how many no other beats.
+
+    Those come first.
+    """
+    best = found.trade_offs(order)
+    ids = {id(one) for one in best}
+    others = (one for one in found.ranked(order) if id(one) not in ids)
+    return (*best, *others), len(best)
 
 
 def notes(found: SetUps) -> list[str]:
@@ -171,7 +187,7 @@ def miss_text(miss: Miss) -> str:
 
 def sheet(found: SetUps) -> Sheet:
     """Say the answer, the set-ups, what the nearest others lack, and the command."""
-    best = shown_order(found)
+    best, _ = best_first(found)
     answer = Answer(
         tone="fits" if found.is_found else "short",
         symbol="✔" if found.is_found else "✘",
@@ -206,11 +222,12 @@ def frame(found: SetUps) -> pd.DataFrame:
 
 
 def row_key(plan: Plan) -> str:
-    """Name GPU and layout of a plan: the same for all plans of a row."""
+    """Name GPU, layout and format of a plan: the same for all plans of a row."""
     given = plan.settings
     sizes = (getattr(given, name) or 1 for name in _LETTERS.values())
     experts = "-ep" if given.enable_expert_parallel else ""
-    return f"{plan.gpu.name}/{'-'.join(map(str, sizes))}{experts}"
+    form = (plan.name, given.quantization or "", given.kv_cache_dtype or "")
+    return f"{plan.gpu.name}/{'-'.join(map(str, sizes))}{experts}/{'/'.join(form)}"
 
 
 def drawn(found: SetUps, order: str, *, is_whole: bool) -> dict[str, object]:
@@ -221,20 +238,24 @@ def drawn(found: SetUps, order: str, *, is_whole: bool) -> dict[str, object]:
         order: fewest or cheapest.
         is_whole: whether the search has ended, so that what misses is known.
     """
+    answer = headline(found) if is_whole else f"Counting. So far: {_best(found)}"
+    rows, best = best_first(found, order)
     return {
-        "answer": headline(found) if found.is_found or is_whole else "",
+        "answer": answer if found.is_found or is_whole else "",
         "needs": found.load.requests,
-        "rows": [_page_row(one, found) for one in found.ranked(order)],
+        "best": best,
+        "rows": [_page_row(one, found) for one in rows],
         "misses": misses(found) if is_whole else [],
-        "remarks": _page_notes(found),
+        "remarks": _page_notes(found, is_whole=is_whole),
     }
 
 
-def _page_notes(found: SetUps) -> list[str]:
+def _page_notes(found: SetUps, *, is_whole: bool) -> list[str]:
     dates = found.price_dates
     span = f", read {dates[0]} to {dates[1]}" if dates else ""
     priced = f"Prices are assumed: public list prices{span}; type yours over them."
-    return [BETWEEN, priced, SPEED, LETTERS] if found.is_found else []
+    left = [f"Not tried: {' '.join(found.not_tried)}"] if is_whole else []
+    return [BETWEEN, *left, priced, SPEED, LETTERS] if found.is_found else []
 
 
 def _page_row(set_up: SetUp, found: SetUps) -> dict[str, object]:
@@ -245,6 +266,8 @@ def _page_row(set_up: SetUp, found: SetUps) -> dict[str, object]:
         **_figures(set_up, found),
         "gpu": set_up.gpu.name,
         "gpus": gpus_text(set_up),
+        "format": set_up.format.name,
+        "answers": str(set_up.format.cost_class) if set_up.format.name else "",
         "price": price_text(set_up.price_per_hour, ""),
         "each": "" if price is None else f"{price.per_hour:g}",
         "source": source,

@@ -6,7 +6,13 @@ from planner.solve.instances import instances_on_one_gpu
 from planner.solve.layouts import Layout, layouts
 from planner.solve.load_map import LoadCell, LoadMap, load_map
 from planner.solve.model_fits import ModelFit, ModelFits
-from planner.solve.price_list import Price, PriceList, gpu_prices, save_price
+from planner.solve.price_list import (
+    Price,
+    PriceList,
+    gpu_prices,
+    save_currency,
+    save_price,
+)
 from planner.solve.requests import longest_context, most_requests
 from planner.solve.set_up_search import set_ups
 from planner.solve.set_ups import Miss, SetUp, SetUps
@@ -35,6 +41,7 @@ __all__ = [
     "longest_context",
     "models",
     "most_requests",
+    "save_currency",
     "save_price",
     "serving",
     "set_ups",

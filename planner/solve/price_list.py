@@ -26,6 +26,7 @@ from planner.values import frozen
 OWN = "your own price"
 MOST = 1e6
 """A higher price of one GPU for an hour is a slip of the keyboard."""
+_LONGEST_CURRENCY = 8
 _DATA = Path(__file__).resolve().parents[1] / "data"
 _FILE = "prices.json"
 
@@ -51,6 +52,8 @@ class PriceList:
 
     prices: Mapping[str, Price] = field(default_factory=dict)
     currency: str = ""
+    rate: float | None = None
+    """What one unit of the list's currency is in this one; None: no list prices."""
 
     def of(self, gpu: GPU) -> Price | None:
         """Return the price of a GPU; None without one."""
@@ -65,9 +68,21 @@ class PriceList:
         rest = {other: price for other, price in self.prices.items() if other != name}
         if per_hour is not None:
             rest |= {name: Price(per_hour=checked(name, per_hour))}
-        elif name in list_prices().prices and self.currency == list_prices().currency:
-            rest |= {name: list_prices().prices[name]}
+        elif name in list_prices().prices and self.rate is not None:
+            rest |= {name: _exchanged(list_prices().prices[name], self.rate)}
         return replace(self, prices=MappingProxyType(rest))
+
+    def exchanged(self, currency: str, rate: float) -> PriceList:
+        """Return the list prices in another currency, the user's own as they are.
+
+        Raises:
+            PlannerError: for a currency that is no short word, or a rate that is no
+                number above 0.
+        """
+        word, rate = checked_currency(currency, rate)
+        times = rate / (self.rate or rate)
+        prices = {n: _exchanged(price, times) for n, price in self.prices.items()}
+        return PriceList(prices=MappingProxyType(prices), currency=word, rate=rate)
 
     @property
     def own(self) -> dict[str, float]:
@@ -96,19 +111,30 @@ def list_prices() -> PriceList:
             }
         ),
         currency=table["currency"],
+        rate=1.0,
     )
 
 
 def gpu_prices() -> PriceList:
     """Return the list prices, with the prices that the user saved in their place.
 
+    In the currency that the user saved.
+
     Raises:
         PlannerError: for a file of prices that cannot be read.
     """
+    prices, money = _saved()
     found = list_prices()
-    for name, price in _saved().items():
+    if money is not None:
+        found = found.exchanged(*money)
+    for name, price in prices.items():
         found = found.changed(name, price)
     return found
+
+
+def _exchanged(price: Price, rate: float) -> Price:
+    """Return a list price in another currency; the user's own stays."""
+    return price if price.is_own else replace(price, per_hour=price.per_hour * rate)
 
 
 def price_list(
@@ -138,17 +164,38 @@ def save_price(name: str, per_hour: float | None) -> None:
         PlannerError: for an invalid price, in a published app or a browser, which store
             nothing, or where the file cannot be written.
     """
+    prices, money = _saved()
+    rest = {other: one for other, one in prices.items() if other != name}
+    if per_hour is not None:
+        rest |= {name: checked(name, per_hour)}
+    _save(rest, money)
+
+
+@named_in_errors
+def save_currency(currency: str, rate: float) -> None:
+    """Save the user's currency, in which list prices are shown from then on.
+
+    Args:
+        currency: a short word, such as EUR.
+        rate: what one US dollar is in it: the prices of the list are in dollars.
+
+    Raises:
+        PlannerError: as of `save_price`, and for an invalid currency or rate.
+    """
+    _save(_saved()[0], checked_currency(currency, rate))
+
+
+def _save(prices: Mapping[str, float], money: tuple[str, float] | None) -> None:
     path = saved_prices_path()
     if path is None:
         raise PlannerError(
             "Prices cannot be saved here. Give them as prices={'H100': 2.5}."
         )
-    saved = _saved() | ({} if per_hour is None else {name: checked(name, per_hour)})
-    if per_hour is None:
-        saved.pop(name, None)
-    text = json.dumps({"prices": dict(sorted(saved.items()))}, indent=1) + "\n"
+    content: dict[str, object] = {"prices": dict(sorted(prices.items()))}
+    if money is not None:
+        content |= {"currency": money[0], "rate": money[1]}
     try:
-        write_whole(path, text)
+        write_whole(path, json.dumps(content, indent=1) + "\n")
     except OSError as error:
         raise PlannerError(
             f"{path} cannot be written: {error.strerror or error}. The price holds "
@@ -166,23 +213,45 @@ def saved_prices_path() -> Path | None:
     return None if folder is None else Path(folder) / _FILE
 
 
-def _saved() -> dict[str, float]:
-    """Return the prices that the user saved.
+def _saved() -> tuple[dict[str, float], tuple[str, float] | None]:
+    """Return the prices that the user saved, and the currency with its rate, if any.
 
     Raises:
         PlannerError: for a file that is not what `save_price` writes.
     """
     path = saved_prices_path()
     if path is None or not path.exists():
-        return {}
+        return {}, None
     try:
-        found = json.loads(read_file(path, MOST_CONFIG_BYTES))["prices"]
-        return {str(name): checked(name, price) for name, price in found.items()}
+        found = json.loads(read_file(path, MOST_CONFIG_BYTES))
+        prices = {str(n): checked(n, price) for n, price in found["prices"].items()}
+        has_money = "currency" in found
+        money = (
+            checked_currency(found["currency"], found["rate"]) if has_money else None
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlannerError(
             f"{path} cannot be read as prices ({error}). Correct it, or remove it to "
             "use the list prices."
         ) from None
+    return prices, money
+
+
+def checked_currency(currency: str, rate: object) -> tuple[str, float]:
+    """Return a currency and what one unit of the list's currency is in it.
+
+    Raises:
+        PlannerError: for a currency that is no short word, or a rate that is no number
+            above 0.
+    """
+    name = str(currency).strip()
+    value = checked("rate", rate, "currency")
+    if not 0 < len(name) <= _LONGEST_CURRENCY or not name.isprintable() or not value:
+        raise PlannerError(
+            f"currency={currency!r} with rate={rate!r}: use a short word such as EUR, "
+            f"and what one {list_prices().currency} is in it, such as 0.92."
+        )
+    return name, value
 
 
 def checked_prices(given: Mapping[str, float], argument: str) -> dict[str, float]:

@@ -18,6 +18,8 @@ const row = (/** @type {string} */ gpu) => ({
   ...figures(`${gpu}/2`),
   gpu,
   gpus: `2 x ${gpu}`,
+  format: "",
+  answers: "",
   price: "9.18",
   each: "4.59",
   source: "a list, 2026-10-07",
@@ -30,7 +32,7 @@ const drawn = (/** @type {object} */ given = {}) => {
     ...{ note: "", answer: "Fewest: 2 x A", needs: 20, misses: [], remarks: [] },
     ...{ order: "fewest", most: "8", currency: "USD", progress: 1, is_stale: false },
     ...{ is_kept_by_page: false, current: "", mapped: "" },
-    ...{ checkpoints: [], checkpoint: "" },
+    ...{ best: 2, quality: "no loss", rate: "1", listed_in: "USD" },
     rows: ["A", "B", "C", "D", "E", "F"].map(row),
     ...given,
   });
@@ -162,24 +164,42 @@ test("a table that is removed hears no more", async () => {
   assert.equal(find(el, ".ps-answer").textContent, "Fewest: 2 x A");
 });
 
-test("another checkpoint of the model is searched for by its name", () => {
-  const { model, el } = drawn({
-    checkpoints: [
-      ["8 bits, FP8: o/m-FP8", "o/m-FP8"],
-      ["4 bits, AWQ: estimated as a usual one", "o/m~AWQ"],
-    ],
-    checkpoint: "o/m~AWQ",
-  });
-  const list = find(el, '[data-press="checkpoint"]');
-  assert.equal(list.value, "o/m~AWQ");
-  assert.equal(list.querySelectorAll("option")[0].textContent, "as chosen");
-  list.value = "o/m-FP8";
+test("formats are searched up to a class, and named with what they may cost", () => {
+  const best = {
+    ...row("A"),
+    format: "o/m-AWQ",
+    answers: "try your prompts first",
+  };
+  const { model, el } = drawn({ rows: [best, row("A")], quality: "little loss" });
+  const list = find(el, '[data-press="quality"]');
+  assert.equal(list.value, "little loss");
+  list.value = "no loss";
   list.dispatchEvent(new Event("change"));
-  assert.deepEqual(model.sent.at(-1), { checkpoint: "o/m-FP8" });
+  assert.deepEqual(model.sent.at(-1), { quality: "no loss" });
+  assert.equal(find(el, ".ps-format").textContent, "o/m-AWQ: try your prompts first");
+  assert.equal(el.querySelectorAll(".ps-format").length, 1);
+  find(el, '[data-press="layouts A o/m-AWQ"]').click();
+  assert.equal(el.querySelectorAll("tbody tr").length, 3);
 });
 
-test("without another checkpoint there is nothing to choose", () => {
-  assert.equal(drawn().el.querySelector('[data-press="checkpoint"]'), null);
+test("all rows that no other beats are shown, up to ten", () => {
+  const rows = [..."ABCDEFGHIJKL"].map(row);
+  assert.equal(drawn({ rows, best: 7 }).el.querySelectorAll("tbody tr").length, 7);
+  assert.equal(drawn({ rows, best: 12 }).el.querySelectorAll("tbody tr").length, 10);
+});
+
+test("a currency is told with its rate, and kept where no server does", () => {
+  localStorage.clear();
+  const { model, el } = drawn({ is_kept_by_page: true });
+  find(el, '[data-press="currency"]').value = "EUR";
+  const rate = find(el, '[data-press="rate"]');
+  assert.equal(rate.getAttribute("aria-label"), "One USD in it");
+  rate.value = "0.92";
+  rate.dispatchEvent(new Event("change"));
+  const said = { currency: "EUR", rate: "0.92" };
+  assert.deepEqual(model.sent, [said]);
+  assert.deepEqual(drawn({ is_kept_by_page: true }).model.sent, [said]);
+  localStorage.clear();
 });
 
 test("a price that is typed while rows are drawn anew is told at Enter", async () => {
@@ -188,7 +208,7 @@ test("a price that is typed while rows are drawn anew is told at Enter", async (
   const entry = find(el, '[data-press="price B"]');
   entry.focus();
   entry.value = "0,5";
-  model.set("checkpoints", [["8 bits, FP8: o/m-FP8", "o/m-FP8"]]);
+  model.set("quality", "little loss");
   await settled();
   const same = find(el, '[data-press="price B"]');
   assert.equal(same.value, "0,5");

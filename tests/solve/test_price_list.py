@@ -96,3 +96,18 @@ def test_nothing_is_made_up_for_a_gpu_without_a_price():
     assert 2.0 == own.of(H100).per_hour
     assert own.changed("H100", None).of(H100) is None
     assert list_prices().of(GPU.named("Thor")) is None
+
+
+def test_a_saved_currency_turns_list_prices_and_no_other():
+    """A dollar in euros at a rate of the user's: nothing here knows today's."""
+    listed = list_prices().of(H100).per_hour
+    solve.save_currency("EUR", 0.5)
+    solve.save_price("H200", 2.0)
+    found = solve.gpu_prices()
+
+    assert ("EUR", listed / 2) == (found.currency, found.of(H100).per_hour)
+    assert 2.0 == found.of(GPU.named("H200")).per_hour
+    assert found.changed("H100", 1.0).changed("H100", None) == found
+    for word, rate in (("", 1), ("E" * 9, 1), ("EUR", 0), ("EUR", "x")):
+        with pytest.raises(PlannerError):
+            solve.save_currency(word, rate)

@@ -17,19 +17,23 @@ import ipywidgets as w
 
 from planner.app.widgets.background import SlicedJob
 from planner.app.widgets.callbacks import UNEXPECTED, guarded
-from planner.app.widgets.chart import PlotlyChart
-from planner.app.widgets.section import Section
+from planner.app.widgets.map_view import MapView
+from planner.app.widgets.section import Section, named
 from planner.app.widgets.set_up_table import SetUpTable, read_price
 from planner.errors import PlannerError
 from planner.planning.inputs import Inputs
-from planner.solve.advice.makers.checkpoints import releases
-from planner.solve.load_map import usual_map
-from planner.solve.price_list import gpu_prices, save_price, saved_prices_path
+from planner.solve.formats import QUALITIES
+from planner.solve.price_list import (
+    gpu_prices,
+    save_currency,
+    save_price,
+    saved_prices_path,
+)
 from planner.solve.set_up_search import page_search
+from planner.solve.set_ups import ORDERS
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
-    from planner.solve.load_map import LoadMap
     from planner.solve.price_list import PriceList
     from planner.solve.set_up_search import SetUpSearch
     from planner.solve.set_ups import SetUp, SetUps
@@ -51,7 +55,9 @@ _FREE = (
     "data_parallel_size",
     "enable_expert_parallel",
 )
-_SHARE = "gpu_memory_utilization"
+_OF_FORMAT = ("model", "quantization", "kv_cache_dtype")
+_BROUGHT = (*_OF_FORMAT, "gpu_memory_utilization")
+"""What an applied row brings besides GPU and layout."""
 
 
 class GpusSection(Section):
@@ -61,32 +67,25 @@ class GpusSection(Section):
         super().__init__("GPUs", "gpus", PAUSE_SECONDS)
         guard = guarded(self._report)
         self.table = SetUpTable(guard(self._told))
-        self.chart: PlotlyChart | None = None
+        self.map = MapView(self.redraw, self._failed)
         self._apply = apply
         self._guarded_refresh = guard(self.refresh)
         self._slices = SlicedJob()
-        self._mapping = SlicedJob()
-        self._asked: tuple[Inputs, str] | None = None
-        self._released = ""
-        """Name of the model whose checkpoints are listed."""
+        self._asked: tuple[Inputs, str, str] | None = None
         self._search: SetUpSearch | None = None
         self._prices: PriceList | None = None
         self._rows: dict[str, SetUp] = {}
-        self._shares: tuple[float | None, float | None] = (None, None)
-        """The share that an applied row brought, and the one given before."""
+        self._brought: dict[str, tuple[Any, Any]] = {}
+        """What an applied row brought, and what was given before, by argument."""
         self._drawn_at = 0.0
 
     def inside(self) -> tuple[w.Widget, ...]:
         """Return the table, and the map of loads of the row that was chosen."""
-        return (self.table,) if self.chart is None else (self.table, self.chart)
+        return (self.table, *self.map.inside())
 
     def show(self, plan: Plan) -> None:
         """Search for what this plan needs, once the user pauses; nothing if closed."""
         self._plan = plan
-        if plan.name != self._released:
-            self._released = ""
-            with self.table.hold_sync():
-                self.table.checkpoints, self.table.checkpoint = [], ""
         if not self.is_open:
             return
         self._mark_current()
@@ -97,7 +96,7 @@ class GpusSection(Section):
     @property
     def is_searching(self) -> bool:
         """Whether the search, or the map of its first row, is not over."""
-        return self._slices.is_running or self._mapping.is_running
+        return self._slices.is_running or self.map.is_running
 
     def pause(self) -> None:
         """Give up the search, and mark the rows as those of an earlier plan.
@@ -106,7 +105,7 @@ class GpusSection(Section):
         """
         self._later.cancel()
         self._slices.cancel()
-        self._mapping.cancel()
+        self.map.give_up()
         self._asked = None
         self.table.is_stale = True
 
@@ -117,22 +116,20 @@ class GpusSection(Section):
             return
         self._asked = asked
         self._mark_current()
-        inputs, most = asked
+        inputs, most, quality = asked
         if inputs.load is None:
             self._say(NO_LOAD)
             return
         try:
-            self._begin(inputs, MOST[most])
+            self._begin(inputs, MOST[most], quality)
         except PlannerError as error:
             self._say(str(error))
 
     def _mark_current(self) -> None:
-        """Mark the row that is on the screen; none with another checkpoint."""
+        """Mark the row that is on the screen."""
         from planner.show.set_ups import row_key  # noqa: PLC0415 - once it is open
 
-        plan, other = self._plan, self.table.checkpoint
-        key = row_key(plan) if plan else ""
-        self.table.current = "" if other else key
+        self.table.current = row_key(self._plan) if self._plan else ""
 
     def turn(self, is_open: bool) -> None:
         """Open or close it, and give up a search that nobody sees."""
@@ -140,34 +137,33 @@ class GpusSection(Section):
         if not is_open and self.is_searching:
             self.pause()
 
-    def _question(self) -> tuple[Inputs, str] | None:
-        """Return what the search depends on: all but GPU and layout."""
+    def _question(self) -> tuple[Inputs, str, str] | None:
+        """Return what the search depends on: all but what a row brings."""
         if self._plan is None:
             return None
         free = dict.fromkeys(_FREE)
         inputs = Inputs.of(self._plan).changed(gpu="H100", **free)
-        share = self._given_share(inputs)
-        changes = {"model": self.table.checkpoint} if self.table.checkpoint else {}
-        asked = inputs.changed(gpu_memory_utilization=share, **changes)
-        return asked, self.table.most
+        before = {
+            name: before
+            for name, (ours, before) in self._brought.items()
+            if _given(inputs, name) == ours
+        }
+        return inputs.changed(**before), self.table.most, self.table.quality
 
-    def _given_share(self, inputs: Inputs) -> float | None:
-        """Return the share of a GPU that the user gave, not a row of this table."""
-        share: float | None = inputs.engine_args.get(_SHARE)
-        ours, before = self._shares
-        return before if share is not None and share == ours else share
-
-    def _begin(self, inputs: Inputs, nodes: int) -> None:
+    def _begin(self, inputs: Inputs, nodes: int, quality: str) -> None:
         prices = self._price_list()
-        search = page_search(inputs, nodes, prices)
+        search = page_search(inputs, nodes, prices, quality)
         self._search = search
         self._drawn_at = 0.0
         kept = saved_prices_path()
         with self.table.hold_sync():
             self.table.note, self.table.progress = "", 0.0
-            self.table.currency = prices.currency
+            self._show_currency(prices)
             self.table.is_kept_by_page = kept is None
         self._slices.start(search.steps(), self._between, self._done, self._failed)
+
+    def _show_currency(self, prices: PriceList) -> None:
+        self.table.currency, self.table.rate = prices.currency, f"{prices.rate:g}"
 
     def _price_list(self) -> PriceList:
         if self._prices is None:
@@ -188,17 +184,7 @@ class GpusSection(Section):
 
     def _done(self) -> None:
         self._draw(1.0)
-        self._list_checkpoints()
         self._map_first()
-
-    def _list_checkpoints(self) -> None:
-        """Offer the same model with fewer bits; after the rows, which matter more."""
-        plan = self._plan
-        if plan is None or self._released == plan.name:
-            return
-        self._released = plan.name
-        found = releases(plan)
-        self.table.checkpoints = [list(one) for one in found]
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, PlannerError):
@@ -217,7 +203,7 @@ class GpusSection(Section):
             self.table.rows, self.table.misses, self.table.remarks = [], [], []
             self.table.answer, self.table.note = "", note
             self.table.progress, self.table.is_stale = 1.0, False
-        self._hide_chart()
+        self._hide_map()
 
     def _draw(self, progress: float) -> None:
         if self._search is None:
@@ -240,32 +226,33 @@ class GpusSection(Section):
                 self._apply_row(key)
             case {"map": str(key)} if key in self._rows:
                 self._map(key)
-            case {"order": _} | {"most": _} | {"checkpoint": _}:
+            case {"order": _} | {"most": _} | {"quality": _}:
                 self._choose(said)
             case {"cancel": True}:
                 self._cancel()
             case {"price": str(text), "gpu": str(name)}:
                 self._price(name, text)
+            case {"currency": str(word), "rate": str(rate)}:
+                self._exchange(word, rate)
             case {"prices": dict(kept)}:
                 self._take_kept(kept)
             case _:
                 log.warning("a page sent an invalid message of the set-ups")
 
     def _choose(self, said: Mapping[str, Any]) -> None:
-        """Take an order, a number of GPUs or a checkpoint of the lists."""
-        offered = ("", *(name for _, name in self.table.checkpoints))
+        """Take an order, a number of GPUs or a class of formats of the lists."""
         match said:
-            case {"order": "fewest" | "cheapest" as order}:
+            case {"order": str(order)} if order in ORDERS:
                 self._reorder(order)
             case {"most": str(most)} if most in MOST:
                 self.table.most = most
-                self.refresh()
-            case {"checkpoint": str(name)} if name in offered:
-                self.table.checkpoint = name
-                self.pause()
-                self.refresh()
+            case {"quality": str(quality)} if quality in QUALITIES:
+                self.table.quality = quality
             case _:
                 log.warning("a page sent an invalid choice of the set-ups")
+        if not self.table.is_stale and self._question() != self._asked:
+            self.pause()
+            self.refresh()
 
     def _cancel(self) -> None:
         """End the search; what it has found stays, and says that it is a part."""
@@ -284,12 +271,15 @@ class GpusSection(Section):
             self._map_first()
 
     def _apply_row(self, key: str) -> None:
-        changes = self._rows[key].changes()
-        if self.table.checkpoint:
-            changes["model"] = self.table.checkpoint
-        if self._search is not None:
-            before = self._search.inputs.engine_args.get(_SHARE)
-            self._shares = (changes[_SHARE], before)
+        search = self._search
+        if search is None:
+            return
+        asked = search.inputs
+        as_asked = {name: _given(asked, name) for name in _OF_FORMAT}
+        changes = as_asked | self._rows[key].changes()
+        before = {name: asked.engine_args.get(name) for name in _BROUGHT}
+        before["model"] = asked.model
+        self._brought = {name: (changes[name], before[name]) for name in _BROUGHT}
         self._apply(changes)
         self._map(key)
 
@@ -303,11 +293,24 @@ class GpusSection(Section):
             return
         try:
             price = read_price(text)
-            self._reprice(name, price)
             if not self.table.is_kept_by_page:
                 save_price(name, price)
+            self._reprice(name, price)
         except PlannerError as error:
             self.table.remarks = [str(error), *self.table.remarks]
+
+    def _exchange(self, word: str, text: str) -> None:
+        """Show list prices in the user's currency."""
+        try:
+            rate = read_price(text) or 0
+            if not self.table.is_kept_by_page:
+                save_currency(word, rate)
+            self._prices = self._price_list().exchanged(word, rate)
+        except PlannerError as error:
+            self.table.remarks = [str(error), *self.table.remarks]
+            return
+        self._show_currency(self._prices)
+        self._use_prices()
 
     def _take_kept(self, kept: Mapping[Any, Any]) -> None:
         """Take the prices that the page has kept; whatever is no price is left out."""
@@ -340,34 +343,21 @@ class GpusSection(Section):
 
     def _map(self, key: str) -> None:
         """Draw the loads that a row serves, planned in slices."""
-        self._mapping.cancel()
         search = self._search
         if search is None or key not in self._rows:
-            self._hide_chart()
+            self._hide_map()
             return
         self.table.mapped = key
         start = search.inputs.changed(**self._rows[key].changes())
-        found = usual_map(start, search.load)
+        self.map.draw(start, search.load)
 
-        def done() -> None:
-            self._show_map(found.result())
-
-        self._mapping.start(found.steps(), lambda: None, done, self._failed)
-
-    def _show_map(self, found: LoadMap) -> None:
-        from planner.show.charts.load_map import figure_spec  # noqa: PLC0415 - once it is open
-        from planner.show.load_map import spoken_map  # noqa: PLC0415 - once it is open
-
-        was_hidden = self.chart is None
-        if self.chart is None:
-            self.chart = PlotlyChart()
-            self.chart.add_class("planner-load-map")
-        self.chart.draw(figure_spec(found), spoken_map(found))
-        if was_hidden:
-            self.redraw()
-
-    def _hide_chart(self) -> None:
+    def _hide_map(self) -> None:
         self.table.mapped = ""
-        if self.chart is not None:
-            self.chart = None
-            self.redraw()
+        self.map.hide()
+
+
+def _given(inputs: Inputs, name: str) -> object:
+    """Return the model's name, or an engine argument that was given."""
+    if name == "model":
+        return named(inputs)[0]
+    return inputs.engine_args.get(name)

@@ -11,6 +11,8 @@ import traitlets
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
+from planner.solve.advice.situation import CostClass
+from planner.solve.price_list import list_prices
 
 _LONGEST_PRICE = 12
 
@@ -29,16 +31,19 @@ class SetUpTable(PageWidget):
     needs = traitlets.Int(1).tag(sync=True)
     """Requests at once of the load."""
     rows: Any = traitlets.List().tag(sync=True)
+    best = traitlets.Int(0).tag(sync=True)
+    """How many of the first rows no other beats."""
     misses: Any = traitlets.List().tag(sync=True)
     remarks: Any = traitlets.List().tag(sync=True)
     order = traitlets.Unicode("fewest").tag(sync=True)
-    checkpoints: Any = traitlets.List().tag(sync=True)
-    """Label and name of each checkpoint to search with; empty: only the plan's own."""
-    checkpoint = traitlets.Unicode().tag(sync=True)
-    """Name of the chosen one; empty: the plan's own."""
+    quality = traitlets.Unicode(str(CostClass.NO_LOSS)).tag(sync=True)
+    """What formats may cost in answers, of `planner.solve.formats.QUALITIES`."""
     most = traitlets.Unicode("8").tag(sync=True)
     """GPUs at most."""
     currency = traitlets.Unicode().tag(sync=True)
+    rate = traitlets.Unicode("1").tag(sync=True)
+    """What one unit of the list's currency is in this one."""
+    listed_in = traitlets.Unicode(list_prices().currency).tag(sync=True)
     progress = traitlets.Float(1.0).tag(sync=True)
     """Share of the search that is done; 1: it has ended."""
     is_stale = traitlets.Bool(False).tag(sync=True)

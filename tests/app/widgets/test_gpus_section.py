@@ -66,7 +66,7 @@ def test_nothing_is_searched_while_it_is_closed(plan):
 
     assert () == section.children
     assert [] == section.table.rows
-    assert section.chart is None
+    assert section.map.chart is None
 
 
 def test_the_rows_are_the_set_ups_that_python_finds(section):
@@ -74,9 +74,12 @@ def test_the_rows_are_the_set_ups_that_python_finds(section):
     found = solve.set_ups(MODEL, LOAD)
 
     rows = section.table.rows
-    assert [f"{x.gpus_total} x {x.gpu.name}" for x in found.ranked()] == [
+    best = found.trade_offs()
+    others = [one for one in found.ranked() if one not in best]
+    assert [f"{x.gpus_total} x {x.gpu.name}" for x in (*best, *others)] == [
         one["gpus"] for one in rows
     ]
+    assert len(best) == section.table.best
     h200 = row(section, "H200")
     (expected,) = (one for one in found.ranked() if one.gpu.name == "H200")
     assert f"{expected.price_per_hour:.2f}" == h200["price"]
@@ -161,19 +164,23 @@ def test_without_a_load_it_says_what_to_do(section):
     section.show(planner.plan(MODEL, gpu="H100"))
 
     assert NO_LOAD == section.table.note
-    assert ([], None) == (section.table.rows, section.chart)
+    assert ([], None) == (section.table.rows, section.map.chart)
 
 
 def test_the_order_is_chosen(section):
-    """The cheapest first; an unknown order is left out."""
+    """Of those that no other beats, the cheapest first; no order is left out."""
     say(section, order="cheapest")
-    prices = [float(one["price"]) for one in section.table.rows if one["price"]]
+    rows = section.table.rows[: section.table.best]
+    prices = [float(one["price"]) for one in rows if one["price"]]
 
     assert sorted(prices) == prices
     assert section.table.rows[0]["key"] == section.table.mapped
-    assert 3 < len(prices) < len(section.table.rows)
+    assert 1 < len(prices)
     say(section, order="fastest")
-    assert "cheapest" == section.table.order
+    speeds = [float(one["speed"].replace(",", "")) for one in section.table.rows]
+    assert max(speeds) == speeds[0]
+    say(section, order="dearest")
+    assert "fastest" == section.table.order
 
 
 def test_a_price_is_typed_saved_and_used(section, folder):
@@ -261,13 +268,13 @@ def test_the_map_is_of_the_row_that_was_chosen(section):
     """The first at once; another at a press."""
     first = section.table.rows[0]["key"]
     assert first == section.table.mapped
-    assert "B300" in section.chart.label
-    drawn = section.chart.figure["data"][0]
+    assert "B300" in section.map.chart.label
+    drawn = section.map.chart.figure["data"][0]
 
     assert 6 * 5 == len(drawn["text"])
     assert "✔ 20" in drawn["text"]
     say(section, map=row(section, "H200")["key"])
-    assert "2 x H200" in section.chart.label
+    assert "2 x H200" in section.map.chart.label
 
 
 def test_it_runs_beside_the_page_and_can_be_cancelled(plan):
@@ -323,29 +330,74 @@ def test_a_price_is_read_as_people_type_it():
     ]
 
 
-def test_checkpoints_with_fewer_bits_are_offered_after_the_rows(section) -> None:
-    """Of each format the published one; the plan's own comes first in the list."""
-    labels = dict(section.table.checkpoints)
-
-    assert "Qwen/Qwen3-32B-AWQ" == labels["4 bits, AWQ: Qwen/Qwen3-32B-AWQ"]
-    assert any(label.startswith("8 bits, FP8: ") for label in labels)
-    assert "" == section.table.checkpoint
+PROMPTS_FIRST = "try your prompts first"
 
 
-def test_rows_of_another_checkpoint_apply_it_too(section, applied) -> None:
-    """With 18 GiB of weights one H100 less is needed; no row is on the screen."""
-    say(section, checkpoint="Qwen/Qwen3-32B-AWQ")
-    section.refresh()
-    (key,) = [one["key"] for one in section.table.rows if one["gpu"] == "H100"]
-    assert "" == section.table.current
-    say(section, apply=key)
-
-    assert "Qwen/Qwen3-32B-AWQ" == applied[0]["model"]
-    assert "H100" == applied[0]["gpu"]
+@pytest.fixture
+def in_formats(section):
+    """Return the section after it has searched formats of four bits too."""
+    say(section, quality=PROMPTS_FIRST)
+    return section
 
 
-def test_a_checkpoint_that_is_not_listed_is_not_searched_for(section) -> None:
-    """The page's words are a stranger's."""
-    say(section, checkpoint="somebody/else")
+def test_formats_are_searched_up_to_a_class(section, in_formats) -> None:
+    """Published checkpoints, what vLLM makes while loading, and types of KV cache."""
+    formats = {one["format"]: one["answers"] for one in in_formats.table.rows}
 
-    assert "" == section.table.checkpoint
+    assert "" == formats[""]
+    awq = next(form for form in formats if "AWQ" in form)
+    assert PROMPTS_FIRST == formats[awq]
+    say(section, quality="little loss")
+    few = {one["answers"] for one in section.table.rows}
+    assert {"", "little loss"} == few
+    say(section, quality="none")
+    assert "little loss" == section.table.quality
+
+
+def test_a_row_of_another_format_applies_it_and_stays(
+    in_formats, applied, plan
+) -> None:
+    """The question is still about the model as it was given; so is the next row."""
+    rows = in_formats.table.rows
+    other = next(one for one in rows if "AWQ" in one["format"])
+    before = in_formats._search
+    say(in_formats, apply=other["key"])
+    changed = plan.changed(**applied[0])
+    in_formats.show(changed)
+
+    assert "AWQ" in applied[0]["model"]
+    assert changed.serving.is_served
+    assert before is in_formats._search
+    assert other["key"] == in_formats.table.current
+    say(in_formats, apply=next(one for one in rows if not one["format"])["key"])
+    assert (MODEL, None) == (applied[1]["model"], applied[1]["quantization"])
+
+
+def test_while_it_counts_the_answer_is_one_so_far(section) -> None:
+    """Nothing is called the fewest before the last kind of GPU was tried."""
+    section._draw(0.5)
+
+    assert section.table.answer.startswith("Counting. So far: Fewest: 1 x B300")
+
+
+def test_a_map_of_an_earlier_plan_is_marked(section) -> None:
+    """The rows, and the map of one of them."""
+    section.pause()
+
+    assert "is-stale" in section.map.chart._dom_classes
+
+
+def test_list_prices_are_shown_in_the_users_currency(section, folder) -> None:
+    """H200 at 4.59 dollars, half a euro each; a price of one's own stays."""
+    listed = float(row(section, "H200")["each"])
+    say(section, gpu="H100", price="3")
+    say(section, currency="EUR", rate="0,5")
+
+    assert ("EUR", "0.5") == (section.table.currency, section.table.rate)
+    assert f"{listed / 2:g}" == row(section, "H200")["each"]
+    assert "3" == row(section, "H100")["each"]
+    assert "EUR" == json.loads((folder / "prices.json").read_text())["currency"]
+    assert solve.gpu_prices().of(GPU.named("H200")).per_hour == listed / 2
+    for rate in ("0", "", "much"):
+        say(section, currency="GBP", rate=rate)
+        assert "EUR" == section.table.currency

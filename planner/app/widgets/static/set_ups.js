@@ -2,7 +2,7 @@
 // texts; a press is told to it by the row's key, a price by the GPU's name.
 
 import { make } from "./make.js";
-import { chooser, keepPrice, keptPrices } from "./set_ups_parts.js";
+import { chooser, keep, keepPrice, kept } from "./set_ups_parts.js";
 
 /**
  * @typedef {object} Figures what differs between layouts on the same GPUs
@@ -17,6 +17,8 @@ import { chooser, keepPrice, keptPrices } from "./set_ups_parts.js";
  * @typedef {object} GPUs
  * @property {string} gpu
  * @property {string} gpus
+ * @property {string} format of weights and KV cache; empty: as given
+ * @property {string} answers what it may cost in answers
  * @property {string} price of all for an hour
  * @property {string} each price of one
  * @property {string} source
@@ -34,9 +36,11 @@ import { chooser, keepPrice, keptPrices } from "./set_ups_parts.js";
  * @property {string[]} remarks
  * @property {string} order
  * @property {string} most
- * @property {[string, string][]} checkpoints label and name of each
- * @property {string} checkpoint the chosen one's name
+ * @property {number} best how many of the first rows no other beats
+ * @property {string} quality what formats may cost in answers
  * @property {string} currency
+ * @property {string} rate what one unit of the list's currency is in it
+ * @property {string} listed_in the list's currency
  * @property {number} progress
  * @property {boolean} is_stale
  * @property {boolean} is_kept_by_page
@@ -47,6 +51,8 @@ import { chooser, keepPrice, keptPrices } from "./set_ups_parts.js";
  */
 
 const SHOWN = 5;
+/** Rows that no other beats are shown, up to so many. */
+const MOST_SHOWN = 10;
 /** What a figure is called where it stands alone, in a narrow page. */
 const SHORT = [
   "Holds",
@@ -59,11 +65,17 @@ const SHORT = [
 // biome-ignore format: a list of names
 const DRAWN = [
   "note", "answer", "needs", "rows", "misses", "remarks", "order", "most", "currency",
-  "progress", "is_stale", "current", "mapped", "checkpoints", "checkpoint",
+  "progress", "is_stale", "current", "mapped", "best", "quality", "rate",
 ];
 const ORDERS = [
   ["fewest", "Fewest GPUs"],
   ["cheapest", "Cheapest"],
+  ["fastest", "Fastest"],
+];
+const QUALITIES = [
+  ["no loss", "as given"],
+  ["little loss", "8 bits too: little loss"],
+  ["try your prompts first", "4 bits too: try your prompts first"],
 ];
 
 class TableView {
@@ -112,7 +124,13 @@ class TableView {
   parts() {
     const note = this.model.get("note");
     if (note) return [make("p", { class: "pl-list-note" }, note), ...this.remarks()];
-    return [this.head(), ...this.table(), ...this.misses(), ...this.remarks()];
+    return [
+      this.head(),
+      ...this.table(),
+      ...this.misses(),
+      ...this.money(),
+      ...this.remarks(),
+    ];
   }
 
   head() {
@@ -138,17 +156,9 @@ class TableView {
         ...orders,
       ),
       chooser(this.model, "most", "GPUs", counts),
-      ...this.checkpoints(),
+      chooser(this.model, "quality", "Formats", QUALITIES),
       ...this.progress(),
     );
-  }
-
-  checkpoints() {
-    const found = this.model.get("checkpoints").map(([label, name]) => [name, label]);
-    if (!found.length) return [];
-    return [
-      chooser(this.model, "checkpoint", "Weights", [["", "as chosen"], ...found]),
-    ];
   }
 
   answer() {
@@ -189,7 +199,9 @@ class TableView {
   table() {
     const rows = this.model.get("rows");
     if (!rows.length) return [];
-    const few = this.isWhole ? rows : rows.slice(0, SHOWN);
+    const best = Math.min(this.model.get("best"), MOST_SHOWN);
+    const most = Math.max(SHOWN, best);
+    const few = this.isWhole ? rows : rows.slice(0, most);
     const titles = this.titles();
     const head = titles.map((title) => make("th", { scope: "col" }, title));
     const body = few.flatMap((row) => this.rowsOf(row, titles));
@@ -200,8 +212,8 @@ class TableView {
       make("thead", {}, make("tr", {}, ...head)),
       make("tbody", {}, ...body),
     );
-    if (rows.length <= SHOWN) return [table];
-    const label = this.isWhole ? "Show fewer" : `Show all ${rows.length} kinds of GPU`;
+    if (rows.length <= most) return [table];
+    const label = this.isWhole ? "Show fewer" : `Show all ${rows.length}`;
     const more = make(
       "button",
       {
@@ -235,10 +247,14 @@ class TableView {
 
   /** @param {SetUp} row @param {string[]} titles */
   rowsOf(row, titles) {
-    const isOpen = this.opened.has(row.gpu);
+    const isOpen = this.opened.has(named(row));
     const heading = make("th", { scope: "row" }, row.gpus);
     if (row.layout) heading.append(make("span", { class: "ps-layout" }, row.layout));
     if (row.others.length) heading.append(this.opener(row, isOpen));
+    if (row.format) {
+      const answers = make("b", {}, row.answers);
+      heading.append(make("span", { class: "ps-format" }, `${row.format}: `, answers));
+    }
     const first = this.line(row, row, heading, this.price(row, titles[1]));
     if (!isOpen) return [first];
     const others = row.others.map((other) =>
@@ -263,15 +279,15 @@ class TableView {
       {
         type: "button",
         class: "ps-opener",
-        "data-press": `layouts ${row.gpu}`,
+        "data-press": `layouts ${named(row)}`,
         "aria-expanded": String(isOpen),
         "aria-label": `${label} on ${row.gpus}`,
       },
       label,
     );
     node.addEventListener("click", () => {
-      if (isOpen) this.opened.delete(row.gpu);
-      else this.opened.add(row.gpu);
+      if (isOpen) this.opened.delete(named(row));
+      else this.opened.add(named(row));
       this.draw();
     });
     return node;
@@ -288,7 +304,7 @@ class TableView {
     const cells = texts.map((text, at) =>
       make("td", { "data-label": SHORT[at], class: at > 1 ? "ps-less" : "" }, text),
     );
-    const name = `${row.gpus} ${own.layout}`.trim();
+    const name = [row.gpus, own.layout, row.format].filter(Boolean).join(" ");
     const isMapped = this.model.get("mapped") === own.key;
     const isCurrent = this.model.get("current") === own.key;
     const apply = this.button(
@@ -327,7 +343,7 @@ class TableView {
       maxlength: 12,
       value: row.each,
       placeholder: "price",
-      "data-press": `price ${row.gpu}`,
+      "data-press": `price ${named(row)}`,
       "aria-label": `Price of one ${row.gpu} for an hour`,
       title: row.source || "no price is known: type yours",
       class: row.own ? "is-own" : "",
@@ -359,10 +375,51 @@ class TableView {
     ];
   }
 
+  /** The user's currency, and what the list's is in it. */
+  money() {
+    if (!this.model.get("rows").length) return [];
+    const word = make("input", {
+      type: "text",
+      maxlength: 8,
+      value: this.model.get("currency"),
+      "data-press": "currency",
+      "aria-label": "Currency of prices",
+    });
+    const rate = make("input", {
+      type: "text",
+      inputmode: "decimal",
+      maxlength: 12,
+      value: this.model.get("rate"),
+      "data-press": "rate",
+      "aria-label": `One ${this.model.get("listed_in")} in it`,
+    });
+    const tell = () => {
+      const said = { currency: word.value, rate: rate.value };
+      if (this.model.get("is_kept_by_page")) keep("money", said);
+      this.model.send(said);
+    };
+    // A currency alone says nothing: its rate comes next.
+    rate.addEventListener("change", tell);
+    const line = make(
+      "p",
+      { class: "ps-money" },
+      "Prices in ",
+      word,
+      `, one ${this.model.get("listed_in")} is `,
+      rate,
+    );
+    return [line];
+  }
+
   remarks() {
     const items = this.model.get("remarks").map((text) => make("li", {}, text));
     return items.length ? [make("ul", { class: "pl-remarks" }, ...items)] : [];
   }
+}
+
+/** @param {SetUp} row */
+function named(row) {
+  return [row.gpu, row.format].filter(Boolean).join(" ");
 }
 
 /** @type {import("@anywidget/types").AnyWidget<Table>} */
@@ -372,8 +429,10 @@ export default {
     const view = new TableView(model, el);
     const refresh = () => view.refresh();
     const hand = () => {
-      if (model.get("is_kept_by_page") && Object.keys(keptPrices()).length)
-        model.send({ prices: keptPrices() });
+      if (!model.get("is_kept_by_page")) return;
+      const [prices, money] = [kept("prices"), kept("money")];
+      if (Object.keys(money).length) model.send(money);
+      if (Object.keys(prices).length) model.send({ prices });
     };
     for (const name of DRAWN) model.on(`change:${name}`, refresh);
     model.on("change:is_kept_by_page", hand);

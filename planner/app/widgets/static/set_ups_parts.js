@@ -3,7 +3,7 @@
 
 import { make } from "./make.js";
 
-const KEPT = "planner-prices";
+const KEPT = "planner-";
 
 /**
  * Makes a list of choices that shows a trait, and tells the kernel what is chosen.
@@ -24,12 +24,27 @@ export function chooser(model, name, title, options) {
   return make("label", { class: "ps-most" }, `${title} `, list);
 }
 
-/** @returns {Record<string, number>} the prices that this browser keeps */
-export function keptPrices() {
+/**
+ * @param {"prices" | "money"} what
+ * @returns {Record<string, any>} the prices that this browser keeps, or the currency
+ */
+export function kept(what) {
   try {
-    return JSON.parse(localStorage.getItem(KEPT) ?? "{}");
+    return JSON.parse(localStorage.getItem(KEPT + what) ?? "{}");
   } catch {
     return {};
+  }
+}
+
+/**
+ * @param {"prices" | "money"} what
+ * @param {object} value
+ */
+export function keep(what, value) {
+  try {
+    localStorage.setItem(KEPT + what, JSON.stringify(value));
+  } catch {
+    // a page that may keep nothing: it holds until it is left
   }
 }
 
@@ -38,13 +53,9 @@ export function keptPrices() {
  * @param {string} text
  */
 export function keepPrice(gpu, text) {
-  const kept = keptPrices();
+  const prices = kept("prices");
   const price = Number(text.trim().replace(",", "."));
-  if (text.trim() && price >= 0) kept[gpu] = price;
-  else delete kept[gpu];
-  try {
-    localStorage.setItem(KEPT, JSON.stringify(kept));
-  } catch {
-    // a page that may keep nothing: the price holds until it is left
-  }
+  if (text.trim() && price >= 0) prices[gpu] = price;
+  else delete prices[gpu];
+  keep("prices", prices);
 }

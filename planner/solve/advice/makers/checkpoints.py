@@ -14,7 +14,6 @@ from functools import cache
 
 from planner.models import catalogue, estimates
 from planner.models.architecture import ModelArchitecture
-from planner.planning.result import Plan
 from planner.solve.advice.situation import Burden, Candidate, Situation
 from planner.units import format_gib
 
@@ -32,7 +31,6 @@ _SUFFIX = {
     for name, _, pattern in _FORMATS
 }
 _BITS = {name: bits for name, bits, _ in _FORMATS}
-_USUAL = ("FP8", "AWQ")
 """Formats that are estimated where no checkpoint is known, for any 16-bit model."""
 _EIGHT = 8
 _SIXTEEN = 16
@@ -66,30 +64,6 @@ def mxfp4(situation: Situation) -> Iterator[Candidate]:
     """Use an MXFP4 checkpoint, which holds only experts in 4 bits."""
     if situation.model is not None and situation.model.is_moe:
         yield from _four_bits(situation, "MXFP4", "MXFP4")
-
-
-def releases(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return checkpoints of the plan's model with fewer bits: a label and a name each.
-
-    Of each format the published one that is used most; where the catalogue has none,
-    usual ones in FP8 and AWQ, estimated and labelled so.
-    """
-    situation = Situation.of(plan, None)
-    names: dict[str, str] = {}
-    for name in _same(situation):
-        names.setdefault(format_of(name), name)
-    for form in _USUAL:
-        for one in () if form in names else _estimated(situation, form):
-            names[form] = str(one.changes["model"])
-    return tuple(
-        (f"{bits} bits, {form}: {_label(names[form])}", names[form])
-        for form, bits in _BITS.items()
-        if form in names
-    )
-
-
-def _label(name: str) -> str:
-    return "estimated as a usual one" if estimates.split_name(name) else name
 
 
 def _four_bits(situation: Situation, form: str, estimate: str) -> Iterator[Candidate]:
