@@ -27,6 +27,11 @@ _HEAD = (
 )
 _SHOWN = 40
 """Models in the table; the frame and the dictionary have all."""
+_MISSES = 12
+_DEFAULTS = (
+    "With vLLM's defaults and the release of this page; several GPUs in one machine, "
+    "tensor parallel before pipeline stages before replicas."
+)
 _NOTES = (
     "By facts alone: how good answers are is not known here. Chat and code are told by "
     "a model's name; licences and dates are not in the bundled catalogue.",
@@ -39,13 +44,15 @@ def _title(found: ModelFits) -> str:
     return f"Models for {number}{found.gpu.name} with {load_text(found.load)} at once"
 
 
-def _headline(found: ModelFits) -> str:
+def headline(found: ModelFits) -> str:
+    """Write how many models serve it, in how many releases, and how many do not."""
     models = len(found.groups())
     if not models:
         return f"None of {counted(len(found.others), 'releases')} serves it"
+    verb = "does" if len(found.others) == 1 else "do"
     return (
         f"{counted(models, 'models')} in {counted(len(found.found), 'releases')}; "
-        f"{len(found.others):,} do not serve it"
+        f"{len(found.others):,} {verb} not serve it"
     )
 
 
@@ -77,13 +84,52 @@ def sheet(found: ModelFits) -> Sheet:
             Answer(
                 tone="fits" if found.is_found else "short",
                 symbol="✔" if found.is_found else "✘",
-                headline=_headline(found),
+                headline=headline(found),
                 subject=_title(found),
             ),
             Table(f"Most {found.order} first", _HEAD, list(map(_cells, shown))),
             Listing([*more, *_NOTES]),
         )
     )
+
+
+def drawn(found: ModelFits, *, is_whole: bool) -> dict[str, object]:
+    """Return what the page's table shows, by the names of its traits.
+
+    Args:
+        found: what has been found so far.
+        is_whole: whether the search has ended.
+    """
+    groups = found.groups()
+    left = len(groups) - _SHOWN
+    more = [f"{counted(left, 'more models')} serve it too."] if left > 0 else []
+    so_far = "" if is_whole else "Searching. So far: "
+    return {
+        "answer": f"{so_far}{_title(found)}: {headline(found)}",
+        "needs": found.load.requests,
+        "rows": [_page_row(formats) for formats in groups[:_SHOWN]],
+        "misses": [f"{o.name}: {o.why}" for o in found.others[:_MISSES]],
+        "remarks": [*more, _DEFAULTS, *_NOTES],
+    }
+
+
+def _page_row(formats: tuple[ModelFit, ...]) -> dict[str, object]:
+    one, *rest = formats
+    return {**_figures(one), "others": [_figures(other) for other in rest]}
+
+
+def _figures(one: ModelFit) -> dict[str, str]:
+    """Return the cells of one release."""
+    name, size, form, held, longest, speed, downloads, _ = _cells((one,))
+    return {
+        "name": name,
+        "size": size,
+        "format": form,
+        "held": held,
+        "longest": longest,
+        "speed": speed,
+        "downloads": downloads,
+    }
 
 
 def frame(found: ModelFits) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from planner.planning.result import Plan
 from planner.solve.arguments import Start, read_start, refuse_load, whole_number
 from planner.values import frozen
 
-_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 MOST_GPUS = 256
 """That are searched; each number of them has its own layouts, and a plan for each."""
 
@@ -90,7 +90,7 @@ class Layout:
 
     def arguments(self) -> dict[str, Any]:
         """Return vLLM's engine arguments; None removes one that is not needed."""
-        sizes = {name: getattr(self, name) for name in _SIZES}
+        sizes = {name: getattr(self, name) for name in SIZES}
         needed = {name: size if size > 1 else None for name, size in sizes.items()}
         return needed | {"enable_expert_parallel": self.enable_expert_parallel or None}
 
@@ -183,7 +183,7 @@ def variants(layout: Layout, inputs: Inputs, start: Plan) -> tuple[Layout, ...]:
 def keeps_given(layout: Layout, inputs: Inputs) -> bool:
     """Whether a layout has the sizes that the user gave."""
     given = inputs.engine_args
-    return all(given.get(name) in (None, getattr(layout, name)) for name in _SIZES)
+    return all(given.get(name) in (None, getattr(layout, name)) for name in SIZES)
 
 
 def is_refused(plan: Plan) -> bool:

@@ -10,6 +10,7 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import Serving
 from planner.solve.advice.makers.checkpoints import format_of, shape_of, stem_of
+from planner.solve.layouts import SIZES
 from planner.values import frozen
 from planner.views import Viewed, views_of
 
@@ -79,6 +80,17 @@ class ModelFit:
         """Output tokens of all requests together, at most."""
         speed = self.speed
         return None if speed is None else speed.total_at_most_tokens_per_second
+
+    def changes(self) -> dict[str, Any]:
+        """Return what `Plan.changed` needs to get here: model and layout.
+
+        None removes an argument.
+        """
+        given = None if self.plan is None else self.plan.settings
+        return {"model": self.name} | {
+            name: value if (value := getattr(given, name, None) or 1) > 1 else None
+            for name in SIZES
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without the plan."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.devices import gpu_named
@@ -45,8 +47,8 @@ _LEAST_BYTES = 0.45
 def models(  # noqa: PLR0913 - the load, and what limits the list
     gpu: str | GPU,
     gpus: int = 1,
-    *,
     load: Load | None = None,
+    *,
     kind: str | None = None,
     search: str = "",
     at_most_parameters: float | None = None,
@@ -152,9 +154,16 @@ class ModelSearch:
             self.found.append(self._planned(entry))
             yield
 
-    def result(self, order: str, kind: str | None = None) -> ModelFits:
-        """Return what has been found so far."""
-        kept = [one for one in self.found if kind is None or kind in one.kinds]
+    def result(
+        self, order: str, kind: str | None = None, *, at_most: float = inf
+    ) -> ModelFits:
+        """Return what has been found so far, of models of a kind and size."""
+        kept = [
+            one
+            for one in self.found
+            if (kind is None or kind in one.kinds)
+            and (at_most == inf or (one.entry.num_parameters or inf) <= at_most)
+        ]
         return ModelFits(
             gpu=self.gpu,
             gpus=self.gpus,
@@ -192,6 +201,16 @@ class ModelSearch:
         )
 
 
+def page_search(gpu: GPU, gpus: int, load: Load, vllm_version: str) -> ModelSearch:
+    """Return the search of a page: the whole catalogue, with vLLM's defaults.
+
+    Raises:
+        PlannerError: for input that cannot be planned.
+    """
+    entries = catalogue.popular()
+    return ModelSearch.of(gpu, gpus, load, entries=entries, vllm_version=vllm_version)
+
+
 def _entries(
     search: str, at_least: float | None, at_most: float | None
 ) -> tuple[Entry, ...]:
@@ -226,8 +245,12 @@ def _kinds(name: str, plan: Plan) -> tuple[str, ...]:
 
 def _is_tuned(name: str) -> bool:
     """Whether the catalogue has the same name with -Base: then this one is tuned."""
-    stem = stem_of(name)
-    return any(stem_of(one.name) == f"{stem}-base" for one in catalogue.entries())
+    return f"{stem_of(name)}-base" in _stems()
+
+
+@cache
+def _stems() -> frozenset[str]:
+    return frozenset(stem_of(one.name) for one in catalogue.entries())
 
 
 def _speed(serving: Serving) -> SpeedBound | None:

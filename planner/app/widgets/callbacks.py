@@ -37,10 +37,10 @@ def guarded(
 
     def decorate(callback: Callable[..., None]) -> Callable[..., None]:
         @wraps(callback)
-        def run(*arguments: object) -> None:
+        def run(*arguments: object, **named: object) -> None:
             say("")
             try:
-                callback(*arguments)
+                callback(*arguments, **named)
             except PlannerError as error:
                 say(str(error))
             except Exception:

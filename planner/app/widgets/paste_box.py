@@ -44,6 +44,10 @@ _KINDS = {
     "log": "log of vLLM",
 }
 """Words for a kind of text, where they are not its own."""
+NOT_PUBLISHED = (
+    "Addresses are not asked by a published planner. Paste the server's start-up log, "
+    "or its command; a planner on your own machine asks the server."
+)
 
 
 class PasteBox(PageWidget):

@@ -89,6 +89,12 @@ def tells_of_a_start(reading: Reading) -> bool:
     return bool(reading.model or reading.engine_args or reading.start)
 
 
+def asks_for_models(reading: Reading) -> bool:
+    """Return whether a text asks which models a GPU serves, and names none."""
+    is_asked = reading.intent == "which_models" and reading.model is None
+    return is_asked and reading.gpu is not None
+
+
 def _labels(text: str, reading: Reading) -> tuple[str, ...]:
     """Return a label for each start of a text; none for a single one."""
     if reading.num_starts < 2:  # noqa: PLR2004 - one start needs no choice

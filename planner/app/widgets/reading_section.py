@@ -19,6 +19,7 @@ from planner.app.widgets.callbacks import alert_html
 from planner.app.widgets.controls import Controls, FieldGroup
 from planner.app.widgets.fields import Field, FieldError
 from planner.app.widgets.paste_box import (
+    NOT_PUBLISHED,
     PasteBox,
     ReadingView,
     button,
@@ -38,6 +39,7 @@ from planner.app.widgets.pasted import (
     Host,
     ReadText,
     arguments_left_open,
+    asks_for_models,
     found_in,
     still_open,
     tells_of_a_start,
@@ -59,13 +61,14 @@ _NOT_UNDERSTOOD = (
     "a control, to plan without it."
 )
 _WENT_WRONG = "Something went wrong in the planner itself. The log has the details."
-PLACES = {"cheapest": "gpus", "speed": "speed", "why": "memory"}
+PLACES = {
+    "cheapest": "gpus",
+    "speed": "speed",
+    "why": "memory",
+}
+_OPEN_ONE = "Open one of the models below: each serves what was asked."
 """The tab that answers what a question asks for, where it is not the verdict."""
 _ADDED = ("model", "gpu", "vllm_version")
-_NOT_PUBLISHED = (
-    "Addresses are not asked by a published planner. Paste the server's start-up log, "
-    "or its command; a planner on your own machine asks the server."
-)
 
 
 class ReadingSection(w.VBox):
@@ -132,7 +135,7 @@ class ReadingSection(w.VBox):
                 "the command, or vLLM's first and last lines."
             )
         elif is_published() and is_address(stripped):
-            self._refuse(_NOT_PUBLISHED)
+            self._refuse(NOT_PUBLISHED)
         else:
             self._take_name_or_read(stripped)
 
@@ -254,7 +257,9 @@ class ReadingSection(w.VBox):
         if str(reading.kind) == "model" and name != self._text.strip():
             self._take_model(name)  # that its words name
             return
-        if not is_again:
+        if not is_again and asks_for_models(reading):
+            self._search(reading)
+        elif not is_again:
             self._begin(still_open(reading), reading.given)
             self._fill(reading)
             place = PLACES.get(reading.intent)
@@ -281,6 +286,21 @@ class ReadingSection(w.VBox):
             self._host.take(None, **named, **unnamed)
         self._mark(set_by(reading))
         self._asked = self._request()
+
+    def _search(self, reading: Reading) -> None:
+        """List the models that a GPU serves; no model is meant, so there is no plan."""
+        from planner.reading.questions.searching import usual_load  # noqa: PLC0415 - slow
+
+        assert reading.gpu is not None
+        self._begin({}, reading.given)
+        load, gpus = usual_load(reading), reading.gpus or 1
+        self._host.named.discard("model")
+        self._host.take(None, gpu=reading.gpu, **load.to_dict())
+        self._mark(set_by(reading))
+        self._asked = self._request()
+        self._host.hold(_OPEN_ONE)
+        version = self._host.form.fields["vllm_version"].value
+        self._host.results.search(reading.gpu, gpus, load, str(version))
 
     def _inputs(self, reading: Reading) -> Inputs:
         """Return the inputs of a start; of what it leaves open, the controls'."""

@@ -16,6 +16,7 @@ from planner.app.widgets.advice_section import AdviceSection
 from planner.app.widgets.chart import AnswerChart, PanelsPlace
 from planner.app.widgets.export_section import ExportSection
 from planner.app.widgets.gpus_section import GpusSection
+from planner.app.widgets.models_section import ModelsSection
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.pins import PinSection
 from planner.app.widgets.ray_section import RaySection
@@ -28,16 +29,22 @@ from planner.show.page import NOTES, OPEN_AT_FIRST, PANELS
 from planner.solve.speed.bound import speed_bound
 
 if TYPE_CHECKING:
+    from planner.engine.gpu import GPU
     from planner.planning.inputs import Inputs
+    from planner.planning.load import Load
     from planner.planning.result import Plan
 
 OPEN_TAB = "advice"
 """The tab that is open at first: what to change."""
 HELD = "planner-held"
 """The class that leaves of the answer only what is asked."""
+SEARCHING = "planner-searching"
+"""The class that leaves the tabs there too: one of them answers."""
 _SPEED_PAUSE_SECONDS = 0.2
 _SET_UP = "another set-up"
 """What is applied with a row of the tab of GPUs."""
+_MODEL = "another model"
+"""What is applied with a row of the tab of models."""
 _NO_LOAD = (
     "The speed depends on the load. Set prompt tokens, answer tokens and users at once "
     'under "What I need", and this tab shows the bound that the memory bandwidth and '
@@ -119,6 +126,7 @@ class Results(w.VBox):
         apply: Callable[[str, Mapping[str, Any]], None],
         undo: Callable[[], None],
         open_plan: Callable[[Plan], None],
+        open_model: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         self.answer = AnswerChart()
         self.command = PanelsPlace("command", f"panel-{NOTES}", opened=self._toggled)
@@ -126,12 +134,14 @@ class Results(w.VBox):
         self.panels = PanelsPlace(*panels, opened=self._toggled)
         self.advice = AdviceSection(apply, undo)
         self.gpus = GpusSection(lambda changes: apply(_SET_UP, changes))
+        self.models = ModelsSection(lambda changes: open_model(_MODEL, changes))
         self.pins = PinSection(open_plan)
         self.speed = SpeedSection()
         self.export = ExportSection(lambda: (self.ray,))
         self.run = RunSection() if is_allowed() else None
         self.sections: dict[str, Section] = {
             "gpus": self.gpus,
+            "models": self.models,
             "compare": self.pins,
             "speed": self.speed,
             "export": self.export,
@@ -173,10 +183,14 @@ class Results(w.VBox):
         """Show `plan`; `applied` names the advice that led to it."""
         self._plan, self._applied = plan, applied
         self.remove_class(HELD)
+        self.remove_class(SEARCHING)
         self.answer.show(plan, self._opened, self._seen())
         if self.tabs.chosen == "advice":
             self.advice.show(plan, applied=applied)
-        for section in (self.gpus, self.pins, self.speed, self.export):
+        for section in (
+            *(self.gpus, self.models, self.pins),
+            *(self.speed, self.export),
+        ):
             section.show(plan)
         if self.export.is_open:
             self.ray.show(plan)
@@ -195,6 +209,12 @@ class Results(w.VBox):
         self.answer.clear()
         self.add_class(HELD)
 
+    def search(self, gpu: GPU, gpus: int, load: Load, vllm_version: str) -> None:
+        """Show which models serve a load, where no plan is shown; see `hold`."""
+        self.add_class(SEARCHING)
+        self.models.ask(gpu, gpus, load, vllm_version)
+        self.tabs.choose("models")
+
     def say(self, message: str) -> None:
         """Show a message; the next plan clears it."""
         if message:
@@ -207,9 +227,10 @@ class Results(w.VBox):
         self.answer.wait(reason, shown)
 
     def _pause(self) -> None:
-        """End a search for the plan that is no longer asked for."""
-        if self.gpus.is_open:
-            self.gpus.pause()
+        """End the searches for the plan that is no longer asked for."""
+        for section in (self.gpus, self.models):
+            if section.is_open:
+                section.pause()
 
     def _ask(self) -> None:
         if self.run is not None:

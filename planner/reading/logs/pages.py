@@ -99,10 +99,11 @@ def _of_cards(text: str, cards: tuple[_Card, ...]) -> Reading:
     unlike = f"Several kinds: {', '.join(names)}. " if len(names) > 1 else ""
     return Reading(
         kind=Kind.GPUS,
+        intent="which_models" if gpu else "",
         given=text,
         gpu=gpu,
         gpus=len(cards),
-        open=(NOT_NAMED["model"], *([] if gpu else [NOT_NAMED["gpu"]])),
+        open=() if gpu else (NOT_NAMED["model"], NOT_NAMED["gpu"]),
         notes=(*([unlike + note] if unlike or note else []),),
     )
 

@@ -111,9 +111,13 @@ def _reading(asked: Question, model: NamedModel, place: Place) -> Reading:
     has_more = bool(
         place.gpu or asked.refused or arguments or load.load or versions or format_note
     )
+    intent = asked.intent if has_more or asked.intents else ""
+    if intent == "other" and place.gpu and not (name or model.note):
+        intent = "which_models"  # a GPU alone
+    is_open = not name and intent != "which_models"
     return Reading(
         kind=Kind.QUESTION if has_more or asked.intents else Kind.MODEL,
-        intent=asked.intent if has_more or asked.intents else "",
+        intent=intent,
         given=asked.text,
         model=name or None,
         gpu=place.gpu,
@@ -121,7 +125,7 @@ def _reading(asked: Question, model: NamedModel, place: Place) -> Reading:
         engine_args=arguments,
         load=load.load,
         open=(
-            *(() if name else (model.note or NOT_NAMED["model"],)),
+            *((model.note or NOT_NAMED["model"],) if is_open else ()),
             *(() if place.gpu else (NOT_NAMED["gpu"],)),
         ),
         notes=tuple(filter(None, notes)),

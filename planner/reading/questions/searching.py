@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.errors import PlannerError
 from planner.models.catalogue import popular
 from planner.planning.load import Load
-from planner.planning.planning import plan as plan_of
 from planner.planning.result import Plan
 from planner.planning.words import load_flags
 from planner.reading.reading import Reading
 from planner.solve import SetUp, set_ups
 from planner.solve.price_list import list_prices
+from planner.solve.which_models import ModelSearch
 from planner.units import counted, format_gib
 
 USUAL = Load(prompt_tokens=3072, output_tokens=1024)
 """Where a question tells no length."""
-_MOST_MODELS, _MOST_TRIED = 4, 12
+_MOST_MODELS, _MOST_TRIED = 4, 24
+_LAYOUT = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+_OF_A_MODEL = (*_LAYOUT, "max_model_len", "quantization", "dtype")
+"""What each model is planned without: its own, or what the search chooses."""
 
 
 def cheapest(reading: Reading) -> Iterator[str]:
     """Answer which GPUs are cheapest, of those with a list price."""
     load = reading.load or USUAL
-    layout = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-    start = reading.inputs("H100", **dict.fromkeys((*layout, "load")))
+    start = reading.inputs("H100", **dict.fromkeys((*_LAYOUT, "load")))
     found = set_ups(start.plan(), load, list(list_prices().prices), order="cheapest")
     best = found.ranked("cheapest")
     words = f"{counted(load.requests, 'requests')} of {load.request_tokens:,} tokens"
@@ -53,8 +54,7 @@ def fewest(reading: Reading, plan: Plan) -> str:
     length = reading.engine_args.get("max_model_len", USUAL.request_tokens)
     usual = Load(prompt_tokens=max(length - 1, 1), output_tokens=1)
     load = reading.load or usual
-    layout = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-    start = plan.changed(**dict.fromkeys((*layout, "load", "max_model_len")))
+    start = plan.changed(**dict.fromkeys((*_LAYOUT, "load", "max_model_len")))
     found = set_ups(start, load, [plan.gpu], prices={}, nodes=2).fewest
     words = f"{counted(load.requests, 'requests')} of {load.request_tokens:,} tokens"
     if found is None:
@@ -63,34 +63,42 @@ def fewest(reading: Reading, plan: Plan) -> str:
 
 
 def which_models(reading: Reading) -> Iterator[str]:
-    """Answer which models a GPU serves: the most used of the catalogue that fit."""
-    length = reading.engine_args.get("max_model_len", USUAL.request_tokens)
-    given = {**reading.engine_args, "max_model_len": length}
-    tried, fits = 0, []
-    gpu = reading.gpu or "H100"
-    total = 0
-    for entry in popular()[:_MOST_TRIED]:
-        try:
-            found = plan_of(entry.name, gpu, **given)
-        except PlannerError:
-            continue
-        tried += 1
-        rank = found.limiting_rank
-        total = max(total, 0 if rank is None else rank.requested_memory_bytes)
-        if found.fits:
-            fits.append(entry.name)
-    name = gpu if isinstance(gpu, str) else gpu.name
+    """Answer which models a GPU serves: the most used of the catalogue that do."""
+    load = usual_load(reading)
+    rest = {n: v for n, v in reading.engine_args.items() if n not in _OF_A_MODEL}
+    gpus, tried = reading.gpus or 1, popular()[:_MOST_TRIED]
+    search = ModelSearch.of(reading.gpu or "H100", gpus, load, entries=tried, **rest)
+    for _ in search.steps():
+        pass
+    found = search.result("downloads")
+    names = [group[0].name for group in found.groups()]
+    name = search.gpu.name
     where = f"{reading.gpus} x {name}" if reading.gpus else name
-    some = ", ".join(fits[:_MOST_MODELS]) or "none of them"
+    words = f"{counted(load.requests, 'requests')} of {load.request_tokens:,} tokens"
+    assumed = "" if reading.load else " (assumed)"
+    some = ", ".join(names[:_MOST_MODELS]) or "none of them"
     yield (
-        f"On {where} with {length:,} tokens, of the {tried} most used models: {some}."
+        f"{where} can serve {words}{assumed} at once with, of the {len(tried)} most "
+        f"used models: {some}."
     )
-    budget = total * (reading.gpus or 1)
-    if budget:
+    share = found.found[0].plan if found.found else None
+    rank = None if share is None else share.limiting_rank
+    if rank is not None:
+        budget = rank.requested_memory_bytes * gpus
         billions = budget / 1e9
         yield (
             f"By size: vLLM takes {format_gib(budget)} there; weights have to leave "
             f"room, so about {0.8 * billions / 2:.0f} billion parameters in BF16, "
             f"{0.8 * billions:.0f} in FP8, {1.6 * billions:.0f} in 4 bits."
         )
-    yield f"planner models lists the names, planner plan NAME --gpu {name} plans one."
+    many = f" --gpus {gpus}" if gpus > 1 else ""
+    yield f"All: planner solve models --gpu {name}{many} {load_flags(load)}"
+
+
+def usual_load(reading: Reading) -> Load:
+    """Return the load of a question, or one usual request of the length it names."""
+    length = reading.engine_args.get("max_model_len")
+    if reading.load is not None or not isinstance(length, int) or length <= 1:
+        return reading.load or USUAL
+    answer = min(USUAL.output_tokens, length // 2)
+    return Load(prompt_tokens=length - answer, output_tokens=answer)

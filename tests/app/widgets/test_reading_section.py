@@ -12,6 +12,7 @@ from planner.app.widgets.explorer import Explorer
 from planner.app.widgets.export_section import FORMATS, OWN
 from planner.app.widgets.paste_box import changes
 from planner.app.widgets.reading_section import MARK, ReadingSection
+from planner.models import catalogue
 from tests.conftest import ROOT
 
 TEXTS = ROOT / "tests" / "data" / "texts"
@@ -416,3 +417,28 @@ def test_a_question_opens_the_tab_that_answers_it(explorer, question, tab) -> No
     paste(explorer, question)
 
     assert explorer.results.tabs.chosen == tab
+
+
+def test_where_models_are_asked_for_they_are_listed_and_one_is_opened(
+    monkeypatch,
+) -> None:
+    """No verdict on a model that nobody named; GPU and load are in the controls."""
+    names = ("Qwen/Qwen3-8B", "Qwen/Qwen3-32B")
+    few = tuple(one for one in catalogue.popular() if one.name in names)
+    monkeypatch.setattr(catalogue, "popular", lambda: few)
+    explorer = Explorer()
+    paste(explorer, "Which models fit on two RTX 4090 for 5 users at 16k?")
+    models = explorer.results.models
+
+    assert "models" == explorer.results.tabs.chosen
+    assert explorer.results.answer.is_empty
+    assert {"planner-held", "planner-searching"} <= {*explorer.results._dom_classes}
+    assert ["Qwen/Qwen3-8B"] == [row["name"] for row in models.table.rows]
+    assert "2 x RTX4090 with 5 requests of 16,384 tokens" in models.table.answer
+    asked = explorer.request()
+    assert (5, "RTX4090") == (asked["load"].requests, asked["gpu"])
+
+    models._told({"apply": "Qwen/Qwen3-8B"})
+    assert ("Qwen/Qwen3-8B", 2) == (explorer.plan.name, explorer.plan.gpus_total)
+    assert explorer.plan.serving.is_served
+    assert not {"planner-held", "planner-searching"} & {*explorer.results._dom_classes}

@@ -357,3 +357,22 @@ def test_what_asks_nothing_is_no_question() -> None:
         "Our blog compares Qwen3-8B and Qwen3-14B in writing poems.",
     )
     assert [] == [text for text in texts if questions_in(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "intent", "is_open"),
+    [
+        ("Does my model fit on an H100?", "fits", True),
+        ("Mon modèle tient sur un L4 ?", "fits", True),
+        ("The models that run on an L4?", "which_models", False),
+        ("RTX 5090", "which_models", False),
+        ("I have two RTX 3090", "which_models", False),
+    ],
+)
+def test_a_gpu_alone_asks_for_models_and_ones_own_model_does_not(
+    text: str, intent: str, is_open: bool
+) -> None:
+    """Where models are asked for, none is missing."""
+    found = planner.read(text)
+
+    assert (intent, is_open) == (found.intent, bool(found.open))

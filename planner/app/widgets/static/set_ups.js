@@ -2,6 +2,7 @@
 // texts; a press is told to it by the row's key, a price by the GPU's name.
 
 import { make } from "./make.js";
+import { SearchView } from "./search_view.js";
 import { chooser, keep, keepPrice, kept } from "./set_ups_parts.js";
 
 /**
@@ -50,6 +51,8 @@ import { chooser, keep, keepPrice, kept } from "./set_ups_parts.js";
  * @typedef {import("@anywidget/types").AnyModel<Table>} TableModel
  */
 
+/** Which columns a narrow table leaves out: the last first. */
+const LATER = ["", "", "", "", "ps-late", "ps-last", "ps-last", ""];
 const SHOWN = 5;
 /** Rows that no other beats are shown, up to so many. */
 const MOST_SHOWN = 10;
@@ -78,56 +81,15 @@ const QUALITIES = [
   ["try your prompts first", "4 bits too: try your prompts first"],
 ];
 
-class TableView {
-  /**
-   * @param {TableModel} model
-   * @param {HTMLElement} el
-   */
-  constructor(model, el) {
-    this.model = model;
-    this.el = el;
-    this.isWhole = false;
-    /** @type {Set<string>} GPUs of which all layouts are shown */
-    this.opened = new Set();
-    this.isWaiting = false;
-    this.isRemoved = false;
-  }
-
-  /** Draws once, however many traits have changed together. */
-  refresh() {
-    if (this.isWaiting) return;
-    this.isWaiting = true;
-    queueMicrotask(() => {
-      this.isWaiting = false;
-      if (!this.isRemoved) this.draw();
-    });
-  }
-
-  /** Writes everything anew; the focus and what is being typed stay. */
-  draw() {
-    const active = document.activeElement;
-    const press = this.el.contains(active) && active?.getAttribute("data-press");
-    const typed = active instanceof HTMLInputElement ? active.value : null;
-    const isOpen = this.el.querySelector("details")?.open;
-    this.el.classList.toggle("is-stale", this.model.get("is_stale"));
-    this.el.setAttribute("aria-busy", String(this.model.get("progress") < 1));
-    this.el.replaceChildren(...this.parts());
-    const details = this.el.querySelector("details");
-    if (details) details.open = Boolean(isOpen);
-    if (!press) return;
-    /** @type {HTMLElement | null} */
-    const same = this.el.querySelector(`[data-press="${press}"]`);
-    if (same instanceof HTMLInputElement && typed !== null) same.value = typed;
-    same?.focus();
-  }
-
+/** @extends {SearchView<Table>} */
+class TableView extends SearchView {
   parts() {
     const note = this.model.get("note");
     if (note) return [make("p", { class: "pl-list-note" }, note), ...this.remarks()];
     return [
       this.head(),
       ...this.table(),
-      ...this.misses(),
+      ...this.folded("What the nearest others lack"),
       ...this.money(),
       ...this.remarks(),
     ];
@@ -157,43 +119,13 @@ class TableView {
       ),
       chooser(this.model, "most", "GPUs", counts),
       chooser(this.model, "quality", "Formats", QUALITIES),
-      ...this.progress(),
+      ...this.progress("GPUs searched"),
     );
   }
 
   answer() {
     if (this.model.get("is_stale")) return "For an earlier plan";
     return this.model.get("answer");
-  }
-
-  progress() {
-    const done = this.model.get("progress");
-    if (done >= 1) return [];
-    const percent = Math.round(100 * done);
-    return [
-      make(
-        "span",
-        { class: "ps-progress" },
-        make("progress", { max: 100, value: percent, "aria-label": "GPUs searched" }),
-        this.button("cancel", "Cancel", { cancel: true }),
-      ),
-    ];
-  }
-
-  /**
-   * @param {string} press what it is, for the focus to find it again
-   * @param {string} label
-   * @param {object} said what the kernel is told
-   * @param {Record<string, string>} [attributes]
-   */
-  button(press, label, said, attributes = {}) {
-    const node = make(
-      "button",
-      { type: "button", class: "pl-action", "data-press": press, ...attributes },
-      label,
-    );
-    node.addEventListener("click", () => this.model.send(said));
-    return node;
   }
 
   table() {
@@ -203,7 +135,9 @@ class TableView {
     const most = Math.max(SHOWN, best);
     const few = this.isWhole ? rows : rows.slice(0, most);
     const titles = this.titles();
-    const head = titles.map((title) => make("th", { scope: "col" }, title));
+    const head = titles.map((title, at) =>
+      make("th", { scope: "col", class: LATER[at] }, title),
+    );
     const body = few.flatMap((row) => this.rowsOf(row, titles));
     const table = make(
       "table",
@@ -213,22 +147,7 @@ class TableView {
       make("tbody", {}, ...body),
     );
     if (rows.length <= most) return [table];
-    const label = this.isWhole ? "Show fewer" : `Show all ${rows.length}`;
-    const more = make(
-      "button",
-      {
-        type: "button",
-        class: "pl-action pl-more",
-        "data-press": "more",
-        "aria-expanded": String(this.isWhole),
-      },
-      label,
-    );
-    more.addEventListener("click", () => {
-      this.isWhole = !this.isWhole;
-      this.draw();
-    });
-    return [table, more];
+    return [table, this.more(`Show all ${rows.length}`)];
   }
 
   titles() {
@@ -250,7 +169,8 @@ class TableView {
     const isOpen = this.opened.has(named(row));
     const heading = make("th", { scope: "row" }, row.gpus);
     if (row.layout) heading.append(make("span", { class: "ps-layout" }, row.layout));
-    if (row.others.length) heading.append(this.opener(row, isOpen));
+    if (row.others.length)
+      heading.append(this.opener(named(row), "layouts", row.others.length, row.gpus));
     if (row.format) {
       const answers = make("b", {}, row.answers);
       heading.append(make("span", { class: "ps-format" }, `${row.format}: `, answers));
@@ -268,31 +188,6 @@ class TableView {
     return [first, ...others];
   }
 
-  /** @param {SetUp} row @param {boolean} isOpen */
-  opener(row, isOpen) {
-    const count = row.others.length;
-    const label = isOpen
-      ? "fewer layouts"
-      : `+${count} ${count > 1 ? "layouts" : "layout"}`;
-    const node = make(
-      "button",
-      {
-        type: "button",
-        class: "ps-opener",
-        "data-press": `layouts ${named(row)}`,
-        "aria-expanded": String(isOpen),
-        "aria-label": `${label} on ${row.gpus}`,
-      },
-      label,
-    );
-    node.addEventListener("click", () => {
-      if (isOpen) this.opened.delete(named(row));
-      else this.opened.add(named(row));
-      this.draw();
-    });
-    return node;
-  }
-
   /**
    * @param {Figures} own
    * @param {SetUp} row
@@ -302,7 +197,7 @@ class TableView {
   line(own, row, heading, price) {
     const texts = [own.held, own.speed, own.user, own.first, own.cost];
     const cells = texts.map((text, at) =>
-      make("td", { "data-label": SHORT[at], class: at > 1 ? "ps-less" : "" }, text),
+      make("td", { "data-label": SHORT[at], class: LATER[at + 2] }, text),
     );
     const name = [row.gpus, own.layout, row.format].filter(Boolean).join(" ");
     const isMapped = this.model.get("mapped") === own.key;
@@ -365,16 +260,6 @@ class TableView {
     return make("td", { "data-label": title }, total, each);
   }
 
-  misses() {
-    const misses = this.model.get("misses");
-    if (!misses.length) return [];
-    const items = misses.map((text) => make("li", {}, text));
-    const summary = make("summary", {}, "What the nearest others lack");
-    return [
-      make("details", {}, summary, make("ul", { class: "pl-remarks" }, ...items)),
-    ];
-  }
-
   /** The user's currency, and what the list's is in it. */
   money() {
     if (!this.model.get("rows").length) return [];
@@ -409,11 +294,6 @@ class TableView {
       rate,
     );
     return [line];
-  }
-
-  remarks() {
-    const items = this.model.get("remarks").map((text) => make("li", {}, text));
-    return items.length ? [make("ul", { class: "pl-remarks" }, ...items)] : [];
   }
 }
 

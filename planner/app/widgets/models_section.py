@@ -1,0 +1,260 @@
+"""Which models? What the GPU on the page serves of the catalogue, each to be opened.
+
+The search runs in slices beside the page, only while the section is open. Kind, size
+and order choose among what has been planned, without planning again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import ipywidgets as w
+import traitlets
+
+from planner.app.widgets.background import SlicedJob
+from planner.app.widgets.callbacks import UNEXPECTED, guarded
+from planner.app.widgets.page_widget import PageWidget
+from planner.app.widgets.section import Section
+from planner.app.widgets.static_files import script, sheet
+from planner.engine.gpu import GPU
+from planner.errors import PlannerError
+from planner.planning.load import Load
+from planner.solve.which_models import KINDS, ORDERS, page_search
+
+if TYPE_CHECKING:
+    from planner.planning.result import Plan
+    from planner.solve.model_fits import ModelFit
+    from planner.solve.which_models import ModelSearch
+
+log = logging.getLogger(__name__)
+_Question: TypeAlias = "tuple[GPU, int, Load | None, str]"
+PAUSE_SECONDS = 0.5
+REDRAW_SECONDS = 0.3
+COUNTS = ("1", "2", "4", "8")
+SIZES = {"": inf, "4B": 4e9, "9B": 9e9, "16B": 16e9, "36B": 36e9, "80B": 80e9}
+"""Parameters at most, by what the list calls them."""
+NO_LOAD = (
+    "Say what you need first: prompt tokens, answer tokens, and users at once. The "
+    "models that serve it on the GPU that is chosen then stand here."
+)
+
+
+class ModelTable(PageWidget):
+    """The table: the page chooses a kind, a size, an order and a number of GPUs."""
+
+    _esm = script("models.js")
+    _css = sheet("actions.css", "set_ups.css")
+    called = "models"
+
+    note = traitlets.Unicode().tag(sync=True)
+    """A sentence instead of rows."""
+    answer = traitlets.Unicode().tag(sync=True)
+    needs = traitlets.Int(1).tag(sync=True)
+    """Requests at once of the load."""
+    rows: Any = traitlets.List().tag(sync=True)
+    misses: Any = traitlets.List().tag(sync=True)
+    remarks: Any = traitlets.List().tag(sync=True)
+    gpus = traitlets.Unicode("1").tag(sync=True)
+    counts: Any = traitlets.List(COUNTS).tag(sync=True)
+    kind = traitlets.Unicode().tag(sync=True)
+    kinds: Any = traitlets.List(KINDS).tag(sync=True)
+    size = traitlets.Unicode().tag(sync=True)
+    sizes: Any = traitlets.List([name for name in SIZES if name]).tag(sync=True)
+    order = traitlets.Unicode(ORDERS[0]).tag(sync=True)
+    orders: Any = traitlets.List(ORDERS).tag(sync=True)
+    progress = traitlets.Float(1.0).tag(sync=True)
+    """Share of the search that is done; 1: it has ended."""
+    is_stale = traitlets.Bool(False).tag(sync=True)
+    """Whether the rows are for an earlier GPU or load."""
+    current = traitlets.Unicode().tag(sync=True)
+    """Name of the model on the screen."""
+
+    def __init__(self, told: Callable[[Mapping[str, Any]], None]) -> None:
+        super().__init__()
+        self.add_class("planner-model-fits")
+        self._told = told
+
+    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
+        """Pass on what the page says; it is checked where it is used."""
+        if isinstance(message, Mapping):
+            self._told(message)
+        return isinstance(message, Mapping)
+
+
+class ModelsSection(Section):
+    """Searches the catalogue for the GPU and load; `apply` gets one row's changes."""
+
+    def __init__(self, apply: Callable[[Mapping[str, Any]], None]) -> None:
+        super().__init__("Models", "models", PAUSE_SECONDS)
+        guard = guarded(self._report)
+        self.table = ModelTable(guard(self._told))
+        self._apply = apply
+        self._guarded_refresh = guard(self.refresh)
+        self._slices = SlicedJob()
+        self._asked: _Question | None = None
+        self._given: _Question | None = None
+        """What was asked without a plan."""
+        self._search: ModelSearch | None = None
+        self._fits: dict[str, ModelFit] = {}
+        self._drawn_at = 0.0
+
+    def inside(self) -> tuple[w.Widget, ...]:
+        """Return the table."""
+        return (self.table,)
+
+    def ask(self, gpu: GPU, gpus: int, load: Load, vllm_version: str) -> None:
+        """Search for a GPU and a load that no plan is shown of."""
+        self.table.current = ""
+        self._count(gpus)
+        self._given = (gpu, gpus, load, vllm_version)
+        if self.is_open:
+            self._guarded_refresh()
+
+    def show(self, plan: Plan) -> None:
+        """Search for this plan's GPU and load, once the user pauses."""
+        was = self._plan
+        self._plan, self._given = plan, None
+        self.table.current = plan.name
+        if was is None or was.gpus_total != plan.gpus_total or was.gpu != plan.gpu:
+            self._count(plan.gpus_total)
+        if self.is_open and self._question() != self._asked:
+            self.pause()
+            self._later.run(self._guarded_refresh)
+
+    def _count(self, gpus: int) -> None:
+        """Search on as many GPUs as the plan has."""
+        counts = sorted({*map(int, COUNTS), gpus})
+        with self.table.hold_sync():
+            self.table.counts = list(map(str, counts))
+            self.table.gpus = str(gpus)
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether the search is not over."""
+        return self._slices.is_running
+
+    def pause(self) -> None:
+        """Give up the search, and mark the rows as those of an earlier question."""
+        self._later.cancel()
+        self._slices.cancel()
+        self._asked = None
+        self.table.is_stale = True
+
+    def turn(self, is_open: bool) -> None:
+        """Open or close it, and give up a search that nobody sees."""
+        super().turn(is_open)
+        if not is_open and self.is_searching:
+            self.pause()
+
+    def _question(self) -> _Question | None:
+        plan = self._plan
+        if self._given is not None:
+            return self._given[0], int(self.table.gpus), *self._given[2:]
+        if plan is None:
+            return None
+        return plan.gpu, int(self.table.gpus), plan.load, plan.vllm_version
+
+    def refresh(self) -> None:
+        """Begin the search, unless its answer is already there."""
+        asked = self._question()
+        if asked is None or asked == self._asked:
+            return
+        self._asked = asked
+        gpu, gpus, load, release = asked
+        if load is None:
+            self._say(NO_LOAD)
+            return
+        try:
+            search = page_search(gpu, gpus, load, release)
+        except PlannerError as error:
+            self._say(str(error))
+            return
+        self._search, self._drawn_at = search, 0.0
+        with self.table.hold_sync():
+            self.table.note, self.table.progress = "", 0.0
+        self._slices.start(search.steps(), self._between, self._done, self._failed)
+
+    def _between(self) -> None:
+        now = time.monotonic()
+        if self._search is not None and now - self._drawn_at >= REDRAW_SECONDS:
+            self._drawn_at = now
+            self._draw(len(self._search.found) / max(1, len(self._search.entries)))
+
+    def _done(self) -> None:
+        self._draw(1.0)
+
+    def _failed(self, error: Exception) -> None:
+        if not isinstance(error, PlannerError):
+            log.error("the search for models failed", exc_info=error)
+        self._say(str(error) if isinstance(error, PlannerError) else UNEXPECTED)
+
+    def _report(self, message: str) -> None:
+        """Show the error of a callback; the guard clears it with an empty text."""
+        if message:
+            self._say(message)
+
+    def _say(self, note: str) -> None:
+        """Show a sentence in place of the rows."""
+        self._fits = {}
+        with self.table.hold_sync():
+            self.table.rows, self.table.misses, self.table.remarks = [], [], []
+            self.table.answer, self.table.note = "", note
+            self.table.progress, self.table.is_stale = 1.0, False
+
+    def _draw(self, progress: float) -> None:
+        search = self._search
+        if search is None:
+            return
+        from planner.show.model_fits import drawn  # noqa: PLC0415 - once it is open
+
+        kind, at_most = self.table.kind or None, SIZES[self.table.size]
+        found = search.result(self.table.order, kind, at_most=at_most)
+        self._fits = {one.name: one for one in found.found}
+        shown = drawn(found, is_whole=progress == 1)
+        with self.table.hold_sync():
+            for name, value in shown.items():
+                setattr(self.table, name, value)
+            self.table.note = ""
+            self.table.progress, self.table.is_stale = progress, False
+
+    def _told(self, said: Mapping[str, Any]) -> None:
+        """Do what the page says; its values are a stranger's."""
+        table = self.table
+        match said:
+            case {"apply": str(name)} if name in self._fits and not table.is_stale:
+                self._apply(self._fits[name].changes())
+            case {"gpus": str(count)} if count in table.counts:
+                table.gpus = count
+                self.pause()
+                self.refresh()
+            case {"kind": str(kind)} if kind in ("", *KINDS):
+                table.kind = kind
+                self._redraw()
+            case {"size": str(size)} if size in SIZES:
+                table.size = size
+                self._redraw()
+            case {"order": str(order)} if order in ORDERS:
+                table.order = order
+                self._redraw()
+            case {"cancel": True}:
+                self._cancel()
+            case _:
+                log.warning("a page sent an invalid message of the models")
+
+    def _redraw(self) -> None:
+        if self._search is not None and not self.table.note and not self.table.is_stale:
+            self._draw(self.table.progress)
+
+    def _cancel(self) -> None:
+        """End the search; what it has found stays, and says that it is a part."""
+        search = self._search
+        if search is None or not self.is_searching:
+            return
+        self._slices.cancel()
+        self._draw(1.0)
+        part = f"Cancelled after {len(search.found)} of {len(search.entries)} models."
+        self.table.remarks = [part, *self.table.remarks]
