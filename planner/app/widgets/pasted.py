@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from planner.engine.releases import MODELLED, NEWEST
 from planner.errors import PlannerError
 from planner.values import frozen
 
@@ -21,6 +22,12 @@ WHICH = {
     "gpu": "Which GPU? The text does not name one.",
 }
 _MOST_STARTS = 12
+PLACES = {
+    "cheapest": "gpus",
+    "speed": "speed",
+    "upgrade": "upgrade",
+    "why": "memory",
+}
 
 
 class Host(Protocol):
@@ -93,6 +100,20 @@ def asks_for_models(reading: Reading) -> bool:
     """Return whether a text asks which models a GPU serves, and names none."""
     is_asked = reading.intent == "which_models" and reading.model is None
     return is_asked and reading.gpu is not None
+
+
+def open_place(results: Results, reading: Reading) -> None:
+    """Open the tab that answers what a question asks for."""
+    place = PLACES.get(reading.intent)
+    if place is not None:
+        results.tabs.choose(place)
+    if place == "upgrade":
+        from planner.reading.questions.question import releases_asked  # noqa: PLC0415 - slow
+
+        first, last = releases_asked(reading.given)
+        known = [one for one in (first, last) if one in MODELLED]
+        if first in known:
+            results.upgrade.ask(first, last if last in known else NEWEST)
 
 
 def _labels(text: str, reading: Reading) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The Compare tab: pinned plans, and the current one under another release."""
+"""The Compare tab: pinned plans, and the current one on other GPUs with prices."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ from planner.app.widgets.actions import ActionList, Row, action
 from planner.app.widgets.callbacks import guarded
 from planner.app.widgets.chart import PlotlyChart
 from planner.app.widgets.section import Fold, Section, tables_view
-from planner.engine.releases import MODELLED, NEWEST
 from planner.show.html import tag
 from planner.show.sheet import pinned
-from planner.show.upgrade import sheet
-from planner.solve.upgrading import upgrade
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -24,8 +21,9 @@ if TYPE_CHECKING:
 MOST_PINS = 5
 """More bars than this cannot be compared at a glance."""
 PAUSE_SECONDS = 0.1
-UPGRADE_PAUSE_SECONDS = 0.4
-"""An upgrade plans each release between several times, so it waits."""
+GPUS_PAUSE_SECONDS = 0.4
+MOST_GPUS = 12
+USUAL_GPUS = "L4, L40S, H100"
 NOW = "now"
 _PIN_ROW: Row = {
     "key": NOW,
@@ -35,47 +33,33 @@ _PIN_ROW: Row = {
 }
 
 
-class UpgradeFold(Fold):
-    """Shows what another release does to the plan; computed only while it is open."""
+class GPUsFold(Fold):
+    """The plan's model and load on some kinds of GPU, side by side with prices."""
 
     def __init__(self) -> None:
-        super().__init__("Another release of vLLM", "upgrade", UPGRADE_PAUSE_SECONDS)
+        super().__init__("The same on other GPUs", "other-gpus", GPUS_PAUSE_SECONDS)
         self._guarded_draw = guarded(self._say)(self._draw)
 
     @cached_property
-    def release(self) -> w.Dropdown:
-        """The release that the plan's own is compared with."""
-        choice = w.Dropdown(options=[NEWEST], description="Compared with")
-        choice.observe(lambda _change: self._soon(), names="value")
-        return choice
+    def names(self) -> w.Text:
+        """The kinds of GPU, as one types them."""
+        entry = w.Text(
+            value=USUAL_GPUS, description="GPUs", placeholder="L4, L40S, H100"
+        )
+        entry.observe(lambda _change: self.refresh(), names="value")
+        return entry
 
     @cached_property
     def view(self) -> w.HTML:
-        """The differences; created when it is first opened."""
+        """The table; created when it is first opened."""
         return tables_view()
 
     def inside(self) -> tuple[w.Widget, ...]:
-        """Return the choice and the differences."""
-        return (self.release, self.view)
-
-    def show(self, plan: Plan) -> None:
-        """Compare this plan's release, once the user pauses."""
-        self._plan = plan
-        if self.is_open:
-            self.refresh()
+        """Return the entry and the table."""
+        return (self.names, self.view)
 
     def refresh(self) -> None:
-        """Offer the other releases, and compare with the one that is chosen."""
-        if self._plan is None:
-            return
-        others = [one for one in MODELLED if one != self._plan.vllm_version]
-        if tuple(others) != self.release.options:
-            chosen = self.release.value
-            self.release.options = others
-            self.release.value = chosen if chosen in others else others[0]
-        self._soon()
-
-    def _soon(self) -> None:
+        """Compare the GPUs, once the user pauses."""
         self._later.run(self._guarded_draw)
 
     def _say(self, text: str) -> None:
@@ -86,7 +70,18 @@ class UpgradeFold(Fold):
     def _draw(self) -> None:
         if self._plan is None or not self.is_open:
             return
-        found = upgrade(self._plan, to=self.release.value)
+        from planner.show.compared_gpus import sheet  # noqa: PLC0415 - once it is open
+        from planner.solve.comparing.gpus import compare_gpus  # noqa: PLC0415 - once it is open
+        from planner.solve.price_list import gpu_prices  # noqa: PLC0415 - once it is open
+
+        names = [name.strip() for name in self.names.value.split(",") if name.strip()]
+        known = gpu_prices()
+        found = compare_gpus(
+            self._plan,
+            names[:MOST_GPUS],
+            {name: price.per_hour for name, price in known.prices.items()},
+            currency=known.currency,
+        )
         self.view.value = pinned(sheet(found))
 
 
@@ -107,14 +102,14 @@ class PinSection(Section):
         return tables_view()
 
     @cached_property
-    def upgrade(self) -> UpgradeFold:
-        """The plan under another release; created when the tab is first opened."""
-        return UpgradeFold()
+    def gpus(self) -> GPUsFold:
+        """The plan on other GPUs; created when the tab is first opened."""
+        return GPUsFold()
 
     def inside(self) -> tuple[w.Widget, ...]:
-        """Return the list, the comparison where there is one, and other releases."""
+        """Return the list, the comparison where there is one, and other GPUs."""
         drawn = () if self.chart is None or not self._pins else (self.chart, self.table)
-        return (self.list, *drawn, self.upgrade)
+        return (self.list, *drawn, self.gpus)
 
     def show(self, plan: Plan) -> None:
         """Compare the pinned plans with this one."""
@@ -143,7 +138,7 @@ class PinSection(Section):
     def refresh(self) -> None:
         """List the pinned plans, and compare them once the user pauses."""
         if self._plan is not None:
-            self.upgrade.show(self._plan)
+            self.gpus.show(self._plan)
         rows = [_row(letter, plan) for letter, plan in self._pins.items()]
         if len(self._pins) < MOST_PINS:
             rows.append(_PIN_ROW)

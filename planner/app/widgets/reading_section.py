@@ -41,6 +41,7 @@ from planner.app.widgets.pasted import (
     arguments_left_open,
     asks_for_models,
     found_in,
+    open_place,
     still_open,
     tells_of_a_start,
 )
@@ -61,11 +62,6 @@ _NOT_UNDERSTOOD = (
     "a control, to plan without it."
 )
 _WENT_WRONG = "Something went wrong in the planner itself. The log has the details."
-PLACES = {
-    "cheapest": "gpus",
-    "speed": "speed",
-    "why": "memory",
-}
 _OPEN_ONE = "Open one of the models below: each serves what was asked."
 """The tab that answers what a question asks for, where it is not the verdict."""
 _ADDED = ("model", "gpu", "vllm_version")
@@ -262,9 +258,7 @@ class ReadingSection(w.VBox):
         elif not is_again:
             self._begin(still_open(reading), reading.given)
             self._fill(reading)
-            place = PLACES.get(reading.intent)
-            if place is not None:
-                self._host.results.tabs.choose(place)
+            open_place(self._host.results, reading)
         self._found = found
         self._ask()
         self._say(taken_for(reading), self._html(found))

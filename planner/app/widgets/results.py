@@ -23,6 +23,7 @@ from planner.app.widgets.ray_section import RaySection
 from planner.app.widgets.run_section import RunSection, is_allowed
 from planner.app.widgets.section import Offer, Section, tables_view
 from planner.app.widgets.static_files import script
+from planner.app.widgets.upgrade_section import UpgradeSection
 from planner.errors import PlannerError
 from planner.show.html import Html, tag
 from planner.show.page import NOTES, OPEN_AT_FIRST, PANELS
@@ -136,6 +137,7 @@ class Results(w.VBox):
         self.gpus = GpusSection(lambda changes: apply(_SET_UP, changes))
         self.models = ModelsSection(lambda changes: open_model(_MODEL, changes))
         self.pins = PinSection(open_plan)
+        self.upgrade = UpgradeSection()
         self.speed = SpeedSection()
         self.export = ExportSection(lambda: (self.ray,))
         self.run = RunSection() if is_allowed() else None
@@ -143,6 +145,7 @@ class Results(w.VBox):
             "gpus": self.gpus,
             "models": self.models,
             "compare": self.pins,
+            "upgrade": self.upgrade,
             "speed": self.speed,
             "export": self.export,
         }
@@ -189,7 +192,7 @@ class Results(w.VBox):
             self.advice.show(plan, applied=applied)
         for section in (
             *(self.gpus, self.models, self.pins),
-            *(self.speed, self.export),
+            *(self.upgrade, self.speed, self.export),
         ):
             section.show(plan)
         if self.export.is_open:

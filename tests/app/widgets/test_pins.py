@@ -1,56 +1,41 @@
-"""The plan under another release, in the Compare tab."""
+"""The plan on other GPUs, in the Compare tab."""
 
 from __future__ import annotations
 
 import planner
-from planner.app.widgets.pins import UpgradeFold
-from planner.engine.releases import MODELLED, NEWEST
-from planner.planning.result import Plan
+from planner import Load
+from planner.app.widgets.pins import MOST_GPUS, GPUsFold
+from planner.engine.gpu import catalogue
+from planner.solve.price_list import list_prices
 
 
-def plan_of(release: str) -> Plan:
-    """Return a start on a small card."""
-    return planner.plan(
-        "Qwen/Qwen3-8B", gpu="RTX4090", vllm_version=release, max_model_len=8192
-    )
-
-
-def test_an_older_plan_is_compared_with_the_newest_release() -> None:
-    """Each rule that changed is on the page, with its release."""
-    fold = UpgradeFold()
-    plan = plan_of("0.26.0")
-    fold.show(plan)
+def test_the_plan_is_compared_on_gpus_with_prices() -> None:
+    """Each of those named, as one types them; a wrong name is said."""
+    load = Load(prompt_tokens=3000, output_tokens=1000, requests=16)
+    fold = GPUsFold()
+    fold.show(planner.plan("Qwen/Qwen3-8B", gpu="L4", load=load))
     assert fold.view.value == ""
 
     fold.toggle.value = True
-    assert NEWEST == fold.release.value
-    for release, cause in planner.upgrade(plan).causes:
-        assert cause.rule is not None
-        assert f">{release}<" in fold.view.value
+    for name in ("L4", "L40S", "H100"):
+        assert f">{name}<" in fold.view.value
+    assert "RTX4090" not in fold.view.value
+    fold.names.value = " rtx4090,H100 "
+    assert ">RTX4090<" in fold.view.value
+    price = list_prices().prices["H100"].per_hour
+    assert f"{price:.2f} USD" in fold.view.value
+    fold.names.value = "H1000"
+    assert "H1000" in fold.view.value
+    assert "<table" not in fold.view.value
 
 
-def test_a_plan_of_the_newest_release_is_compared_with_the_one_before() -> None:
-    """Its own release is not offered; another can be chosen."""
-    fold = UpgradeFold()
+def test_so_many_gpus_are_compared_at_most() -> None:
+    """The whole catalogue is searched in another tab."""
+    fold = GPUsFold()
+    fold.show(planner.plan("Qwen/Qwen3-8B", gpu="L4"))
     fold.toggle.value = True
-    fold.show(plan_of(NEWEST))
-    assert MODELLED[1] == fold.release.value
-    assert NEWEST not in fold.release.options
-    assert f"vLLM {NEWEST} to {MODELLED[1]}" in fold.view.value
+    names = [one.name for one in catalogue() if not one.mig_profile][: MOST_GPUS + 1]
+    fold.names.value = ",".join(names)
 
-    fold.release.value = "0.19.1"
-    assert f"vLLM {NEWEST} to 0.19.1" in fold.view.value
-
-
-def test_it_follows_the_plan_only_while_it_is_open() -> None:
-    """A closed fold plans nothing."""
-    fold = UpgradeFold()
-    fold.toggle.value = True
-    fold.show(plan_of("0.26.0"))
-    fold.toggle.value = False
-    before = fold.view.value
-    fold.show(plan_of("0.28.0"))
-    assert before == fold.view.value
-
-    fold.toggle.value = True
-    assert f"vLLM 0.28.0 to {NEWEST}" in fold.view.value
+    assert f">{names[0]}<" in fold.view.value
+    assert f">{names[-1]}<" not in fold.view.value

@@ -20,7 +20,7 @@ FIRST = {
     "What changes for Qwen3-8B on an L4 from vLLM 0.11.0 to 0.19.0?": "Qwen/Qwen3-8B "
     "on L4, vLLM 0.11.0 to 0.19.0: KV cache ",
     "What changes for Qwen3-8B on an L4 from vLLM 0.8.5 to 0.11.0?": "vllm_version='0.",
-    "Which models fit on an A40?": "1 x A40 can serve 1 request of 4,096 tokens (assumed)",
+    "Which models fit on an A40?": "1 x A40 can serve 1 request of 4,096 tokens (ass",
     "Cheapest GPU for Qwen3-8B?": "1 x RTX4000Ada at 0.26 USD per hour, for ",
     "Does Qwen3-8B fit on an MI300X?": "Open: 'MI300X' is an AMD GPU",
     "Foo-13B on an L4?": 'Open: "Foo-13B" is not in the catalogue',
