@@ -10,6 +10,7 @@ from planner.export import needs
 from planner.export.yaml_text import yaml_text
 from planner.given import named_in_errors
 from planner.planning.entrypoints import release_of, serve_arguments
+from planner.planning.machines import nodes_of
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -31,7 +32,7 @@ def compose(plan: Plan) -> str:
     Source: the Compose specification; vLLM 0.33.0's image, whose server answers /health
     once the model is loaded.
     """
-    found = needs.nodes(plan)
+    found = nodes_of(plan)
     if found.count > 1:
         raise PlannerError(
             f"Docker Compose starts containers on one machine, and this plan needs "

@@ -9,22 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from planner.engine.releases.change import Change
 from planner.engine.settings import serve_words
 from planner.errors import PlannerError
 from planner.export import needs
-from planner.export.needs import Nodes
 from planner.export.yaml_text import yaml_text
 from planner.given import named_in_errors
 from planner.planning.entrypoints import release_of, serve_arguments
+from planner.planning.machines import JOINS_NODES, Nodes, nodes_of
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
 
-_JOINS_NODES = Change(
-    since=(0, 11, 1),
-    what="vLLM joins machines without Ray, by nnodes and node_rank.",
-)
 _LEFT_TO_THE_GROUP = ("nnodes", "node_rank", "master_addr", "master_port")
 _PROBE_SECONDS = 10
 
@@ -41,7 +36,7 @@ def kubernetes(plan: Plan) -> str:
     vLLM 0.33.0 `entrypoints/cli/serve.py` (--headless, --nnodes).
     """
     needs.check_reachable(plan)
-    found = needs.nodes(plan)
+    found = nodes_of(plan)
     documents = _single(plan, found) if found.count == 1 else _group(plan, found)
     texts = [yaml_text(document) for document in documents]
     return _comments(plan, found) + "\n---\n".join(texts) + "\n"
@@ -137,7 +132,7 @@ def _group(plan: Plan, found: Nodes) -> list[dict[str, Any]]:
 
 
 def _check_joins(plan: Plan) -> None:
-    if not release_of(plan).has(_JOINS_NODES):
+    if not release_of(plan).has(JOINS_NODES):
         raise PlannerError(
             f"vLLM {plan.vllm_version} joins several machines through Ray alone, which "
             "this manifest does not set up. Plan vllm_version='0.11.1' or later."

@@ -12,7 +12,6 @@ from planner.errors import PlannerError
 from planner.surroundings import is_published
 from planner.units import GIB
 from planner.user_files import user_path
-from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -24,8 +23,6 @@ TOKEN_NOTE = (
     f"For a model that needs a token: kubectl create secret generic {SECRET} "
     "--from-literal=HF_TOKEN=..."
 )
-GPUS_IN_A_NODE = 8
-"""The usual size of a server; more GPUs are assumed to be in several servers."""
 CACHE = "/root/.cache/huggingface"
 SHARED_GIB = 4
 SHARED_GIB_OF_A_GPU = 2
@@ -44,33 +41,6 @@ def port(plan: Plan) -> int:
     """Return the port of the plan's server: vLLM's own unless the plan has another."""
     given = given_arguments(plan.settings).get("port")
     return given if isinstance(given, int) else PORT
-
-
-@frozen
-class Nodes:
-    """Identical machines, and the GPUs of each."""
-
-    count: int
-    gpus: int
-
-
-def nodes(plan: Plan) -> Nodes:
-    """Return the machines of a plan: as many as `nnodes`, else with eight GPUs each.
-
-    Raises:
-        PlannerError: where the GPUs cannot be divided evenly.
-    """
-    if plan.gpu.is_cpu:
-        return Nodes(count=1, gpus=0)
-    given = dict(plan.settings.others).get("nnodes")
-    total = plan.gpus_total
-    count = given if isinstance(given, int) else math.ceil(total / GPUS_IN_A_NODE)
-    if count < 1 or total % count:
-        raise PlannerError(
-            f"{total} GPUs cannot be divided over {count} equal machines. Choose sizes "
-            "whose product is a multiple of the GPUs in one machine, or give nnodes."
-        )
-    return Nodes(count=count, gpus=total // count)
 
 
 def image(plan: Plan) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from planner.export import needs
+from planner.memory.host.nodes import GPUS_IN_A_NODE
 from planner.ray import Node, NodeType, Pipeline
 from planner.ray.node_usage import Effort
 from planner.ray.scheduler import num_placed, num_workers
@@ -86,7 +86,7 @@ def _gpu_node(found: Pipeline) -> NodeType:
     ]
     largest = max(stage.worker.gpus for stage in found.stages)
     whole = max(math.ceil(bundle.gpus) for bundle in bundles)
-    gpus = max(min(math.ceil(largest), needs.GPUS_IN_A_NODE), whole)
+    gpus = max(min(math.ceil(largest), GPUS_IN_A_NODE), whole)
     cpus = max(math.ceil(gpus * bundle.cpus / bundle.gpus) for bundle in bundles)
     account = max((node.needed_bytes for node in found.plan.host), default=0)
     engines = max(1, math.floor(gpus / (found.gpus_per_replica or 1)))

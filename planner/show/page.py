@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from planner.planning.machines import commands_text
 from planner.show.boxes import drawing, plan_bar, plan_legend
 from planner.show.certainty import certainty_body, certainty_html
 from planner.show.charts.frame import bars, end_bytes
@@ -57,7 +58,7 @@ def plan_html(plan: Plan) -> Html:
         host_html(plan),
         certainty_html(plan),
         notes_html(plan),
-        command_line(plan.command()),
+        command_line(commands_text(plan)),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from planner.planning.machines import commands_text
 from planner.planning.words import fails, holds
 from planner.show.terminal import Screen, fold, row, width_of
 from planner.show.verdict import (
@@ -67,7 +68,7 @@ def plan_text(plan: Plan, screen: Screen | None = None) -> str:
     lines += ["", *_outside_lines(plan, seen), *_figure_lines(plan, width)]
     for note in noted(plan):
         lines += fold(f"Note: {note}", width)
-    return "\n".join([*lines, "", plan.command()])
+    return "\n".join([*lines, "", commands_text(plan)])
 
 
 def _rank_lines(plan: Plan, rank: RankMemory, screen: Screen) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from planner.planning.machines import commands_text
 from planner.show.html import Content, Html, element, fragment, tag
 from planner.show.kv_cache import WEIGHTS, parts_apart
 from planner.show.lines import CPU_FACTS, LINE_FACTS, line_facts, line_rows, why
@@ -227,8 +228,8 @@ def _facts(name: str, release: str, is_cpu: bool) -> tuple[str, Html]:
 
 
 def command_html(plan: Plan) -> Html:
-    """Show the `vllm serve` line; the page's script makes the button copy it."""
-    return to_copy(tag("code", plan.command()), label="Command", copied="command")
+    """Show the `vllm serve` line, or those of several machines, to be copied."""
+    return to_copy(tag("code", commands_text(plan)), label="Command", copied="command")
 
 
 def notes_html(plan: Plan) -> Html:
