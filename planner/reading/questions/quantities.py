@@ -174,8 +174,9 @@ def _has_own(terms: Sequence[Term], after: int, before: int) -> bool:
 
     It then belongs to the noun before it.
     """
-    is_length = terms[before].kind in (*_LENGTHS, "user", "concurrency")
-    number = _number_behind(terms, after) if is_length else None
+    kind = terms[before].kind
+    is_other = kind in (*_LENGTHS, "user", "concurrency") and kind != terms[after].kind
+    number = _number_behind(terms, after) if is_other else None
     return number is not None and _after(terms, number) is None
 
 

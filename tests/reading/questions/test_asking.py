@@ -376,3 +376,11 @@ def test_a_gpu_alone_asks_for_models_and_ones_own_model_does_not(
     found = planner.read(text)
 
     assert (intent, is_open) == (found.intent, bool(found.open))
+
+
+def test_requests_with_twenty_users_are_twenty() -> None:
+    """Both words count the same: the one behind the number has it."""
+    text = "Qwen3-32B on an H100 preempts requests with 20 users at 32k"
+    found = planner.read(text)
+
+    assert Load(prompt_tokens=24_576, output_tokens=8192, requests=20) == found.load
