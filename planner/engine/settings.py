@@ -109,6 +109,7 @@ class EngineSettings:
     trust_remote_code: bool | None = None
     node_memory_gib: float | None = None
     node_gpus: int | None = None
+    interconnect: str | None = None
     disk_gb_per_second: float | None = None
     pcie_gb_per_second: float | None = None
     compile_cache: str | None = None

@@ -86,6 +86,8 @@ class ProfileRun:
     model: ModelArchitecture
     gpu: GPU
     layout: ParallelLayout
+    interconnect: str | None = None
+    """What joins the GPUs of a machine; None: as this GPU usually has it."""
     dtype: str
     max_num_batched_tokens: int
     max_num_seqs: int

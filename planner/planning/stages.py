@@ -308,6 +308,7 @@ def _profile_run(
         model=question.model,
         gpu=question.gpu,
         layout=question.layout,
+        interconnect=question.settings.interconnect,
         dtype=resolved.dtype,
         is_batch_given=question.settings.max_num_batched_tokens is not None,
         max_model_len=resolved.max_model_len,

@@ -26,6 +26,7 @@ from planner.confirming.log.setting import (
     setting_of,
 )
 from planner.confirming.log.starts import StartText, starts_in
+from planner.confirming.log.usage import usage_in
 from planner.given import named_in_errors
 from planner.values import frozen
 
@@ -269,7 +270,7 @@ def _reading(lines: Sequence[LogLine]) -> LogReading:
     start = lines[: outcome.end + _AFTER]
     text = "\n".join(line.text for line in start)
     is_log = any(line.level for line in start)
-    figures = figures_of(text)
+    figures = figures_of(text) | usage_in(text)
     if not is_log:
         figures = noted_figures(text, figures)
     if not (figures or _is_vllm(text, start)):

@@ -12,6 +12,7 @@ from math import isqrt
 
 from planner.engine.generations import B300, DATACENTER_BLACKWELL, HOPPER, UNIFIED
 from planner.engine.gpu import GPU
+from planner.engine.links import Link, link_of
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import COUNTS_DISTRIBUTED_START, SUBTRACTS_CONSUMED
 from planner.memory.account import Basis, Line
@@ -159,7 +160,7 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
     if release.has(_COUNTS_GRAPH_RESIDUE) and is_alone and _captures(run):
         names.append("graph profiling")
     if ranks > 1:
-        is_switched = has_switch(run.gpu)
+        is_switched = link_of(run.gpu, run.interconnect) is Link.NVSWITCH
         wires = "NVSwitch" if is_switched else "other"
         count = ", two ranks" if ranks == _TWO else ", more ranks"
         names.append(f"NCCL, {wires}{count if is_switched else ''}")
@@ -193,11 +194,6 @@ def _captures(run: ProfileRun) -> bool:
     """
     is_off = run.enforce_eager or run.uses_v2_runner
     return not is_off and run.graph_mode is not GraphMode.NONE
-
-
-def has_switch(gpu: GPU) -> bool:
-    """Return whether servers of this GPU join it to the others by NVSwitch."""
-    return gpu.compute_capability[0] in (HOPPER.major, DATACENTER_BLACKWELL.major)
 
 
 def is_unified(gpu: GPU) -> bool:

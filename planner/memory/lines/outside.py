@@ -13,12 +13,13 @@ from dataclasses import replace
 
 from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
 from planner.engine.gpu import GPU
+from planner.engine.links import Link, link_of
 from planner.engine.releases.shared import COUNTS_DISTRIBUTED_START, SUBTRACTS_CONSUMED
 from planner.memory.account import Basis, Line, line_of
 from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.lines.calibration import Fitted, context_of, non_torch
 from planner.memory.lines.cudagraphs import actual_bytes, beyond_estimate
-from planner.memory.lines.non_torch import FEW_STARTS, has_switch, is_unified
+from planner.memory.lines.non_torch import FEW_STARTS, is_unified
 from planner.memory.lines.persistent import kept_before
 from planner.memory.lines.sampler import (
     PROFILES_ALL_PARAMETERS,
@@ -116,7 +117,7 @@ def _start_of_nccl(run: ProfileRun) -> list[Fitted]:
     NCCL `src/transport/shm.cc`, `src/graph/search.cc`.
     """
     switched = non_torch("start of NCCL beside the budget")
-    if not has_switch(run.gpu):
+    if link_of(run.gpu, run.interconnect) is not Link.NVSWITCH:
         other = non_torch("start of NCCL beside the budget, other")
         return [replace(other, low_bytes=0, high_bytes=switched.size_bytes)]
     if not run.model.is_moe:

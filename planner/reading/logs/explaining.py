@@ -39,7 +39,13 @@ from planner.reading.logs.fixing import (
     unplanned,
 )
 from planner.reading.logs.logs import bytes_in, log_text
-from planner.reading.logs.server_use import observed_load, size_of_server, use_of
+from planner.reading.logs.server_use import (
+    is_in_use,
+    logged_use,
+    observed_load,
+    size_of_server,
+    use_of,
+)
 from planner.reading.questions.answering import answer, not_planned
 from planner.reading.reading import Kind, Reading
 from planner.reading.starts.sharing import left_for_training
@@ -162,7 +168,8 @@ def _asked(
 def _of_text_alone(
     reading: Reading, failure: Failure | None, refusal: str
 ) -> Explanation:
-    found = use_of(reading.log) if reading.kind is Kind.SERVER else ()
+    is_server = reading.kind is Kind.SERVER
+    found = use_of(reading.log) if is_server else logged_use(reading.log)
     fixes = (
         (
             unplanned(reading, answer)
@@ -183,6 +190,8 @@ def _of_text_alone(
 
 
 def _headline(failure: Failure | None, reading: Reading) -> str:
+    if failure is None and reading.log is not None and is_in_use(reading.log):
+        return size_of_server(reading.log)
     if failure is None:
         started = None if reading.log is None else reading.log.started
         return {True: "vLLM started", None: "The text ends before the outcome"}.get(
@@ -246,7 +255,7 @@ class _Case:
         """Explain a start that came up, or whose log ends before the outcome."""
         return self._explained(
             headline=_headline(None, self.reading),
-            findings=tuple(self._unused()),
+            findings=(*logged_use(self.log, self.plan), *self._unused()),
             kv_cache_memory_bytes=_safe_bytes(self.reading),
             fixes=ranked(self.advised(self.plan, only_starting=not self.plan.fits)),
         )

@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping
 
 from planner.confirming.log import LogReading
 from planner.planning.load import Load
+from planner.planning.result import Plan
 from planner.units import counted
 
 _MANY_PREEMPTIONS = 0.01
 """Of the requests that finished."""
+_NOW = "It uses {usage:.1%} of its KV cache now"
+_FULLEST = "At its fullest the KV cache was used to {usage:.1%}"
 _FULL, _MOSTLY_EMPTY = 0.9, 0.3
 """Shares of the KV cache in use."""
 
@@ -41,8 +44,34 @@ def size_of_server(log: LogReading) -> str:
     return "The server runs, and its KV cache is enough for its load"
 
 
-def use_of(log: LogReading | None) -> Iterator[str]:
-    """Yield what a running server has and uses, in sentences."""
+def is_in_use(log: LogReading | None) -> bool:
+    """Whether a log has how full the KV cache was while it served."""
+    return log is not None and "kv_cache_usage" in log.figures
+
+
+def logged_use(log: LogReading | None, plan: Plan | None = None) -> Iterator[str]:
+    """Yield how full the KV cache was where a log has it, and if the plan is another.
+
+    A server that served what the plan cannot start had another GPU, release or
+    arguments.
+    """
+    if not is_in_use(log):
+        return
+    if plan is not None and not plan.fits:
+        yield (
+            "The log is of a server that ran, and this plan does not start: its GPU, "
+            "its release or its arguments are others."
+        )
+    yield from use_of(log, is_now=False)
+
+
+def use_of(log: LogReading | None, *, is_now: bool = True) -> Iterator[str]:
+    """Yield what a running server has and uses, in sentences.
+
+    Args:
+        log: its figures.
+        is_now: whether they are of this moment, else of the fullest one in a log.
+    """
     figures = {} if log is None else log.figures
     blocks, tokens = figures.get("num_gpu_blocks"), figures.get("kv_tokens")
     if blocks:
@@ -52,8 +81,9 @@ def use_of(log: LogReading | None) -> Iterator[str]:
     if usage is not None:
         running = figures.get("num_requests_running", 0)
         waiting = figures.get("num_requests_waiting", 0)
+        uses = _NOW if is_now else _FULLEST
         yield (
-            f"It uses {usage:.1%} of it now: {counted(int(running), 'requests')} "
+            f"{uses.format(usage=usage)}: {counted(int(running), 'requests')} "
             f"running, {waiting:,} waiting."
         )
     yield from _preempted(figures)

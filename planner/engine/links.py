@@ -1,0 +1,48 @@
+"""What joins the GPUs of a machine: known from the GPU, or said by the user."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER
+
+if TYPE_CHECKING:
+    from planner.engine.gpu import GPU
+
+
+class Link(StrEnum):
+    """How GPUs of one machine reach each other."""
+
+    NVSWITCH = "NVSwitch"
+    """All of them at the full rate of NVLink."""
+    NVLINK = "NVLink"
+    """Wires or bridges between some of them."""
+    PCIE = "PCIe"
+
+
+_WIRED = ("A100", "A800", "V100", "GH200")
+"""Boards with NVLink on them, unless the name says PCIe."""
+_BRIDGED = ("NVL",)
+"""At the end of a name: pairs of cards with a bridge."""
+
+
+def link_of(gpu: GPU, given: str | None = None) -> Link:
+    """Return what joins the GPUs of a machine: as given, else as the GPU usually has.
+
+    >>> from planner.engine.gpu import GPU
+    >>> [str(link_of(GPU.named(name))) for name in ("H100", "A100-80GB", "RTX3090")]
+    ['NVSwitch', 'NVLink', 'PCIe']
+
+    Source: NVIDIA's product briefs; servers of Hopper and datacenter Blackwell join
+    their boards by NVSwitch.
+    """
+    if given is not None:
+        return Link(given)
+    name = gpu.name
+    if "PCIe" in name or gpu.is_integrated:
+        return Link.PCIE
+    if name.endswith(_BRIDGED) or name.startswith(_WIRED):
+        return Link.NVLINK
+    has_switch = gpu.compute_capability[0] in (HOPPER.major, DATACENTER_BLACKWELL.major)
+    return Link.NVSWITCH if has_switch else Link.PCIE
