@@ -242,6 +242,15 @@ def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> 
     )
 
 
+def answered_html(lines: Sequence[str]) -> Html | None:
+    """Write the answer to a question, its first line large; None without one."""
+    if not lines:
+        return None
+    first, *others = lines
+    rest = [tag("p", line) for line in others]
+    return tag("div", tag("p", first, class_="pl-first"), rest, class_="pl-answered")
+
+
 def explained_html(explanation: Explanation) -> Html:
     """Write why a start failed, or how it compares, with buttons that apply changes."""
     from planner.show.explanation import explanation_sheet  # noqa: PLC0415 - once it is open

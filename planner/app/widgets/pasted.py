@@ -22,6 +22,7 @@ WHICH = {
     "gpu": "Which GPU? The text does not name one.",
 }
 _MOST_STARTS = 12
+_MOST_LINES = 3
 PLACES = {
     "cheapest": "gpus",
     "speed": "speed",
@@ -64,16 +65,20 @@ class ReadText:
     starts: tuple[str, ...] = ()
     """What the text calls its starts, where it has several."""
     explanation: Explanation | None = None
+    answer: tuple[str, ...] = ()
+    """To a question: its first lines, until a control is moved."""
     refusal: str = ""
     """Why there is no explanation of a log or an error."""
 
 
 def found_in(text: str, start: int, asked: Mapping[str, Any]) -> ReadText:
     """Read a text; runs in a thread."""
-    from planner.reading import read  # noqa: PLC0415 - slow
+    from planner.reading import Kind, read  # noqa: PLC0415 - slow
 
     reading = read(text, start=start)
     starts = _labels(text, reading)
+    if reading.kind is Kind.QUESTION:
+        return ReadText(reading=reading, starts=starts, answer=_answer(reading, asked))
     if reading.log is None:
         return ReadText(reading=reading, starts=starts)
     gpu = asked.get("gpu") if reading.gpu is None else None
@@ -82,6 +87,18 @@ def found_in(text: str, start: int, asked: Mapping[str, Any]) -> ReadText:
     except PlannerError as error:
         return ReadText(reading=reading, starts=starts, refusal=str(error))
     return ReadText(reading=reading, starts=starts, explanation=explanation)
+
+
+def _answer(reading: Reading, asked: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the first lines of a question's answer; none where something is open."""
+    gpu = reading.gpu or asked.get("gpu")
+    if gpu is None or not (reading.model or asks_for_models(reading)):
+        return ()
+    try:
+        found = reading.explain(gpu)
+    except PlannerError:
+        return ()  # the page says why at its place
+    return (found.headline, *found.answer[: _MOST_LINES - 1])
 
 
 def _missing(reading: Reading, asked: Mapping[str, Any]) -> dict[str, Any]:

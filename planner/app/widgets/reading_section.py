@@ -22,6 +22,7 @@ from planner.app.widgets.paste_box import (
     NOT_PUBLISHED,
     PasteBox,
     ReadingView,
+    answered_html,
     button,
     buttons,
     changes,
@@ -107,6 +108,9 @@ class ReadingSection(w.VBox):
         field.say(mark="")
         if not self.question:
             self._asked = self._asked or self._request()
+        if self._found is not None and self._found.answer:
+            self._found = replace(self._found, answer=())  # of other controls
+            self.view.html = self._html(self._found)
         if field.name in self._open and self._found is not None:
             self._read(self._found.reading.given, self._start, is_again=True)
 
@@ -381,6 +385,7 @@ class ReadingSection(w.VBox):
         wrong = next((f.error for f in fields if f.error and not self.question), "")
         first: list[Content] = [
             buttons(*starts) if starts else None,
+            answered_html(found.answer),
             alert_html(f"There is no plan yet. {wrong}") if wrong else None,
             alert_html(found.refusal) if found.refusal else None,
             explained_html(found.explanation) if found.explanation else None,

@@ -442,3 +442,28 @@ def test_where_models_are_asked_for_they_are_listed_and_one_is_opened(
     assert ("Qwen/Qwen3-8B", 2) == (explorer.plan.name, explorer.plan.gpus_total)
     assert explorer.plan.serving.is_served
     assert not {"planner-held", "planner-searching"} & {*explorer.results._dom_classes}
+
+
+def test_a_question_is_answered_where_it_was_asked(explorer) -> None:
+    """In its own words, until a control says something else."""
+    text = "Does Qwen3-32B fit on an H100 for 20 users at 32k?"
+    section = paste(explorer, text)
+    answer = planner.read(text).explain().headline
+
+    assert answer.startswith("No: 20 requests of 32,768 tokens at once need")
+    assert f"<p class='pl-first'>{answer}</p>" in section.view.html
+    explorer.pasted.changed(explorer.form.fields["requests"])
+    assert "pl-first" not in section.view.html
+
+
+def test_a_question_that_leaves_the_gpu_open_is_answered_once_it_is_chosen() -> None:
+    """Nothing is said before."""
+    explorer = Explorer()
+    section = paste(explorer, "Does Qwen3-8B fit for 4 users at 16k?")
+    assert "pl-first" not in section.view.html
+
+    field = explorer.form.fields["gpu"]
+    explorer.form.main._handle_custom_msg({"set": "gpu", "value": "L4", "n": 1}, [])
+    section.wait(PATIENCE)
+    assert field.value == "L4"
+    assert "No: 4 requests of 16,384 tokens" in section.view.html
