@@ -37,10 +37,10 @@ def guarded(
 
     def decorate(callback: Callable[..., None]) -> Callable[..., None]:
         @wraps(callback)
-        def run(*arguments: object, **named: object) -> None:
+        def run(*arguments: object) -> None:
             say("")
             try:
-                callback(*arguments, **named)
+                callback(*arguments)
             except PlannerError as error:
                 say(str(error))
             except Exception:

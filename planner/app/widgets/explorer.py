@@ -73,9 +73,7 @@ class Explorer(w.VBox):
         self.named = {name for name, value in given.items() if value is not None}
         """Of model and GPU, what the user chose, and no text."""
         self.form = Form(model or DEFAULT_MODEL, gpu or DEFAULT_GPU)
-        self.results = Results(
-            self._apply, self._undo, self._open_plan, self._open_model
-        )
+        self.results = Results(self._apply, self._undo, self._open_plan)
         self.further = FurtherArguments(self._keep_further)
         self.header = PageHeader(
             self.form.fields["vllm_version"], self._open_link, self._move, self._choose
@@ -305,18 +303,10 @@ class Explorer(w.VBox):
         """Apply an advice's changes to the current plan."""
         self._guard(self._apply_change)(title, changes)
 
-    def _open_model(self, title: str, changes: Mapping[str, Any]) -> None:
-        """Take a model of a list: the first one, where no plan is shown."""
-        if not self.results.answer.is_empty:
-            self._apply(title, changes)
-            return
-        self.named.add("model")
-        self._guard(self.take)(None, **changes)
-
     def _apply_change(self, title: str, changes: Mapping[str, Any]) -> None:
         if self.plan is None:
             return
-        if self.results.answer.is_stale:
+        if self.results.answer.is_stale and not self.results.is_searching:
             raise PlannerError(
                 "A change is applied to the plan on the screen, which is not for what "
                 "the controls ask for now. Correct the marked control first."

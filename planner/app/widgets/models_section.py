@@ -96,8 +96,6 @@ class ModelsSection(Section):
         self._guarded_refresh = guard(self.refresh)
         self._slices = SlicedJob()
         self._asked: _Question | None = None
-        self._given: _Question | None = None
-        """What was asked without a plan."""
         self._search: ModelSearch | None = None
         self._fits: dict[str, ModelFit] = {}
         self._drawn_at = 0.0
@@ -106,18 +104,10 @@ class ModelsSection(Section):
         """Return the table."""
         return (self.table,)
 
-    def ask(self, gpu: GPU, gpus: int, load: Load, vllm_version: str) -> None:
-        """Search for a GPU and a load that no plan is shown of."""
-        self.table.current = ""
-        self._count(gpus)
-        self._given = (gpu, gpus, load, vllm_version)
-        if self.is_open:
-            self._guarded_refresh()
-
     def show(self, plan: Plan) -> None:
         """Search for this plan's GPU and load, once the user pauses."""
         was = self._plan
-        self._plan, self._given = plan, None
+        self._plan = plan
         self.table.current = plan.name
         if was is None or was.gpus_total != plan.gpus_total or was.gpu != plan.gpu:
             self._count(plan.gpus_total)
@@ -152,8 +142,6 @@ class ModelsSection(Section):
 
     def _question(self) -> _Question | None:
         plan = self._plan
-        if self._given is not None:
-            return self._given[0], int(self.table.gpus), *self._given[2:]
         if plan is None:
             return None
         return plan.gpu, int(self.table.gpus), plan.load, plan.vllm_version

@@ -21,6 +21,8 @@ WHICH = {
     "model": "Which model? The text does not name one.",
     "gpu": "Which GPU? The text does not name one.",
 }
+LISTED = {"models": "model", "gpus": "gpu"}
+"""What each list is of: the control that a question leaves to it."""
 _MOST_STARTS = 12
 _MOST_LINES = 3
 PLACES = {
@@ -92,10 +94,11 @@ def found_in(text: str, start: int, asked: Mapping[str, Any]) -> ReadText:
 def _answer(reading: Reading, asked: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the first lines of a question's answer; none where something is open."""
     gpu = reading.gpu or asked.get("gpu")
-    if gpu is None or not (reading.model or asks_for_models(reading)):
+    is_list = bool(list_asked_for(reading))
+    if not (is_list or (gpu and reading.model)):
         return ()
     try:
-        found = reading.explain(gpu)
+        found = reading.explain(None if is_list else gpu)
     except PlannerError:
         return ()  # the page says why at its place
     return (found.headline, *found.answer[: _MOST_LINES - 1])
@@ -113,10 +116,15 @@ def tells_of_a_start(reading: Reading) -> bool:
     return bool(reading.model or reading.engine_args or reading.start)
 
 
-def asks_for_models(reading: Reading) -> bool:
-    """Return whether a text asks which models a GPU serves, and names none."""
-    is_asked = reading.intent == "which_models" and reading.model is None
-    return is_asked and reading.gpu is not None
+def list_asked_for(reading: Reading) -> str:
+    """Return the tab of the list that a question asks for; empty for another question.
+
+    Models of a GPU where it names no model, GPUs for a model where it names none.
+    """
+    if reading.intent == "which_models" and reading.model is None and reading.gpu:
+        return "models"
+    asks_for_gpus = reading.intent == "cheapest" and reading.gpu is None
+    return "gpus" if asks_for_gpus and reading.model and not reading.refused_gpu else ""
 
 
 def open_place(results: Results, reading: Reading) -> None:

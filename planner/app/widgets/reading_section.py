@@ -36,12 +36,13 @@ from planner.app.widgets.paste_box import (
     taken_for,
 )
 from planner.app.widgets.pasted import (
+    LISTED,
     WHICH,
     Host,
     ReadText,
     arguments_left_open,
-    asks_for_models,
     found_in,
+    list_asked_for,
     open_place,
     still_open,
     tells_of_a_start,
@@ -63,7 +64,7 @@ _NOT_UNDERSTOOD = (
     "a control, to plan without it."
 )
 _WENT_WRONG = "Something went wrong in the planner itself. The log has the details."
-_OPEN_ONE = "Open one of the models below: each serves what was asked."
+_OPEN_ONE = "Each of these serves what was asked. Open one to see its memory."
 """The tab that answers what a question asks for, where it is not the verdict."""
 _ADDED = ("model", "gpu", "vllm_version")
 
@@ -257,8 +258,9 @@ class ReadingSection(w.VBox):
         if str(reading.kind) == "model" and name != self._text.strip():
             self._take_model(name)  # that its words name
             return
-        if not is_again and asks_for_models(reading):
-            self._search(reading)
+        listed = list_asked_for(reading)
+        if listed and not is_again:
+            self._search(reading, listed)
         elif not is_again:
             self._begin(still_open(reading), reading.given)
             self._fill(reading)
@@ -285,20 +287,18 @@ class ReadingSection(w.VBox):
         self._mark(set_by(reading))
         self._asked = self._request()
 
-    def _search(self, reading: Reading) -> None:
-        """List the models that a GPU serves; no model is meant, so there is no plan."""
-        from planner.reading.questions.searching import usual_load  # noqa: PLC0415 - slow
+    def _search(self, reading: Reading, name: str) -> None:
+        """List what a question asks for: of another model or GPU there is no plan."""
+        from planner.reading.questions.searching import searched_from  # noqa: PLC0415 - slow
 
-        assert reading.gpu is not None
         self._begin({}, reading.given)
-        load, gpus = usual_load(reading), reading.gpus or 1
-        self._host.named.discard("model")
-        self._host.take(None, gpu=reading.gpu, **load.to_dict())
+        open_name = LISTED[name]
+        self._host.named.discard(open_name)
+        value = self._host.form.fields[open_name].value
+        self._host.take(self._inputs(searched_from(reading, open_name, value)))
         self._mark(set_by(reading))
         self._asked = self._request()
-        self._host.hold(_OPEN_ONE)
-        version = self._host.form.fields["vllm_version"].value
-        self._host.results.search(reading.gpu, gpus, load, str(version))
+        self._host.results.search(name, _OPEN_ONE)
 
     def _inputs(self, reading: Reading) -> Inputs:
         """Return the inputs of a start; of what it leaves open, the controls'."""

@@ -30,9 +30,7 @@ from planner.show.page import NOTES, OPEN_AT_FIRST, PANELS
 from planner.solve.speed.bound import speed_bound
 
 if TYPE_CHECKING:
-    from planner.engine.gpu import GPU
     from planner.planning.inputs import Inputs
-    from planner.planning.load import Load
     from planner.planning.result import Plan
 
 OPEN_TAB = "advice"
@@ -127,7 +125,6 @@ class Results(w.VBox):
         apply: Callable[[str, Mapping[str, Any]], None],
         undo: Callable[[], None],
         open_plan: Callable[[Plan], None],
-        open_model: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         self.answer = AnswerChart()
         self.command = PanelsPlace("command", f"panel-{NOTES}", opened=self._toggled)
@@ -135,7 +132,7 @@ class Results(w.VBox):
         self.panels = PanelsPlace(*panels, opened=self._toggled)
         self.advice = AdviceSection(apply, undo)
         self.gpus = GpusSection(lambda changes: apply(_SET_UP, changes))
-        self.models = ModelsSection(lambda changes: open_model(_MODEL, changes))
+        self.models = ModelsSection(lambda changes: apply(_MODEL, changes))
         self.pins = PinSection(open_plan)
         self.upgrade = UpgradeSection()
         self.speed = SpeedSection()
@@ -211,12 +208,20 @@ class Results(w.VBox):
         self._pause()
         self.answer.clear()
         self.add_class(HELD)
+        self.remove_class(SEARCHING)
 
-    def search(self, gpu: GPU, gpus: int, load: Load, vllm_version: str) -> None:
-        """Show which models serve a load, where no plan is shown; see `hold`."""
+    @property
+    def is_searching(self) -> bool:
+        """Whether a list answers in place of a plan; a row of it can be applied."""
+        return SEARCHING in self._dom_classes
+
+    def search(self, name: str, reason: str) -> None:
+        """Show a list, of GPUs or models, in place of the plan; see `hold`."""
+        self.hold()
+        self.wait(reason, "")
         self.add_class(SEARCHING)
-        self.models.ask(gpu, gpus, load, vllm_version)
-        self.tabs.choose("models")
+        self.tabs.choose(name)
+        self.sections[name].refresh()
 
     def say(self, message: str) -> None:
         """Show a message; the next plan clears it."""

@@ -26,6 +26,8 @@ _FORMATS = frozenset(("awq", "gptq", "fp", "int", "gguf", "bnb"))
 _REPUBLISHED = ("unsloth/", "NousResearch/")
 """Owners of copies, which have the models' own names."""
 _PART = re.compile(r"[^a-z0-9.]+")
+_ENDS = ",;:?!，；：？！、"  # noqa: RUF001 - full width, as people write them
+"""What ends a name."""
 _SIZE = re.compile(r"(?i)(?<![\w.])(?:\d+x)?\d+(?:\.\d+)?[bm](?![a-z])")
 """Parameters in a model's name."""
 _JOINED = re.compile(r"(?<=[a-z])(?=\d)")
@@ -141,8 +143,14 @@ def _found(words: tuple[str, ...]) -> list[Entry]:
 
 
 def _is_apart(word: re.Match[str], following: re.Match[str]) -> bool:
-    """Return whether letters stand between two words, such as Japanese ones."""
-    return any(map(str.isalnum, word.string[word.end() : following.start()]))
+    """Return whether two words are of no one name.
+
+    Letters stand between them, such as Japanese ones, or a comma; or the second counts
+    something: "8B 4 users".
+    """
+    between = word.string[word.end() : following.start()]
+    is_count = following[0].isdecimal() and _SIZE.search(word[0].lower()) is not None
+    return is_count or any(one.isalnum() or one in _ENDS for one in between)
 
 
 def _variant(written: str, following: Sequence[re.Match[str]]) -> NamedModel | None:

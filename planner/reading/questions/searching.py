@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from planner.models.catalogue import popular
 from planner.planning.load import Load
@@ -102,3 +104,19 @@ def usual_load(reading: Reading) -> Load:
         return reading.load or USUAL
     answer = min(USUAL.output_tokens, length // 2)
     return Load(prompt_tokens=length - answer, output_tokens=answer)
+
+
+def searched_from(reading: Reading, name: str, value: object) -> Reading:
+    """Return a start from which a list is searched that answers a question.
+
+    Args:
+        reading: the question.
+        name: model or gpu, which it leaves open.
+        value: what stands for it: any does.
+    """
+    gpus, given = reading.gpus or 1, dict(reading.engine_args)
+    if name == "model":
+        given = {n: v for n, v in given.items() if n not in _OF_A_MODEL}
+        given |= {"tensor_parallel_size": gpus} if gpus > 1 else {}
+    open_value: dict[str, Any] = {name: value} if value else {}
+    return replace(reading, engine_args=given, load=usual_load(reading), **open_value)

@@ -12,6 +12,7 @@ from planner.app.widgets.explorer import Explorer
 from planner.app.widgets.export_section import FORMATS, OWN
 from planner.app.widgets.paste_box import changes
 from planner.app.widgets.reading_section import MARK, ReadingSection
+from planner.engine.gpu import GPU
 from planner.models import catalogue
 from tests.conftest import ROOT
 
@@ -467,3 +468,23 @@ def test_a_question_that_leaves_the_gpu_open_is_answered_once_it_is_chosen() -> 
     section.wait(PATIENCE)
     assert field.value == "L4"
     assert "No: 4 requests of 16,384 tokens" in section.view.html
+
+
+def test_the_cheapest_gpu_is_listed_and_none_is_asked_for(monkeypatch) -> None:
+    """The set-ups stand in place of a plan; one is applied with its layout."""
+    few = tuple(map(GPU.named, ("H100", "A40", "L4")))
+    monkeypatch.setattr("planner.solve.gpus.catalogue", lambda: few)
+    explorer = Explorer()
+    section = paste(explorer, "What is the cheapest GPU for Qwen3-8B, 8 users at 16k?")
+    gpus = explorer.results.gpus
+
+    assert "" == section.question
+    assert "gpus" == explorer.results.tabs.chosen
+    assert explorer.results.answer.is_empty
+    assert " at " in section.view.html.partition("pl-first")[2][:60]
+    assert {"H100", "A40", "L4"} == {row["gpu"] for row in gpus.table.rows}
+    cheapest = next(row for row in gpus.table.rows if row["gpu"] == "A40")
+    gpus._told({"apply": cheapest["key"]})
+    assert ("Qwen/Qwen3-8B", "A40") == (explorer.plan.name, explorer.plan.gpu.name)
+    assert explorer.plan.serving.is_served
+    assert not explorer.results.is_searching

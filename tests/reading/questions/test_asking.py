@@ -384,3 +384,18 @@ def test_requests_with_twenty_users_are_twenty() -> None:
     found = planner.read(text)
 
     assert Load(prompt_tokens=24_576, output_tokens=8192, requests=20) == found.load
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Does Qwen3-8B, 4 users at 16k, fit on an L4?",
+        "Does Qwen3-8B 4 users at 16k fit on an L4?",
+        "Does Qwen3 8B fit on an L4: 4 users at 16k",
+    ],
+)
+def test_a_number_behind_a_name_is_no_part_of_it(text: str) -> None:
+    """Four users are no four bits."""
+    found = planner.read(text)
+
+    assert ("Qwen/Qwen3-8B", 4) == (found.model, found.load and found.load.requests)
