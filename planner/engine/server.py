@@ -13,6 +13,7 @@ FlexibleArgumentParser; of older releases likewise.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
@@ -190,12 +191,14 @@ def _begun(flag: str) -> str | None:
     if not flag.startswith("--") or flag == "--":
         return None
     name = flag[2:].replace("-", "_")
-    found = [known for known in _current() if known.startswith(name)]
+    first = bisect_left(_current(), name)
+    found = [known for known in _current()[first : first + 2] if known.startswith(name)]
     return found[0] if len(found) == 1 else None
 
 
 @cache
 def _current() -> tuple[str, ...]:
-    """Return the names of the flags that the newest release has."""
+    """Return the names of the flags that the newest release has, in order."""
     own = (one.name for one in ARGUMENTS.values() if one.has_flag and not one.gone)
-    return (*own, *(one.name for one in SERVER_FLAGS.values() if not one.gone))
+    others = (one.name for one in SERVER_FLAGS.values() if not one.gone)
+    return tuple(sorted((*own, *others)))

@@ -215,9 +215,9 @@ def _noted(given: str, start: int) -> Reading | None:
 def _first(text: str) -> Sequence[FoundStart]:
     """Return the starts of each document in a text, in the order of the text."""
     documents = list(documents_of(text))
-    whole = () if is_notebook(text) else (document_of(Passage.whole(text)),)
+    whole = [] if is_notebook(text) else [document_of(Passage.whole(text))]
     refused: NoStartError | None = None
-    for parts in (documents, whole, spans_of_code(text)):
+    for parts in (documents, whole if whole != documents else (), spans_of_code(text)):
         found: list[FoundStart] = []
         for part in parts:
             try:

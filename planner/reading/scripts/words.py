@@ -22,6 +22,8 @@ from planner.reading.scripts.word import (
 from planner.values import frozen
 
 _PLAIN = re.compile(r"(?:[^\s\\'\"$`|&;<>()#{]|\{(?!\{))+")
+_ALONE = re.compile(r"[^\s\\'\"$`|&;<>()#{}]+(?=[\s|&;<>()]|\Z)")
+"""A word that stands for itself as a whole, as most do."""
 _TEMPLATE = re.compile(r"\{\{[^{}\n]*+\}\}")
 """What another program fills in before the shell reads the text."""
 _BRACES = r"[^{}]*+(?:\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}[^{}]*+)*+"
@@ -67,6 +69,8 @@ class Built:
 
     def split(self) -> list[Word]:
         """Return the words that a shell makes of it."""
+        if not self.breaks:
+            return [self.word.resolved()]
         value = self.word.value
         plain = value
         for name in self.word.variables[:_MOST_NAMES]:
@@ -77,7 +81,7 @@ class Built:
             if _SPLIT.fullmatch(plain, first, last)
             for gap in re.finditer(r"\s+", plain[first:last])
         ]
-        if not value and self.breaks and not self.is_quoted:
+        if not value and not self.is_quoted:
             return []
         if not blanks:
             return [self.word.resolved()]
@@ -89,6 +93,9 @@ class Built:
 
 def read_word(passage: Passage, at: int, scope: Variables) -> Built:
     """Return the word that begins at a place; at least one character."""
+    alone = None if passage.pieces else _ALONE.match(passage.text, at)
+    if alone is not None:
+        return _alone(passage, at, alone.end())
     reader = _Builder(passage, scope, len(passage.text))
     end = reader.read(at)
     if end == at:  # nothing that a word begins with: one character of it
@@ -109,6 +116,24 @@ def read_word(passage: Passage, at: int, scope: Variables) -> Built:
         run=tuple(reader.run),
         is_quoted=reader.escape is not None,
     )
+
+
+def _alone(passage: Passage, start: int, end: int) -> Built:
+    outer, places = passage.encode, passage.places[start : end + 1]
+    word = Word(
+        passage=Passage(
+            text=passage.text[start:end],
+            places=places,
+            encode=lambda value: outer(escaped(value)),
+            expansion=passage.expansion,
+            through=passage.through,
+            depth=passage.depth,
+        ),
+        start=places[0],
+        end=places[-1],
+        write=lambda value: outer(shlex.quote(value)),
+    )
+    return Built(word=word, end=end)
 
 
 def read_document(passage: Passage, scope: Variables) -> Passage:

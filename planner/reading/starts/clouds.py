@@ -22,7 +22,7 @@ from planner.values import frozen
 
 _INHERIT = ("apptainer", "singularity")
 """Programs whose containers have the variables of the shell."""
-_RUNNERS = ("docker", "podman", "nerdctl", "finch", *_INHERIT)
+RUNNERS = ("docker", "podman", "nerdctl", "finch", *_INHERIT)
 _OF_APPTAINER = frozenset(signs("apptainer flags without a value"))
 _WITHOUT_VALUE = frozenset(signs("docker flags without a value"))
 """Flags of `docker run` and `podman run` that take no value."""
@@ -39,7 +39,7 @@ _MOST_OPTIONS = 40
 def container_at(values: Sequence[str]) -> int | None:
     """Return where the words after `docker run` begin."""
     for at, value in enumerate(values):
-        if value.rsplit("/", 1)[-1] in _RUNNERS:
+        if value.rsplit("/", 1)[-1] in RUNNERS:
             for then in range(at + 1, min(at + 4, len(values))):
                 if values[then] in ("run", "create"):
                     return then + 1
@@ -160,7 +160,7 @@ class Deployment:
 def deployment_in(found: WordList, text: str) -> Deployment | None:
     """Return the container that a command deploys; None where it deploys none."""
     values = [word.value for word in found.words]
-    form = next((one for one in _forms() if _begins(one.begins, values)), None)
+    form = next((one for one in forms() if _begins(one.begins, values)), None)
     if form is None:
         return None
     own = list(takewhile(lambda word: word.value != form.behind, found.words))
@@ -190,7 +190,8 @@ def deployment_in(found: WordList, text: str) -> Deployment | None:
 
 
 @cache
-def _forms() -> tuple[_Form, ...]:
+def forms() -> tuple[_Form, ...]:
+    """Return how each program of a cloud or a cluster is told."""
     return tuple(_Form(**row) for row in signs("container commands"))
 
 

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 
 from planner.engine.flags import plain
@@ -24,11 +24,13 @@ from planner.reading.sign_table import signs
 from planner.reading.sites import Site, Start, WordList, shell_list
 from planner.reading.starts.clouds import (
     IMAGE_OF_VLLM,
+    RUNNERS,
     Deployment,
     Run,
     container_at,
     deployment_in,
     devices_named,
+    forms,
     number_of_gpus,
 )
 from planner.reading.starts.command import (
@@ -87,12 +89,25 @@ def starts_in(
         is_shown = not command.into or bool(_SHOWN.search(command.into))
         is_said = names[0] in _SAYS and is_shown
         if not is_said and not _LOOKS.intersection(names):
-            found = shell_list(command.words, text)
-            yield from starts_in_words(found, text, command.assigned)
+            yield from _of_command(command, text, command.assigned)
         for document in () if is_said else command.documents:
             others = read(document) if read else ()
             inner = commands_of(document, command.assigned)
             yield from others or starts_in(inner, text)
+
+
+def _of_command(
+    command: Command, text: str, assigned: Mapping[str, Word]
+) -> Iterator[FoundStart]:
+    if _may_start().search(" ".join([word.value for word in command.words])):
+        yield from starts_in_words(shell_list(command.words, text), text, assigned)
+
+
+@cache
+def _may_start() -> re.Pattern[str]:
+    """Return what stands in every command that `starts_in_words` finds a start in."""
+    programs = "|".join([*RUNNERS, *(form.begins[0] for form in forms())])
+    return re.compile(rf"vllm|benchmark_|\b(?:{programs})\b")
 
 
 def starts_in_words(
@@ -148,9 +163,7 @@ def _in_shell(
     is_script = words[at - 1].value.startswith("-") and words[at - 1].value[-1] == "c"
     given = words[at + 2 :] if is_script else None
     for command in commands_of(inner.passage, assigned, given):
-        yield from starts_in_words(
-            shell_list(command.words, text), text, Over(command.assigned, assigned)
-        )
+        yield from _of_command(command, text, Over(command.assigned, assigned))
 
 
 def _required_version(words: Sequence[Word]) -> Site | None:

@@ -255,8 +255,15 @@ def framework_of(
 
 def framework_run_by(line: str) -> Framework | None:
     """Return the framework whose program a command runs."""
+    if not _programs().search(line, 0, _LONGEST):
+        return None
     rows = (row for row in frameworks() if row.program)
     return next((row for row in rows if re.search(row.program, line[:_LONGEST])), None)
+
+
+@cache
+def _programs() -> re.Pattern[str]:
+    return re.compile("|".join(row.program for row in frameworks() if row.program))
 
 
 def trains_beside(row: Framework, settings: Settings) -> bool:
