@@ -248,12 +248,8 @@ def readable(text: str) -> str:
 
 def shown(start: Start, text: str) -> Start:
     """Return a start whose templates are open, and readable again."""
-    lines = _TEMPLATE_LINE.findall(text)
-    left = (
-        [f"A line of the template is left aside: {lines[0].strip()[:80]}"]
-        if lines
-        else []
-    )
+    line = _TEMPLATE_LINE.search(text)
+    left = "" if line is None else line[0].strip()[:80]
     return replace(
         start,
         sites=tuple(map(_opened, start.sites)),
@@ -261,7 +257,10 @@ def shown(start: Start, text: str) -> Start:
         version=None if start.version is None else _opened(start.version),
         shown=readable(start.shown),
         notes=tuple(map(readable, start.notes)),
-        open=(*map(readable, start.open), *left),
+        open=(
+            *map(readable, start.open),
+            *([f"A line of the template is left aside: {left}"] if left else []),
+        ),
     )
 
 
