@@ -99,12 +99,16 @@ def starts_in(
 def _of_command(
     command: Command, text: str, assigned: Mapping[str, Word]
 ) -> Iterator[FoundStart]:
-    if _may_start().search(" ".join([word.value for word in command.words])):
+    if _may_start(command.words):
         yield from starts_in_words(shell_list(command.words, text), text, assigned)
 
 
+def _may_start(words: Sequence[Word]) -> bool:
+    return _of_starts().search(" ".join([word.value for word in words])) is not None
+
+
 @cache
-def _may_start() -> re.Pattern[str]:
+def _of_starts() -> re.Pattern[str]:
     """Return what stands in every command that `starts_in_words` finds a start in."""
     programs = "|".join([*RUNNERS, *(form.begins[0] for form in forms())])
     return re.compile(rf"vllm|benchmark_|\b(?:{programs})\b")
@@ -257,13 +261,16 @@ def starts_of_list(  # noqa: PLR0913 - what a container has
     """
     within = _from(found, max(first - 1, 0))
     is_nested = container_at([word.value for word in within.words]) is not None
+    may_start = not is_nested and _may_start(within.words)
     inner = [
         one.start
-        for one in (() if is_nested else starts_in_words(within, text, env))
+        for one in (starts_in_words(within, text, env) if may_start else ())
         if one.kind is Kind.COMMAND
     ]
     if not inner:
         inner = _of_entrypoint(found, first, env, entrypoint, image)
+    if not inner:
+        return []
     version = None if image is None else version_of(image)
     notes = image_notes(image, version)
     return [
@@ -280,14 +287,14 @@ def _of_entrypoint(
     image: Word | None,
 ) -> list[Start]:
     """Return the start by the image's own entry point, if it is vLLM's."""
+    if entrypoint and "vllm" not in entrypoint:
+        return []
     named = entrypoint.split()
     flags = {word.value.partition("=")[0] for word in found.words[first:]}
     is_vllm = image is not None and (
         bool(IMAGE_OF_VLLM.search(image.value))
         or (image.value in image.variables and bool(_FLAGS & flags))
     )
-    if entrypoint and "vllm" not in entrypoint:
-        return []
     if not is_vllm and not entrypoint:
         return []
     words = found.words[first:]
