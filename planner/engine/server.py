@@ -48,6 +48,8 @@ class ServerFlag:
     name: str
     """Its name with underscores, without dashes before it."""
     kind: Takes
+    choices: tuple[str, ...] = ()
+    """The words that its newest release takes; empty: all, or not recorded."""
     text: str = ""
     """Its meaning, in a sentence."""
     short: str = ""
@@ -83,7 +85,14 @@ class ServerFlag:
 
 def _read(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, ServerFlag]:
     return {
-        name: ServerFlag(name=name, **{**row, "kind": Takes(row["kind"])})
+        name: ServerFlag(
+            name=name,
+            **{
+                **row,
+                "kind": Takes(row["kind"]),
+                "choices": tuple(row.get("choices", ())),
+            },
+        )
         for name, row in rows.items()
     }
 

@@ -153,7 +153,7 @@ def _of_values(root: Node, text: str) -> Iterator[FoundStart]:
     elif root.get("servingEngineSpec") is not None:
         yield from starts_in_stack(root)
     else:
-        yield from list(starts_in_job(root, text)) or starts_in_table(root)
+        yield from not_too_many(starts_in_job(root, text)) or starts_in_table(root)
 
 
 def _of_object(root: Node, around: Surroundings) -> Iterator[FoundStart]:
