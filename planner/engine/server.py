@@ -21,6 +21,7 @@ from typing import Any
 
 from planner.data import DATA
 from planner.engine.arguments import ARGUMENTS, Argument, Kind
+from planner.errors import PlannerError
 from planner.values import frozen
 
 _DATA = DATA / "server_flags.json"
@@ -81,6 +82,16 @@ class ServerFlag:
     def is_list(self) -> bool:
         """Whether several words may follow it."""
         return self.kind is Takes.MANY
+
+    def check(self, value: object) -> None:
+        """Refuse a word that the parser of `vllm serve` does not take.
+
+        Raises:
+            PlannerError: with the words that it takes.
+        """
+        if self.choices and value is not None and value not in self.choices:
+            words = ", ".join(self.choices)
+            raise PlannerError(f"{self.name}={value!r}: use one of {words}.")
 
 
 def _read(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, ServerFlag]:

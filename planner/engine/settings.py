@@ -16,7 +16,7 @@ from planner.engine import human_numbers
 from planner.engine.arguments import ARGUMENTS, Argument, Kind, has_key
 from planner.engine.flags import flags as flags
 from planner.engine.releases import NEWEST_RELEASE, Release
-from planner.engine.server import SERVER_FLAGS, ServerFlag
+from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError, Refused, close_words
 from planner.values import frozen
 
@@ -152,7 +152,7 @@ def settings_from(
         if argument is None:
             if name not in SERVER_FLAGS:
                 raise unknown_argument(name)
-            _check_choice(SERVER_FLAGS[name], value)
+            SERVER_FLAGS[name].check(value)
             server.append((name, value))
             continue
         read = human_numbers.checked(argument, value, release)
@@ -262,17 +262,6 @@ def unknown_argument(name: str) -> PlannerError:
     near = close_words(name, known, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else ""
     return PlannerError(f"{name!r} is not an engine argument of vLLM.{hint}")
-
-
-def _check_choice(flag: ServerFlag, value: object) -> None:
-    """Refuse a word that the parser of `vllm serve` does not take.
-
-    Source: `planner/data/server_flags.json`, from recorded parsers.
-    """
-    if flag.choices and value is not None and value not in flag.choices:
-        raise PlannerError(
-            f"{flag.name}={value!r}: use one of {', '.join(flag.choices)}."
-        )
 
 
 def _check(argument: Argument, value: object) -> None:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field, replace
 from enum import StrEnum
-from itertools import islice
 from typing import Any
 
 from planner.confirming.log import LogReading
@@ -27,8 +26,6 @@ from planner.registries import provided
 from planner.values import frozen
 from planner.views import Viewed
 
-MOST_STARTS = 200
-"""In one text: each of them sees all variables of its text."""
 NOT_NAMED = {"model": "The model is not named.", "gpu": "The GPU is not named."}
 _GPU_OPEN = (NOT_NAMED["gpu"], "On which GPU: gpu='H100'.")
 _NOT_SET = "which the text does not set"
@@ -238,21 +235,6 @@ class FoundStart:
 
     kind: Kind
     start: Start
-
-
-def not_too_many(found: Iterable[FoundStart]) -> list[FoundStart]:
-    """Return starts; none after the first that are too many is looked for.
-
-    Raises:
-        PlannerError: for more than `MOST_STARTS`.
-    """
-    first = list(islice(found, MOST_STARTS + 1))
-    if len(first) > MOST_STARTS:
-        raise PlannerError(
-            f"The text holds more than {MOST_STARTS} starts of vLLM, the most that are "
-            "read. Cut out the ones to plan."
-        )
-    return first
 
 
 @frozen

@@ -27,7 +27,6 @@ from planner.reading.reading import (
     FoundStart,
     Kind,
     Reading,
-    not_too_many,
     reading_of,
     without_gpu,
 )
@@ -35,6 +34,7 @@ from planner.reading.scripts.blocks import has_here_document
 from planner.reading.scripts.dialects import filled_in
 from planner.reading.scripts.shell import commands_of
 from planner.reading.scripts.unit_file import starts_in_quadlet
+from planner.reading.sites import not_too_many
 from planner.reading.splitting import (
     Document,
     Language,

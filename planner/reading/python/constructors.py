@@ -13,9 +13,9 @@ from planner.reading.passage import Passage
 from planner.reading.python import tables
 from planner.reading.python.arguments import Sites, item_of, list_of, with_open
 from planner.reading.python.values import Scope, Slot, Value
-from planner.reading.reading import FoundStart, Kind, not_too_many
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import commands_of
-from planner.reading.sites import Start, WordList
+from planner.reading.sites import Start, WordList, not_too_many
 from planner.reading.starts.adapting import start_of_variables
 from planner.reading.starts.container import starts_in, starts_in_words, starts_of_list
 from planner.reading.starts.images import gpu_named_in, version_of

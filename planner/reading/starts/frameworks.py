@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cache, partial
 from typing import Any
@@ -264,6 +264,15 @@ def framework_run_by(line: str) -> Framework | None:
 @cache
 def _programs() -> re.Pattern[str]:
     return re.compile("|".join(row.program for row in frameworks() if row.program))
+
+
+def not_given(row: Framework, names: Container[str]) -> list[str]:
+    """Return what a framework takes for the arguments that nothing in a text sets."""
+    return [
+        f"{name} is not given: {row.name} takes {value}."
+        for name, value in row.defaults.items()
+        if name not in names
+    ]
 
 
 def trains_beside(row: Framework, settings: Settings) -> bool:

@@ -21,9 +21,9 @@ from planner.reading.documents.yaml_edits import passage_of
 from planner.reading.documents.yaml_nodes import Node, documents
 from planner.reading.passage import Passage
 from planner.reading.python.code import starts_in_code
-from planner.reading.reading import FoundStart, Kind, not_too_many
+from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import Command, Word, commands_of
-from planner.reading.sites import Site, Start
+from planner.reading.sites import Site, Start, not_too_many
 from planner.reading.starts.adapting import starts_by_frameworks, starts_of_document
 from planner.reading.starts.anywhere import starts_anywhere
 from planner.reading.starts.container import starts_in
