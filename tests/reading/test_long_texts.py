@@ -24,9 +24,9 @@ START = "vllm serve a/b --max-model-len 9\n"
 
 
 def counted(
-    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType | type, name: str
 ) -> list[object]:
-    """Return what a function of a module is given from now on: its first argument."""
+    """Return the first arguments that a function is given from now on."""
     known: Callable[..., object] = getattr(module, name)
     given: list[object] = []
 
@@ -107,7 +107,7 @@ def test_only_a_file_with_from_is_an_image_s(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_empty_lines_end_no_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand of them are passed over as one."""
-    given = counted(monkeypatch, shell, "holds")
+    given = counted(monkeypatch, shell._Reader, "_branch")
     found = planner.read("M=a/b\n" + "\n \t\n" * 500 + "vllm serve $M" + "\n" * 500)
     assert "a/b" == found.model
     assert len(given) < 10

@@ -249,7 +249,8 @@ def readable(text: str) -> str:
 def shown(start: Start, text: str) -> Start:
     """Return a start whose templates are open, and readable again."""
     line = _TEMPLATE_LINE.search(text)
-    left = "" if line is None else line[0].strip()[:80]
+    said = "A line of the template is left aside: "
+    left = [] if line is None else [f"{said}{line[0].strip()[:80]}"]
     return replace(
         start,
         sites=tuple(map(_opened, start.sites)),
@@ -257,10 +258,7 @@ def shown(start: Start, text: str) -> Start:
         version=None if start.version is None else _opened(start.version),
         shown=readable(start.shown),
         notes=tuple(map(readable, start.notes)),
-        open=(
-            *map(readable, start.open),
-            *([f"A line of the template is left aside: {left}"] if left else []),
-        ),
+        open=(*map(readable, start.open), *left),
     )
 
 

@@ -88,7 +88,7 @@ class _Reader(Lexer):
         self.begun: tuple[str, bool | None, str] | None = None
         """A condition that goes on: of what, whether it holds so far, what joins."""
         self.held: bool | None = None
-        """Whether the command before is known to have succeeded."""
+        """Whether the command before `&&` or `||` is known to have succeeded."""
         self.after = ""
         """What begins the command before, with the operator behind it."""
         self.functions: dict[str, tuple[int, int]] = {}
@@ -260,7 +260,7 @@ class _Reader(Lexer):
         if words:
             yield from self._commands(words, into, documents)
         yield from self._substituted()
-        self.held = holds(words)
+        self.held = holds(words) if operator in _JOINS else None
         self.after = f"{first} &&" if operator == "&&" else operator
         if operator == ";;":
             self._pattern()

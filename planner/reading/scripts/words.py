@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from planner.reading.passage import Composer, Passage, Span
 from planner.reading.scripts.expansions import changed, whole_result
@@ -95,22 +96,18 @@ def read_word(passage: Passage, at: int, scope: Variables) -> Built:
     """Return the word that begins at a place; at least one character."""
     alone = None if passage.pieces else _ALONE.match(passage.text, at)
     if alone is not None:
-        return _alone(passage, at, alone.end())
+        own = passage.own(at, alone.end())
+        inner = replace(own, encode=lambda value: own.encode(escaped(value)))
+        return Built(word=_word(inner, own), end=alone.end())
     reader = _Builder(passage, scope, len(passage.text))
     end = reader.read(at)
     if end == at:  # nothing that a word begins with: one character of it
         end += 1
         reader.keep(at, end)
     inner, own = reader.built(end), passage.own(at, end)
-    word = Word(
-        passage=inner,
-        start=own.places[0],
-        end=own.places[-1],
-        write=lambda value: own.encode(shlex.quote(value)),
-        variables=tuple(dict.fromkeys((*reader.variables, *inner.unknown))),
-    )
+    variables = tuple(dict.fromkeys((*reader.variables, *inner.unknown)))
     return Built(
-        word=word,
+        word=_word(inner, own, variables),
         end=end,
         breaks=tuple(reader.breaks),
         run=tuple(reader.run),
@@ -118,22 +115,14 @@ def read_word(passage: Passage, at: int, scope: Variables) -> Built:
     )
 
 
-def _alone(passage: Passage, start: int, end: int) -> Built:
-    outer, places = passage.encode, passage.places[start : end + 1]
-    word = Word(
-        passage=Passage(
-            text=passage.text[start:end],
-            places=places,
-            encode=lambda value: outer(escaped(value)),
-            expansion=passage.expansion,
-            through=passage.through,
-            depth=passage.depth,
-        ),
-        start=places[0],
-        end=places[-1],
-        write=lambda value: outer(shlex.quote(value)),
+def _word(inner: Passage, own: Passage, variables: tuple[str, ...] = ()) -> Word:
+    return Word(
+        passage=inner,
+        start=own.places[0],
+        end=own.places[-1],
+        write=lambda value: own.encode(shlex.quote(value)),
+        variables=variables,
     )
-    return Built(word=word, end=end)
 
 
 def read_document(passage: Passage, scope: Variables) -> Passage:

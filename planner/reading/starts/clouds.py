@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import takewhile
 
 from planner.reading.scripts.shell import Word, commands_of
@@ -22,7 +21,7 @@ from planner.values import frozen
 
 _INHERIT = ("apptainer", "singularity")
 """Programs whose containers have the variables of the shell."""
-RUNNERS = ("docker", "podman", "nerdctl", "finch", *_INHERIT)
+_RUNNERS = ("docker", "podman", "nerdctl", "finch", *_INHERIT)
 _OF_APPTAINER = frozenset(signs("apptainer flags without a value"))
 _WITHOUT_VALUE = frozenset(signs("docker flags without a value"))
 """Flags of `docker run` and `podman run` that take no value."""
@@ -39,7 +38,7 @@ _MOST_OPTIONS = 40
 def container_at(values: Sequence[str]) -> int | None:
     """Return where the words after `docker run` begin."""
     for at, value in enumerate(values):
-        if value.rsplit("/", 1)[-1] in RUNNERS:
+        if value.rsplit("/", 1)[-1] in _RUNNERS:
             for then in range(at + 1, min(at + 4, len(values))):
                 if values[then] in ("run", "create"):
                     return then + 1
@@ -141,6 +140,9 @@ class _Form:
     gpus: str = "--gpu"
 
 
+_FORMS = tuple(_Form(**row) for row in signs("container commands"))
+PROGRAMS = (*_RUNNERS, *(one.begins[0] for one in _FORMS))
+"""What the commands begin with that run a container, here or elsewhere."""
 _ITEM = re.compile(r"[^,]+")
 
 
@@ -160,7 +162,7 @@ class Deployment:
 def deployment_in(found: WordList, text: str) -> Deployment | None:
     """Return the container that a command deploys; None where it deploys none."""
     values = [word.value for word in found.words]
-    form = next((one for one in forms() if _begins(one.begins, values)), None)
+    form = next((one for one in _FORMS if _begins(one.begins, values)), None)
     if form is None:
         return None
     own = list(takewhile(lambda word: word.value != form.behind, found.words))
@@ -187,12 +189,6 @@ def deployment_in(found: WordList, text: str) -> Deployment | None:
         gpu="" if gpu is None else gpu.value,
         gpus="" if gpus is None else gpus.value,
     )
-
-
-@cache
-def forms() -> tuple[_Form, ...]:
-    """Return how each program of a cloud or a cluster is told."""
-    return tuple(_Form(**row) for row in signs("container commands"))
 
 
 def _begins(begins: Sequence[str], values: Sequence[str]) -> bool:

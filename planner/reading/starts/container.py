@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 
 from planner.engine.flags import plain
@@ -24,13 +24,12 @@ from planner.reading.sign_table import signs
 from planner.reading.sites import Site, Start, WordList, shell_list
 from planner.reading.starts.clouds import (
     IMAGE_OF_VLLM,
-    RUNNERS,
+    PROGRAMS,
     Deployment,
     Run,
     container_at,
     deployment_in,
     devices_named,
-    forms,
     number_of_gpus,
 )
 from planner.reading.starts.command import (
@@ -46,6 +45,8 @@ _STARTS_VLLM = re.compile(
     r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints|\bvllm\s+bench\s|(?:docker|podman)\s+run\s"
 )
 """A command in one word: the text that a shell is given to run."""
+_NAMED = re.compile(rf"vllm|benchmark_|\b(?:{'|'.join(PROGRAMS)})\b")
+"""What stands in every command that starts vLLM."""
 _REQUIRED = re.compile(r"\bvllm(?:\[[\w,-]+\])?==(?P<version>\d+\.\d+\.\d+\S*)")
 _SAYS = ("echo", "printf", "cat")
 """Programs that print a command and start none."""
@@ -89,29 +90,12 @@ def starts_in(
         is_shown = not command.into or bool(_SHOWN.search(command.into))
         is_said = names[0] in _SAYS and is_shown
         if not is_said and not _LOOKS.intersection(names):
-            yield from _of_command(command, text, command.assigned)
+            found = shell_list(command.words, text)
+            yield from starts_in_words(found, text, command.assigned)
         for document in () if is_said else command.documents:
             others = read(document) if read else ()
             inner = commands_of(document, command.assigned)
             yield from others or starts_in(inner, text)
-
-
-def _of_command(
-    command: Command, text: str, assigned: Mapping[str, Word]
-) -> Iterator[FoundStart]:
-    if _may_start(command.words):
-        yield from starts_in_words(shell_list(command.words, text), text, assigned)
-
-
-def _may_start(words: Sequence[Word]) -> bool:
-    return _of_starts().search(" ".join([word.value for word in words])) is not None
-
-
-@cache
-def _of_starts() -> re.Pattern[str]:
-    """Return what stands in every command that `starts_in_words` finds a start in."""
-    programs = "|".join([*RUNNERS, *(form.begins[0] for form in forms())])
-    return re.compile(rf"vllm|benchmark_|\b(?:{programs})\b")
 
 
 def starts_in_words(
@@ -119,6 +103,8 @@ def starts_in_words(
 ) -> Iterator[FoundStart]:
     """Yield the starts in the words of one command, with the variables set for it."""
     values = [word.value for word in found.words]
+    if not _NAMED.search(" ".join(values)):
+        return
     container = container_at(values)
     if container is not None:
         yield from _contained(found, container, text, assigned)
@@ -167,7 +153,9 @@ def _in_shell(
     is_script = words[at - 1].value.startswith("-") and words[at - 1].value[-1] == "c"
     given = words[at + 2 :] if is_script else None
     for command in commands_of(inner.passage, assigned, given):
-        yield from _of_command(command, text, Over(command.assigned, assigned))
+        yield from starts_in_words(
+            shell_list(command.words, text), text, Over(command.assigned, assigned)
+        )
 
 
 def _required_version(words: Sequence[Word]) -> Site | None:
@@ -259,12 +247,11 @@ def starts_of_list(  # noqa: PLR0913 - what a container has
         entrypoint: a program given in place of the image's own; `vllm serve` else.
         image: the image's name, whose tag may be the release.
     """
-    within = _from(found, max(first - 1, 0))
+    within = _from(found, first - 1) if first > 1 else found
     is_nested = container_at([word.value for word in within.words]) is not None
-    may_start = not is_nested and _may_start(within.words)
     inner = [
         one.start
-        for one in (starts_in_words(within, text, env) if may_start else ())
+        for one in (() if is_nested else starts_in_words(within, text, env))
         if one.kind is Kind.COMMAND
     ]
     if not inner:

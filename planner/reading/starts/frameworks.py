@@ -255,9 +255,8 @@ def framework_of(
 
 def framework_run_by(line: str) -> Framework | None:
     """Return the framework whose program a command runs."""
-    if not _programs().search(line, 0, _LONGEST):
-        return None
-    rows = (row for row in frameworks() if row.program)
+    is_one = _programs().search(line, 0, _LONGEST) is not None
+    rows = (row for row in frameworks() if is_one and row.program)
     return next((row for row in rows if re.search(row.program, line[:_LONGEST])), None)
 
 
