@@ -298,5 +298,5 @@ def _beside_trainer(start: Start, starter: Starter) -> Start:
         return start
     given = {site.name for site in start.sites}
     return replace(
-        start, trainer=row.name, notes=row.notes, open=(*not_given(row, given),)
+        start, trainer=row.name, notes=(*row.notes,), open=(*not_given(row, given),)
     )
