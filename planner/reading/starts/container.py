@@ -86,10 +86,12 @@ def starts_in(
         read: reads a here-document that is none for a shell, such as a manifest.
     """
     for command in commands:
-        names = [word.value.rsplit("/", 1)[-1] for word in command.words[:_FIRST_WORDS]]
+        values = [word.value for word in command.words]
+        names = [value.rsplit("/", 1)[-1] for value in values[:_FIRST_WORDS]]
         is_shown = not command.into or bool(_SHOWN.search(command.into))
         is_said = names[0] in _SAYS and is_shown
-        if not is_said and not _LOOKS.intersection(names):
+        is_start = _NAMED.search(" ".join(values)) and not is_said
+        if is_start and not _LOOKS.intersection(names):
             found = shell_list(command.words, text)
             yield from starts_in_words(found, text, command.assigned)
         for document in () if is_said else command.documents:
