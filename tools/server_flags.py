@@ -33,7 +33,7 @@ _READ = (
 _CLASSES = ("FrontendArgs", "EngineArgs")
 _SWITCHES = ("store_true", "store_false", "boolean", "BooleanOptionalAction")
 _BY_HAND = ("text", "instead", "kept_out")
-_FACTS = ("kind", "short", "since", "gone", "of_engine", *_BY_HAND)
+_FACTS = ("kind", "choices", "short", "since", "gone", "of_engine", *_BY_HAND)
 _NOT_FLAGS = ("help", "model_tag", "model")
 
 Facts = dict[str, Any]
@@ -71,11 +71,13 @@ def _row(name: str, found: dict[str, dict[str, Facts]], known: Facts) -> Facts:
     having = [release for release in releases if name in found[release]]
     after = releases.index(having[-1]) + 1
     shorts = [flag for flag in _flags(name, found) if not flag.startswith("--")]
+    is_gone = after < len(releases)
     row = {
         "kind": _kind(name, found, having),
+        "choices": [] if is_gone else found[having[-1]][name].get("choices"),
         "short": shorts[0] if shorts else "",
         "since": "" if having[0] == releases[0] else having[0],
-        "gone": releases[after] if after < len(releases) else "",
+        "gone": releases[after] if is_gone else "",
         "of_engine": any(found[release][name]["of_engine"] for release in having),
         **{key: known.get(key, "") for key in _BY_HAND},
     }
@@ -110,10 +112,11 @@ def added(table: Facts, flags: dict[str, Facts], release: str) -> Facts:
             shorts = [one for one in flags[name]["flags"] if not one.startswith("--")]
             began = {"since": release} if name not in rows else {}
             row = {**row, **began, "kind": kind, "short": (shorts or [""])[0]}
+            row["choices"] = flags[name].get("choices")
             row.pop("gone", None)
             row |= {"of_engine": row.get("of_engine") or flags[name]["of_engine"]}
         elif not row.get("gone"):
-            row = {**row, "gone": release}
+            row = {**row, "gone": release, "choices": []}
         rows[name] = {key: row[key] for key in _FACTS if row.get(key)}
     spelled = table["spellings"] | _spellings({release: flags})
     return {"flags": dict(sorted(rows.items())), "spellings": spelled}
@@ -159,6 +162,7 @@ def _recorded(parser: Facts, parsed: dict[str, Facts]) -> dict[str, Facts]:
         flag["dest"]: {
             "flags": flag["flags"],
             "kind": _kind_of_recorded(flag),
+            "choices": [str(choice) for choice in flag.get("choices", ())],
             "of_engine": parsed.get(flag["dest"], {}).get("of_engine", False),
         }
         for flag in parser["flags"]

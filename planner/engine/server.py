@@ -13,6 +13,7 @@ FlexibleArgumentParser; of older releases likewise.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
@@ -20,6 +21,7 @@ from typing import Any
 
 from planner.data import DATA
 from planner.engine.arguments import ARGUMENTS, Argument, Kind
+from planner.errors import PlannerError
 from planner.values import frozen
 
 _DATA = DATA / "server_flags.json"
@@ -47,6 +49,8 @@ class ServerFlag:
     name: str
     """Its name with underscores, without dashes before it."""
     kind: Takes
+    choices: tuple[str, ...] = ()
+    """The words that its newest release takes; empty: all, or not recorded."""
     text: str = ""
     """Its meaning, in a sentence."""
     short: str = ""
@@ -79,10 +83,27 @@ class ServerFlag:
         """Whether several words may follow it."""
         return self.kind is Takes.MANY
 
+    def check(self, value: object) -> None:
+        """Refuse a word that the parser of `vllm serve` does not take.
+
+        Raises:
+            PlannerError: with the words that it takes.
+        """
+        if self.choices and value is not None and value not in self.choices:
+            words = ", ".join(self.choices)
+            raise PlannerError(f"{self.name}={value!r}: use one of {words}.")
+
 
 def _read(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, ServerFlag]:
     return {
-        name: ServerFlag(name=name, **{**row, "kind": Takes(row["kind"])})
+        name: ServerFlag(
+            name=name,
+            **{
+                **row,
+                "kind": Takes(row["kind"]),
+                "choices": tuple(row.get("choices", ())),
+            },
+        )
         for name, row in rows.items()
     }
 
@@ -190,12 +211,14 @@ def _begun(flag: str) -> str | None:
     if not flag.startswith("--") or flag == "--":
         return None
     name = flag[2:].replace("-", "_")
-    found = [known for known in _current() if known.startswith(name)]
+    first = bisect_left(_current(), name)
+    found = [known for known in _current()[first : first + 2] if known.startswith(name)]
     return found[0] if len(found) == 1 else None
 
 
 @cache
 def _current() -> tuple[str, ...]:
-    """Return the names of the flags that the newest release has."""
+    """Return the names of the flags that the newest release has, in order."""
     own = (one.name for one in ARGUMENTS.values() if one.has_flag and not one.gone)
-    return (*own, *(one.name for one in SERVER_FLAGS.values() if not one.gone))
+    others = (one.name for one in SERVER_FLAGS.values() if not one.gone)
+    return tuple(sorted((*own, *others)))

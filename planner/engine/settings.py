@@ -153,6 +153,7 @@ def settings_from(
         if argument is None:
             if name not in SERVER_FLAGS:
                 raise unknown_argument(name)
+            SERVER_FLAGS[name].check(value)
             server.append((name, value))
             continue
         read = human_numbers.checked(argument, value, release)

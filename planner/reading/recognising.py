@@ -23,11 +23,18 @@ from planner.reading.python.code import starts_in_code, starts_in_lines
 from planner.reading.python.notebooks import cells_of, is_notebook
 from planner.reading.questions.asking import questions_in
 from planner.reading.questions.noted import is_note, is_other, other_engine
-from planner.reading.reading import FoundStart, Kind, Reading, reading_of, without_gpu
+from planner.reading.reading import (
+    FoundStart,
+    Kind,
+    Reading,
+    reading_of,
+    without_gpu,
+)
 from planner.reading.scripts.blocks import has_here_document
 from planner.reading.scripts.dialects import filled_in
 from planner.reading.scripts.shell import commands_of
 from planner.reading.scripts.unit_file import starts_in_quadlet
+from planner.reading.sites import not_too_many
 from planner.reading.splitting import (
     Document,
     Language,
@@ -215,13 +222,13 @@ def _noted(given: str, start: int) -> Reading | None:
 def _first(text: str) -> Sequence[FoundStart]:
     """Return the starts of each document in a text, in the order of the text."""
     documents = list(documents_of(text))
-    whole = () if is_notebook(text) else (document_of(Passage.whole(text)),)
+    whole = [] if is_notebook(text) else [document_of(Passage.whole(text))]
     refused: NoStartError | None = None
-    for parts in (documents, whole, spans_of_code(text)):
+    for parts in (documents, whole if whole != documents else (), spans_of_code(text)):
         found: list[FoundStart] = []
         for part in parts:
             try:
-                found += _starts_in(part, text)
+                found = not_too_many([*found, *_starts_in(part, text)])
             except NoStartError as error:
                 refused = error
         if found:
@@ -241,7 +248,7 @@ def _starts_in(document: Document, text: str) -> Sequence[FoundStart]:
     if has_here_document(document.page.text) and not is_code(document.page.text):
         readers.sort(key=(starts_in_code, starts_in_lines).__contains__)
     for reader in readers:
-        found = list(reader(document.page, text))
+        found = not_too_many(reader(document.page, text))
         is_read = (
             is_code(document.page.text)
             if reader is starts_in_code
@@ -255,7 +262,7 @@ def _starts_in(document: Document, text: str) -> Sequence[FoundStart]:
 def _starts_in_shell(page: Passage, text: str) -> Iterator[FoundStart]:
     plain = filled_in(without_apostrophes(page))
     commands = commands_of(plain, job_variables(page.text))
-    found = list(
+    found = not_too_many(
         starts_in(commands, text, partial(_starts_in_here_document, text=text))
     )
     yield from found or starts_by_programs(commands, text)

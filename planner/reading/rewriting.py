@@ -32,8 +32,6 @@ _MAY_FOLLOW: Mapping[str, Callable[[Iterable[str]], bool]] = {
     ),
 }
 """What the same place may say as well: a name, the GPUs of a container."""
-MOST_STARTS = 200
-"""Each sees all variables of its text."""
 _STRAY = "belongs to no flag"
 _OF_START = ("model", "env", "vllm_version")
 _MOST_LINES, _MOST_WRONG = 3, 4
@@ -51,12 +49,6 @@ def edits(reading: Reading, changes: Mapping[str, Any]) -> list[Edit]:
         raise PlannerError(
             f"A {reading.kind} holds no arguments that could be changed. "
             "`.inputs(...).plan().command()` writes a command."
-        )
-    if reading.num_starts > MOST_STARTS:
-        raise PlannerError(
-            f"The text holds {reading.num_starts:,} starts of vLLM, and each is read "
-            f"again: of more than {MOST_STARTS} none is changed. Cut out the one to "
-            "change."
         )
     found = _together(_edits(start, *change) for change in changes.items())
     wrong = _read_otherwise(reading, found, changes)

@@ -6,8 +6,8 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import groupby, pairwise
-from typing import Any
+from itertools import groupby, islice, pairwise
+from typing import Any, TypeVar
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
@@ -15,6 +15,9 @@ from planner.reading.passage import Edit
 from planner.reading.scripts.shell import Word
 from planner.values import frozen
 
+_Found = TypeVar("_Found")
+_MOST_STARTS = 200
+"""In one text: each of them sees all variables of its text."""
 _JOINS = ("eval", "ssh")
 """Programs whose words a shell reads again."""
 _BLANKS = re.compile(r"(?:\s|\\[nrt]?|[\^`])*+")
@@ -168,6 +171,21 @@ class WordList:
         pairs = zip(leads, values, strict=True)
         text = "".join(before + write(value) for before, value in pairs)
         return [Edit(start=place, end=place, text=text)]
+
+
+def not_too_many(found: Iterable[_Found]) -> list[_Found]:
+    """Return starts; none after the first that are too many is looked for.
+
+    Raises:
+        PlannerError: for more than 200.
+    """
+    first = list(islice(found, _MOST_STARTS + 1))
+    if len(first) > _MOST_STARTS:
+        raise PlannerError(
+            f"The text holds more than {_MOST_STARTS} starts of vLLM, the most that "
+            "are read. Cut out the ones to plan."
+        )
+    return first
 
 
 def joined_lists(lists: Sequence[WordList]) -> WordList:

@@ -15,7 +15,9 @@ from planner.engine.server import (
     takes_value,
     turns_off,
 )
-from tests.recorded_parser import RELEASES, recorded
+from planner.engine.settings import settings_from
+from planner.errors import PlannerError
+from tests.recorded_parser import FOLDER, RELEASES, recorded
 from tools.server_flags import TABLE, written
 
 RECIPES = Path(__file__).parents[3] / "shared" / "recipes" / "recipes.jsonl"
@@ -99,6 +101,26 @@ def test_a_flag_says_what_follows_it() -> None:
     assert not SERVER_FLAGS["grpc"].has_value
     assert takes_value(ARGUMENTS["max_model_len"])
     assert not takes_value(ARGUMENTS["enforce_eager"])
+
+
+def test_the_choices_of_a_flag_are_those_of_the_newest_parser() -> None:
+    """Of a flag that every word is given to, none."""
+    flags = json.loads((FOLDER / f"{RELEASES[-1]}.json").read_text("utf-8"))["flags"]
+    taken = {
+        flag["dest"]: tuple(map(str, flag.get("choices", ())))
+        for flag in flags
+        if flag["dest"] in SERVER_FLAGS
+    }
+    assert "trace" in taken["uvicorn_log_level"]
+    assert taken == {name: SERVER_FLAGS[name].choices for name in taken}
+
+
+def test_a_word_that_the_server_s_parser_does_not_take_is_refused() -> None:
+    """Although it is without effect on memory: the command would not start."""
+    with pytest.raises(PlannerError, match="uvicorn_log_level='loud': use one of crit"):
+        settings_from({"uvicorn_log_level": "loud"})
+    given = {"uvicorn_log_level": "trace", "chat_template_content_format": None}
+    assert (*given.items(),) == settings_from(given).server
 
 
 def test_a_flag_that_is_gone_says_since_when_and_what_took_its_place() -> None:

@@ -21,7 +21,6 @@ from planner.reading import Reading, read
 from planner.reading.checking import checks_of
 from planner.reading.logs.running import is_address
 from planner.reading.reading import Kind
-from planner.reading.rewriting import MOST_STARTS
 from planner.show.plan_text import plan_text
 from planner.user_files import read_input, user_path
 
@@ -152,7 +151,7 @@ def _status(found: Reading, known: dict[str, Any], plan: Plan | None) -> int:
 
 def _starts(found: Reading, gpu: str | GPU | None) -> str:
     """Return a line for each start of a text with several, all of them planned."""
-    if not 1 < found.num_starts <= MOST_STARTS or found.log is not None:
+    if found.num_starts == 1 or found.log is not None:
         return ""
     rows = checks_of(found.given, gpu).rows
     lines = (f"  {row}: {row.answer}\n" for row in rows)

@@ -248,12 +248,9 @@ def readable(text: str) -> str:
 
 def shown(start: Start, text: str) -> Start:
     """Return a start whose templates are open, and readable again."""
-    lines = _TEMPLATE_LINE.findall(text)
-    left = (
-        [f"A line of the template is left aside: {lines[0].strip()[:80]}"]
-        if lines
-        else []
-    )
+    line = _TEMPLATE_LINE.search(text)
+    said = "A line of the template is left aside: "
+    left = [] if line is None else [f"{said}{line[0].strip()[:80]}"]
     return replace(
         start,
         sites=tuple(map(_opened, start.sites)),

@@ -18,6 +18,7 @@ from planner.reading.python.tables import STARTERS, Starter
 from planner.reading.python.values import Call, Scope, Slot, Value
 from planner.reading.reading import FoundStart
 from planner.reading.sites import Site, Start
+from planner.reading.starts.frameworks import frameworks, not_given
 from planner.reading.starts.images import gpu_named_in
 
 _CALLED = re.compile(
@@ -229,7 +230,7 @@ class _Code(Commands):
             env={**self.variables(), **self._of_runtime(given)},
             shown="?" if starter.model_of else "",
         )
-        start = self._told(start, call.last, starter, given)
+        start = self._told(_beside_trainer(start, starter), call.last, starter, given)
         start = self._labelled(start, given.get("accelerator_type"))
         found = FoundStart(kind=starter.kind, start=self.placed(start))
         self.record(self.page.places[self.span(node)[0]], found)
@@ -288,3 +289,14 @@ class _Code(Commands):
                 if is_own or name in starter.tables:
                     continue
             yield self.site(names.get(name, name), slot, name)
+
+
+def _beside_trainer(start: Start, starter: Starter) -> Start:
+    """Return a start with what is said of the framework that trains on its GPUs."""
+    row = next((one for one in frameworks() if one.name == starter.trainer), None)
+    if row is None:
+        return start
+    given = {site.name for site in start.sites}
+    return replace(
+        start, trainer=row.name, notes=(*row.notes,), open=(*not_given(row, given),)
+    )

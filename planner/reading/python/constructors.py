@@ -15,7 +15,7 @@ from planner.reading.python.arguments import Sites, item_of, list_of, with_open
 from planner.reading.python.values import Scope, Slot, Value
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import commands_of
-from planner.reading.sites import Start, WordList
+from planner.reading.sites import Start, WordList, not_too_many
 from planner.reading.starts.adapting import start_of_variables
 from planner.reading.starts.container import starts_in, starts_in_words, starts_of_list
 from planner.reading.starts.images import gpu_named_in, version_of
@@ -31,7 +31,6 @@ _IMAGE = re.compile(r"^vllm[/:]|[/_-]vllm(?:[:@/_-]|$)", re.IGNORECASE)
 _GPU = re.compile(
     r"(?:modal\.gpu\.)?(?P<gpu>[A-Za-z][^:=(]*?)!?(?:[:=](?P<count>\d{1,2}))?$"
 )
-_MOST_STARTS = 256
 _LOOKED_AT = 40
 _Around = tuple[Mapping[str, Slot], ...]
 _Key = tuple[Any, ...]
@@ -70,8 +69,8 @@ class Commands(Sites):
         key = (at, *said)
         if self.is_handling and any(one[1:] == said for one in self.found):
             return
-        if len(self.found) < _MOST_STARTS:
-            self.found.setdefault(key, (at, found))
+        self.found.setdefault(key, (at, found))
+        not_too_many(one for _, one in self.found.values())
 
     def value(self, node: ast.expr) -> Value:
         """Return what an expression stands for; a command is kept until it is run."""

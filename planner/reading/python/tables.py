@@ -45,6 +45,8 @@ class Starter:
     """Switches, each with the argument of vLLM that it sets where it is on."""
     own: frozenset[str] = frozenset()
     """Arguments that it reads itself, where it takes all others."""
+    trainer: str = ""
+    """The framework, a row of `frameworks.json`, that trains on the same GPUs."""
 
 
 _VLLM = ("vllm",)
@@ -72,6 +74,7 @@ _OF_TRL = Starter(
     takes_all=False,
     needs={"use_vllm": (True,), "vllm_mode": (None, "colocate")},
     model_of=("Trainer",),
+    trainer="TRL",
 )
 _OF_UNSLOTH = Starter(
     modules=("unsloth",),

@@ -95,10 +95,12 @@ def half_width(text: str) -> str:
 
 def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
     """Return a text with blanks in the place of what was taken from it."""
-    rest = text
-    for start, end in spans:
-        rest = f"{rest[:start]}{' ' * (end - start)}{rest[end:]}"
-    return rest
+    rest: list[str] = []
+    done = 0
+    for start, end in sorted(spans):
+        rest += [text[done:start], " " * (end - max(start, done))]
+        done = max(end, done)
+    return "".join([*rest, text[done:]])
 
 
 def terms_of(text: str, names: Sequence[Term] = ()) -> list[Term]:
@@ -115,7 +117,7 @@ def terms_of(text: str, names: Sequence[Term] = ()) -> list[Term]:
 def intents_in(text: str) -> dict[str, bool]:
     """Return what a text may ask, the first first: whether a sentence does ask it."""
     found: dict[str, bool] = {}
-    for sentence in _SENTENCE.findall(text):
+    for sentence in filter(str.strip, _SENTENCE.findall(text)):
         for kind in _INTENTS:
             match = _intents()[kind].search(sentence)
             if match is not None:
@@ -135,7 +137,7 @@ def asks_to_hold(text: str) -> bool:
 
 
 def _term(match: re.Match[str]) -> Term:
-    kind = str(match.lastgroup)
+    kind = "sep" if match["mark"] else str(match.lastgroup)
     start, end = match.span()
     if kind == "number":
         unit = next((unit for unit in _UNITS if match[unit]), "")
@@ -238,10 +240,10 @@ def _pattern() -> re.Pattern[str]:
     )
     kinds = "|".join(f"(?P<{kind}>{_words(kind)})" for kind in _KINDS)
     return re.compile(
-        rf"(?P<number>{number})|(?P<numeral>[一二两三四五六七八九十][一二两三四五六七八九十百千万]*|[单双])"
+        rf"(?P<sep>\n)|(?!\s)(?:(?P<number>{number})|(?P<numeral>[一二两三四五六七八九十][一二两三四五六七八九十百千万]*|[单双])"
         rf"|(?P<letters>(?<![{_L}])(?:{_any(map(re.escape, _numbers()))})(?![{_L}]))"
         rf"|(?P<times>[x*](?![{_L}]))|{kinds}"
-        r"|(?P<sep>[,;!?/|\n]|\.(?=\s|\Z))|(?P<sign>[:=()])"
-        rf"|(?P<word>[{_L}][{_L}\d']*|[^\s\x00-\u024f])",
+        r"|(?P<mark>[,;!?/|]|\.(?=\s|\Z))|(?P<sign>[:=()])"
+        rf"|(?P<word>[{_L}][{_L}\d']*|[^\s\x00-\u024f]))",
         re.IGNORECASE,
     )

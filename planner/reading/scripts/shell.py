@@ -37,6 +37,7 @@ _FRAME = re.compile(
 )
 """What frames a command in Markdown, or begins one in a unit of systemd."""
 _REDIRECTION = re.compile(r"\d?(?:&>>?|>>|>&|<<<|<<-?|<&|[<>])\Z")
+_EMPTY = re.compile(r"(?:[ \t\r\f\v]*\n)+")
 _NEXT = re.compile(r"\s*(?:sudo\s+)?(?P<name>[^\n|&;]+)")
 _ASSIGNS = (
     *("export", "declare", "typeset", "local", "readonly", "set", ":"),
@@ -87,7 +88,7 @@ class _Reader(Lexer):
         self.begun: tuple[str, bool | None, str] | None = None
         """A condition that goes on: of what, whether it holds so far, what joins."""
         self.held: bool | None = None
-        """Whether the command before is known to have succeeded."""
+        """Whether the command before `&&` or `||` is known to have succeeded."""
         self.after = ""
         """What begins the command before, with the operator behind it."""
         self.functions: dict[str, tuple[int, int]] = {}
@@ -256,11 +257,15 @@ class _Reader(Lexer):
         documents = self.documents() if operator == "\n" else ()
         self._branch(words, operator)
         first = words[0].value if words else ""
-        yield from self._commands(words, into, documents)
-        self.held = holds(words)
+        if words:
+            yield from self._commands(words, into, documents)
+        yield from self._substituted()
+        self.held = holds(words) if operator in _JOINS else None
         self.after = f"{first} &&" if operator == "&&" else operator
         if operator == ";;":
             self._pattern()
+        elif operator == "\n" and (lines := _EMPTY.match(self.text, self.at)):
+            self.at = lines.end()
 
     def _commands(
         self, words: Sequence[Word], into: str, documents: tuple[Passage, ...]
@@ -285,7 +290,6 @@ class _Reader(Lexer):
                 into=into,
                 documents=documents,
             )
-        yield from self._substituted()
 
     def _set_by(self, words: Sequence[Word], first: int) -> tuple[dict[str, Word], int]:
         """Return the variables that words set, and which word is none of those."""

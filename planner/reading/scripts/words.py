@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from planner.reading.passage import Composer, Passage, Span
 from planner.reading.scripts.expansions import changed, whole_result
@@ -22,6 +23,8 @@ from planner.reading.scripts.word import (
 from planner.values import frozen
 
 _PLAIN = re.compile(r"(?:[^\s\\'\"$`|&;<>()#{]|\{(?!\{))+")
+_ALONE = re.compile(r"[^\s\\'\"$`|&;<>()#{}]+(?=[\s|&;<>()]|\Z)")
+"""A word that stands for itself as a whole, as most do."""
 _TEMPLATE = re.compile(r"\{\{[^{}\n]*+\}\}")
 """What another program fills in before the shell reads the text."""
 _BRACES = r"[^{}]*+(?:\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}[^{}]*+)*+"
@@ -67,6 +70,8 @@ class Built:
 
     def split(self) -> list[Word]:
         """Return the words that a shell makes of it."""
+        if not self.breaks:
+            return [self.word.resolved()]
         value = self.word.value
         plain = value
         for name in self.word.variables[:_MOST_NAMES]:
@@ -77,7 +82,7 @@ class Built:
             if _SPLIT.fullmatch(plain, first, last)
             for gap in re.finditer(r"\s+", plain[first:last])
         ]
-        if not value and self.breaks and not self.is_quoted:
+        if not value and not self.is_quoted:
             return []
         if not blanks:
             return [self.word.resolved()]
@@ -89,25 +94,34 @@ class Built:
 
 def read_word(passage: Passage, at: int, scope: Variables) -> Built:
     """Return the word that begins at a place; at least one character."""
+    alone = None if passage.pieces else _ALONE.match(passage.text, at)
+    if alone is not None:
+        own = passage.own(at, alone.end())
+        inner = replace(own, encode=lambda value: own.encode(escaped(value)))
+        return Built(word=_word(inner, own), end=alone.end())
     reader = _Builder(passage, scope, len(passage.text))
     end = reader.read(at)
     if end == at:  # nothing that a word begins with: one character of it
         end += 1
         reader.keep(at, end)
     inner, own = reader.built(end), passage.own(at, end)
-    word = Word(
-        passage=inner,
-        start=own.places[0],
-        end=own.places[-1],
-        write=lambda value: own.encode(shlex.quote(value)),
-        variables=tuple(dict.fromkeys((*reader.variables, *inner.unknown))),
-    )
+    variables = tuple(dict.fromkeys((*reader.variables, *inner.unknown)))
     return Built(
-        word=word,
+        word=_word(inner, own, variables),
         end=end,
         breaks=tuple(reader.breaks),
         run=tuple(reader.run),
         is_quoted=reader.escape is not None,
+    )
+
+
+def _word(inner: Passage, own: Passage, variables: tuple[str, ...] = ()) -> Word:
+    return Word(
+        passage=inner,
+        start=own.places[0],
+        end=own.places[-1],
+        write=lambda value: own.encode(shlex.quote(value)),
+        variables=variables,
     )
 
 

@@ -30,6 +30,7 @@ from planner.reading.starts.frameworks import (
     Settings,
     framework_of,
     framework_run_by,
+    not_given,
     plainly,
     refusal,
     setting_of,
@@ -180,11 +181,7 @@ def _start(
     for name in row.sums.keys() - names:
         can_add = name in row.args.values()
         sites += _sum(name, row.sums[name], settings, add if can_add else _by_hand)
-    unknown += [
-        f"{name} is not given: {row.name} takes {value}."
-        for name, value in row.defaults.items()
-        if name not in names
-    ]
+    unknown += not_given(row, names)
     whole = [
         f"{path} is {text_at(settings, path)[:40]}: GPUs or engines of the whole job."
         for path in row.shared

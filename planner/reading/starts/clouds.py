@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import takewhile
 
 from planner.reading.scripts.shell import Word, commands_of
@@ -141,6 +140,9 @@ class _Form:
     gpus: str = "--gpu"
 
 
+_FORMS = tuple(_Form(**row) for row in signs("container commands"))
+PROGRAMS = (*_RUNNERS, *(one.begins[0] for one in _FORMS))
+"""What the commands begin with that run a container, here or elsewhere."""
 _ITEM = re.compile(r"[^,]+")
 
 
@@ -160,7 +162,7 @@ class Deployment:
 def deployment_in(found: WordList, text: str) -> Deployment | None:
     """Return the container that a command deploys; None where it deploys none."""
     values = [word.value for word in found.words]
-    form = next((one for one in _forms() if _begins(one.begins, values)), None)
+    form = next((one for one in _FORMS if _begins(one.begins, values)), None)
     if form is None:
         return None
     own = list(takewhile(lambda word: word.value != form.behind, found.words))
@@ -187,11 +189,6 @@ def deployment_in(found: WordList, text: str) -> Deployment | None:
         gpu="" if gpu is None else gpu.value,
         gpus="" if gpus is None else gpus.value,
     )
-
-
-@cache
-def _forms() -> tuple[_Form, ...]:
-    return tuple(_Form(**row) for row in signs("container commands"))
 
 
 def _begins(begins: Sequence[str], values: Sequence[str]) -> bool:

@@ -24,6 +24,7 @@ from planner.reading.sign_table import signs
 from planner.reading.sites import Site, Start, WordList, shell_list
 from planner.reading.starts.clouds import (
     IMAGE_OF_VLLM,
+    PROGRAMS,
     Deployment,
     Run,
     container_at,
@@ -44,6 +45,8 @@ _STARTS_VLLM = re.compile(
     r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints|\bvllm\s+bench\s|(?:docker|podman)\s+run\s"
 )
 """A command in one word: the text that a shell is given to run."""
+_NAMED = re.compile(rf"vllm|benchmark_|\b(?:{'|'.join(PROGRAMS)})\b")
+"""What stands in every command that starts vLLM."""
 _REQUIRED = re.compile(r"\bvllm(?:\[[\w,-]+\])?==(?P<version>\d+\.\d+\.\d+\S*)")
 _SAYS = ("echo", "printf", "cat")
 """Programs that print a command and start none."""
@@ -83,10 +86,12 @@ def starts_in(
         read: reads a here-document that is none for a shell, such as a manifest.
     """
     for command in commands:
-        names = [word.value.rsplit("/", 1)[-1] for word in command.words[:_FIRST_WORDS]]
+        values = [word.value for word in command.words]
+        names = [value.rsplit("/", 1)[-1] for value in values[:_FIRST_WORDS]]
         is_shown = not command.into or bool(_SHOWN.search(command.into))
         is_said = names[0] in _SAYS and is_shown
-        if not is_said and not _LOOKS.intersection(names):
+        is_start = _NAMED.search(" ".join(values)) and not is_said
+        if is_start and not _LOOKS.intersection(names):
             found = shell_list(command.words, text)
             yield from starts_in_words(found, text, command.assigned)
         for document in () if is_said else command.documents:
@@ -100,6 +105,8 @@ def starts_in_words(
 ) -> Iterator[FoundStart]:
     """Yield the starts in the words of one command, with the variables set for it."""
     values = [word.value for word in found.words]
+    if not _NAMED.search(" ".join(values)):
+        return
     container = container_at(values)
     if container is not None:
         yield from _contained(found, container, text, assigned)
@@ -242,7 +249,7 @@ def starts_of_list(  # noqa: PLR0913 - what a container has
         entrypoint: a program given in place of the image's own; `vllm serve` else.
         image: the image's name, whose tag may be the release.
     """
-    within = _from(found, max(first - 1, 0))
+    within = _from(found, first - 1) if first > 1 else found
     is_nested = container_at([word.value for word in within.words]) is not None
     inner = [
         one.start
@@ -251,6 +258,8 @@ def starts_of_list(  # noqa: PLR0913 - what a container has
     ]
     if not inner:
         inner = _of_entrypoint(found, first, env, entrypoint, image)
+    if not inner:
+        return []
     version = None if image is None else version_of(image)
     notes = image_notes(image, version)
     return [
@@ -267,14 +276,14 @@ def _of_entrypoint(
     image: Word | None,
 ) -> list[Start]:
     """Return the start by the image's own entry point, if it is vLLM's."""
+    if entrypoint and "vllm" not in entrypoint:
+        return []
     named = entrypoint.split()
     flags = {word.value.partition("=")[0] for word in found.words[first:]}
     is_vllm = image is not None and (
         bool(IMAGE_OF_VLLM.search(image.value))
         or (image.value in image.variables and bool(_FLAGS & flags))
     )
-    if entrypoint and "vllm" not in entrypoint:
-        return []
     if not is_vllm and not entrypoint:
         return []
     words = found.words[first:]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cache, partial
 from typing import Any
@@ -255,8 +255,23 @@ def framework_of(
 
 def framework_run_by(line: str) -> Framework | None:
     """Return the framework whose program a command runs."""
-    rows = (row for row in frameworks() if row.program)
+    is_one = _programs().search(line, 0, _LONGEST) is not None
+    rows = (row for row in frameworks() if is_one and row.program)
     return next((row for row in rows if re.search(row.program, line[:_LONGEST])), None)
+
+
+@cache
+def _programs() -> re.Pattern[str]:
+    return re.compile("|".join(row.program for row in frameworks() if row.program))
+
+
+def not_given(row: Framework, names: Container[str]) -> list[str]:
+    """Return what a framework takes for the arguments that nothing in a text sets."""
+    return [
+        f"{name} is not given: {row.name} takes {value}."
+        for name, value in row.defaults.items()
+        if name not in names
+    ]
 
 
 def trains_beside(row: Framework, settings: Settings) -> bool:

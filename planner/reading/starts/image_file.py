@@ -36,6 +36,8 @@ def starts_in_image_file(page: Passage, text: str) -> Iterator[FoundStart]:
         page: the file as Docker reads it.
         text: the whole text that it stands in.
     """
+    if "FROM" not in page.text:
+        return
     image, last = _last_stage(commands_of(_instructions(page)))
     if image is None:
         return

@@ -23,7 +23,7 @@ from planner.reading.passage import Passage
 from planner.reading.python.code import starts_in_code
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import Command, Word, commands_of
-from planner.reading.sites import Site, Start
+from planner.reading.sites import Site, Start, not_too_many
 from planner.reading.starts.adapting import starts_by_frameworks, starts_of_document
 from planner.reading.starts.anywhere import starts_anywhere
 from planner.reading.starts.container import starts_in
@@ -97,7 +97,7 @@ def _starts_or_refusals(page: Passage, text: str) -> Iterator[FoundStart | str]:
         if adapted:
             yield from adapted
             continue
-        starts = list(_of_document(root, around))
+        starts = not_too_many(_of_document(root, around))
         for found in starts:
             yield replace(found, start=_with_mounted(found.start, mounted))
         if not starts:
@@ -127,7 +127,7 @@ def _with_mounted(start: Start, mounted: Sequence[Site]) -> Start:
 def _of_document(root: Node, around: Surroundings) -> Iterator[FoundStart]:
     if root.style == "names":  # lines that a shell's text may have, too
         return
-    found = list(_of_form(root, around))
+    found = not_too_many(_of_form(root, around))
     yield from found or starts_anywhere(root, around, _starts_in_page)
 
 
@@ -153,7 +153,7 @@ def _of_values(root: Node, text: str) -> Iterator[FoundStart]:
     elif root.get("servingEngineSpec") is not None:
         yield from starts_in_stack(root)
     else:
-        yield from list(starts_in_job(root, text)) or starts_in_table(root)
+        yield from not_too_many(starts_in_job(root, text)) or starts_in_table(root)
 
 
 def _of_object(root: Node, around: Surroundings) -> Iterator[FoundStart]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import planner
+from planner.reading.starts.frameworks import frameworks
 from tests.rows import each_row
 
 ROWS = {
@@ -71,3 +72,18 @@ def test_what_only_looks_so_is_none(text: str) -> None:
         return
 
     assert found.start is None
+
+
+def test_a_trainer_in_code_is_named_as_in_its_settings() -> None:
+    """TRL trains on the GPUs of its colocated vLLM, and takes 0.3 of each for it."""
+    code = "from trl import GRPOConfig\nGRPOConfig(use_vllm=True, {})"
+    found = planner.read(code.format("vllm_mode='colocate'"))
+    row = next(one for one in frameworks() if one.name == "TRL")
+
+    assert found.start is not None
+    assert "TRL" == found.start.trainer
+    assert {*row.notes} <= {*found.notes}
+    (said,) = [one for one in found.open if one.startswith("gpu_memory_utilization")]
+    assert "gpu_memory_utilization is not given: TRL takes 0.3." == said
+    told = planner.read(code.format("vllm_gpu_memory_utilization=0.4"))
+    assert not any(one.startswith("gpu_memory_utilization") for one in told.open)
