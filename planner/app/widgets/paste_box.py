@@ -12,7 +12,7 @@ from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
 from planner.models import catalogue
-from planner.show.account import account_html, not_understood
+from planner.show.account import account_html, not_understood, summary_of
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.pieces import to_copy, to_open
 from planner.surroundings import is_published
@@ -218,8 +218,13 @@ def set_by(reading: Reading) -> set[str]:
     }
 
 
-def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> Html:
-    """Write what was done with each part of a text; `inside` comes before."""
+def reading_html(
+    reading: Reading, controls: Sequence[str], inside: Content, *, is_answered: bool
+) -> Html:
+    """Write what was done with each part of a text; `inside` comes before.
+
+    Folded where the text is answered and all of it was understood.
+    """
     unknown = [note for note in reading.notes if _is_unknown(reading, note)]
     others = not_understood(
         [one for one in reading.account if one.text not in reading.unknown]
@@ -235,11 +240,13 @@ def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> 
         ("Not understood", _list([*unknown, *others])),
     ]
     lines = [(tag("dt", name), tag("dd", what)) for name, what in rows if what]
-    return fragment(
-        inside,
-        tag("dl", lines, class_="pl-read") if lines else None,
-        account_html(reading),
+    told = fragment(
+        tag("dl", lines, class_="pl-read") if lines else None, account_html(reading)
     )
+    if not is_answered or unknown or others:
+        return fragment(inside, told)
+    said = f"How it was read: {summary_of(reading.account)}"
+    return fragment(inside, to_open(said, told, "pl-how", key="how"))
 
 
 def answered_html(lines: Sequence[str]) -> Html | None:

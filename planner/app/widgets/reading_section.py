@@ -157,8 +157,6 @@ class ReadingSection(w.VBox):
         elif word == "apply" and number.isdecimal():
             self._guarded(lambda: self._apply(int(number[:3])), self._alert)
 
-    # Reading
-
     def _read(self, text: str, start: int, *, is_again: bool = False) -> None:
         asked = self._asked_for()
         self.box.is_busy = True
@@ -391,7 +389,9 @@ class ReadingSection(w.VBox):
             explained_html(found.explanation) if found.explanation else None,
         ]
         last = buttons(button("undo", "Undo"))
-        return fragment(reading_html(found.reading, self._names(), first), last)
+        is_short = bool(found.answer)
+        read = reading_html(found.reading, self._names(), first, is_answered=is_short)
+        return fragment(read, last)
 
     def _own_text(self) -> Html:
         """Write the user's text with what changed in the controls since."""
