@@ -173,13 +173,21 @@ def _text(options: dict[str, Any]) -> str:
         return _joined(others)
     if text == "-":
         return read_input()
-    is_whole = len(text.split()) > 1 or is_address(text) or user_path(text).exists()
+    is_whole = len(text.split()) > 1 or is_address(text) or _is_there(text)
     if is_whole or not others:
         return text
     if _FILE.search(text):
         raise PlannerError(f"There is no file {text!r}.")
     options["others"] = []
     return _joined([text, *others])
+
+
+def _is_there(text: str) -> bool:
+    """Whether a word is a path that exists; a very long word is none."""
+    try:
+        return user_path(text).exists()
+    except OSError:
+        return False
 
 
 def _joined(words: Sequence[str]) -> str:

@@ -219,7 +219,11 @@ def set_by(reading: Reading) -> set[str]:
 
 
 def reading_html(
-    reading: Reading, controls: Sequence[str], inside: Content, *, is_answered: bool
+    reading: Reading,
+    controls: Sequence[str],
+    inside: Content,
+    *,
+    is_answered: bool = False,
 ) -> Html:
     """Write what was done with each part of a text; `inside` comes before.
 
