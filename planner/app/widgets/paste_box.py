@@ -214,8 +214,13 @@ def set_by(reading: Reading) -> set[str]:
     }
 
 
-def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> Html:
-    """Write what was done with each part of a text; `inside` comes before."""
+def reading_html(
+    reading: Reading, controls: Sequence[str], inside: Content, release: str = ""
+) -> Html:
+    """Write what was done with each part of a text; `inside` comes before.
+
+    `release` says what another release would answer, where the text names none.
+    """
     unknown = [note for note in reading.notes if _is_unknown(reading, note)]
     others = not_understood(
         [one for one in reading.account if one.text not in reading.unknown]
@@ -227,7 +232,7 @@ def reading_html(reading: Reading, controls: Sequence[str], inside: Content) -> 
             reading.noted_as,
             _list(note for note in reading.notes if note not in unknown),
         ),
-        ("Open", _list(_open(reading))),
+        ("Open", _list(filter(None, [*reading.open, release]))),
         ("Not understood", _list([*unknown, *others])),
     ]
     lines = [(tag("dt", name), tag("dd", what)) for name, what in rows if what]
@@ -277,12 +282,6 @@ def _fix_html(number: int, fix: Fix) -> Html:
 
 def _is_unknown(reading: Reading, note: str) -> bool:
     return note.startswith(tuple(f"{name} " for name in reading.unknown))
-
-
-def _open(reading: Reading) -> list[str]:
-    """Return what the text leaves open, in sentences; the controls decide it."""
-    newest = [] if reading.vllm_version else ["The release of vLLM is not named."]
-    return [*reading.open, *newest]
 
 
 def _flags(names: Iterable[str]) -> list[str]:

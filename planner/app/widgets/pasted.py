@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from planner.engine.releases import MODELLED, NEWEST
 from planner.errors import PlannerError
+from planner.show.verdict import VerdictState, state_of
 from planner.values import frozen
 
 if TYPE_CHECKING:
@@ -21,6 +23,14 @@ WHICH = {
     "gpu": "Which GPU? The text does not name one.",
 }
 _MOST_STARTS = 12
+_ANSWERS = {
+    VerdictState.FITS: "it fits",
+    VerdictState.PARTLY: "it starts, and serves fewer than the load",
+    VerdictState.TIGHT: "it is too close to call",
+    VerdictState.SHORT: "it does not fit",
+}
+_COMPARED = MODELLED[4::6]
+"""Releases before the newest, a few months apart: what a text without one may mean."""
 
 
 class Host(Protocol):
@@ -59,6 +69,8 @@ class ReadText:
     explanation: Explanation | None = None
     refusal: str = ""
     """Why there is no explanation of a log or an error."""
+    other_release: str = ""
+    """What differs in another release; empty where the text names one, or none does."""
 
 
 def found_in(text: str, start: int, asked: Mapping[str, Any]) -> ReadText:
@@ -68,13 +80,39 @@ def found_in(text: str, start: int, asked: Mapping[str, Any]) -> ReadText:
     reading = read(text, start=start)
     starts = _labels(text, reading)
     if reading.log is None:
-        return ReadText(reading=reading, starts=starts)
+        remark = other_release(reading, asked)
+        return ReadText(reading=reading, starts=starts, other_release=remark)
     gpu = asked.get("gpu") if reading.gpu is None else None
     try:
         explanation = reading.explain(gpu, **_missing(reading, asked))
     except PlannerError as error:
         return ReadText(reading=reading, starts=starts, refusal=str(error))
     return ReadText(reading=reading, starts=starts, explanation=explanation)
+
+
+def other_release(reading: Reading, asked: Mapping[str, Any]) -> str:
+    """Say which release answers otherwise than the newest, where none is named.
+
+    Empty where those compared answer alike, and where there is no plan yet.
+    """
+    if reading.vllm_version is not None:
+        return ""
+    given = {name: asked.get(name) for name in ("model", "gpu")}
+    try:
+        inputs = reading.inputs(
+            reading.gpu or given["gpu"], model=reading.model or given["model"]
+        )
+        newest = state_of(inputs.plan())
+        for release in _COMPARED:
+            found = state_of(inputs.changed(vllm_version=release).plan())
+            if found not in (newest, VerdictState.REFUSED):
+                return (
+                    f"The release of vLLM is not named, and {release} answers "
+                    f"otherwise than {NEWEST}, which is planned: {_ANSWERS[found]}."
+                )
+    except PlannerError:
+        return ""
+    return ""
 
 
 def _missing(reading: Reading, asked: Mapping[str, Any]) -> dict[str, Any]:

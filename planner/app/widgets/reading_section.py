@@ -372,7 +372,9 @@ class ReadingSection(w.VBox):
             explained_html(found.explanation) if found.explanation else None,
         ]
         last = buttons(button("undo", "Undo"))
-        return fragment(reading_html(found.reading, self._names(), first), last)
+        read = found.reading
+        written = reading_html(read, self._names(), first, found.other_release)
+        return fragment(written, last)
 
     def _own_text(self) -> Html:
         """Write the user's text with what changed in the controls since."""

@@ -416,3 +416,23 @@ def test_a_question_opens_the_tab_that_answers_it(explorer, question, tab) -> No
     paste(explorer, question)
 
     assert explorer.results.tabs.chosen == tab
+
+
+def test_the_release_is_open_only_where_another_answers_otherwise(
+    explorer: Explorer,
+) -> None:
+    """Qwen3-8B fits an H100 in all; 32,768 tokens of Qwen3-32B do not in the newest."""
+    alike = paste(explorer, "vllm serve Qwen/Qwen3-8B").view.html
+    apart = paste(explorer, "vllm serve Qwen/Qwen3-32B --max-model-len 32768").view.html
+    named = paste(
+        explorer,
+        "docker run vllm/vllm-openai:v0.33.0 --model Qwen/Qwen3-32B "
+        "--max-model-len 32768",
+    ).view.html
+    question = paste(explorer, "does Qwen3-8B fit on an H100?").view.html
+
+    assert [
+        "release of vLLM is not named" in html
+        for html in (alike, question, apart, named)
+    ] == [False, False, True, False]
+    assert "0.25.0 answers otherwise than 0.33.0, which is planned: it fits" in apart
