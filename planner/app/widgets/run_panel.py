@@ -138,6 +138,7 @@ class RunPanel(w.VBox):
 
     def ask(self) -> None:
         """Ask vLLM, as its button does, and move the page to the progress."""
+        self._is_asked = True
         self._guard(self._start_dry)()
         self.progress.seek()
 
@@ -283,6 +284,7 @@ class RunPanel(w.VBox):
         run_thread.later(CHECK_SECONDS, lambda: self._watch(run, now))
 
     def _take_plan(self, _change: object = None) -> None:
+        self._is_asked = False
         self._name_plan()
         self.consent.show(None if is_in_browser() else self._inputs())
         self._set_running(self.is_running)
@@ -331,7 +333,8 @@ class RunPanel(w.VBox):
         )
 
     def _show_installed(self, words: object) -> None:
-        self.options.show(has_vllm=True)
+        # Options that come above a progress that the page was moved to push it away.
+        self.options.show(has_vllm=not self._is_asked)
         self.installation.value = _installed_html(str(words)) if words else ""
 
     def _show_missing(self, error: Exception) -> None:
