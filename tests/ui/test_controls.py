@@ -349,3 +349,30 @@ def test_the_focus_is_seen_in_forced_colours(browser, app) -> None:
     page.context.close()
 
     assert width == "3px"
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_a_private_model_is_given_by_hand(browser, app, scheme, width) -> None:
+    """Its fold opens by key; each size changes the plan; the fold is accessible."""
+    page = open_page(
+        browser, app, color_scheme=scheme, viewport={"width": width, "height": 900}
+    )
+    fold = page.locator("details[data-title='By hand']").first
+    fold.locator("summary").focus()
+    page.keyboard.press("Enter")
+    chosen = page.get_by_role("combobox", name="Architecture architectures")
+    chosen.select_option("Qwen3MoeForCausalLM")
+    wait_for_command(page, "vllm serve my-model")
+    layers = page.get_by_role("textbox", name="Layers num_hidden_layers")
+    layers.fill("24")
+    layers.press("Enter")
+    experts = page.get_by_role("textbox", name="Experts num_experts", exact=True)
+    experts.wait_for()
+    found = violations(page, ".planner-left")
+    fits = page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    subject = page.locator(".pl-subject").first.inner_text()
+    page.context.close()
+
+    assert [] == found
+    assert fits
+    assert subject.startswith("my-model on H100")

@@ -7,6 +7,7 @@ no plan is shown. Nothing of the text is run, logged or put into a link.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -235,6 +236,19 @@ class ReadingSection(w.VBox):
         self._ask()
         self._say(f"A model: {name}", buttons(button("undo", "Undo")))
 
+    def _take_config(self, config: dict[str, Any]) -> None:
+        """Plan the model of a config.json, whose sizes are then under By hand."""
+        self._begin({} if "gpu" in self._host.named else {"gpu": WHICH["gpu"]})
+        self._host.named.add("model")
+        self._host.hold()
+        hand = self._host.form.hand
+        hand.bring(config)
+        self._host.take(None, **self._unnamed())
+        self._mark({hand.architecture.name})
+        self._ask()
+        said = f"The config.json of a model, {hand.architecture.value}; see By hand."
+        self._say(said, buttons(button("undo", "Undo")))
+
     def _begin(self, left_open: dict[str, str], text: str = "") -> None:
         """Forget the text before, and the plan on the screen, which is not of this."""
         before = self._before
@@ -251,6 +265,9 @@ class ReadingSection(w.VBox):
     def _take(self, found: ReadText, *, is_again: bool) -> None:
         reading = found.reading
         name = reading.model or ""
+        if str(reading.kind) == "model" and not name:
+            self._take_config(json.loads(reading.given))
+            return
         if str(reading.kind) == "model" and name != self._text.strip():
             self._take_model(name)  # that its words name
             return
