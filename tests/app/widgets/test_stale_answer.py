@@ -161,3 +161,14 @@ def test_a_refusal_by_one_control_leaves_the_others_as_they_were(explorer) -> No
 
     assert explorer.plan.error.kind == "refused"
     assert before == (fields["max_num_seqs"].chosen, fields["max_model_len"].chosen)
+
+
+def test_a_format_of_the_model_before_is_not_shown_for_another(explorer) -> None:
+    """As published: fp8, and then as published alone; so after a recipe."""
+    quantization = explorer.form.fields["quantization"]
+    explorer.form.fields["model"].value = "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8"
+    of_release = quantization.chosen
+    explorer.form.fields["model"].value = "Qwen/Qwen3-8B"
+
+    assert of_release
+    assert quantization.chosen == ""
