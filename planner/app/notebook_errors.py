@@ -29,7 +29,7 @@ def shown_lines(error: PlannerError) -> list[str]:
     """Return what IPython shows of an error; a notebook gets the rest folded below."""
     from IPython import get_ipython  # noqa: PLC0415 - an error in a notebook only
 
-    shell: Any = get_ipython()  # type: ignore[no-untyped-call]
+    shell: Any = get_ipython()
     if not hasattr(shell, "kernel"):  # a terminal, or none
         return _whole(shell, error)
     if not getattr(error, _MARK, False):  # IPython may ask twice
@@ -78,6 +78,7 @@ def _fold_below(shell: Any, html: Html) -> None:  # noqa: ANN401 - IPython's
         from IPython.display import publish_display_data  # noqa: PLC0415 - as above
 
         shell.events.unregister("post_run_cell", show)
-        publish_display_data({"text/plain": _MORE, "text/html": str(html)})
+        shown = {"text/plain": _MORE, "text/html": str(html)}
+        publish_display_data(shown)  # type: ignore[no-untyped-call]
 
     shell.events.register("post_run_cell", show)

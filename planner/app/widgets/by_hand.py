@@ -65,9 +65,9 @@ class ByHand:
         self.architecture.label = "architectures"
         self.sizes: dict[str, Field] = {}
         for name, (title, _keys) in _SIZES.items():
-            field = OwnEntry(f"hand_{name}", "as config.json has it", COUNT)
-            field.title, field.label, field.kind = title, name, "part"
-            self.sizes[name] = field
+            size = OwnEntry(f"hand_{name}", "as config.json has it", COUNT)
+            size.title, size.label, size.kind = title, name, "part"
+            self.sizes[name] = size
         tied = (("as published", None), ("on", True), ("off", False))
         self.tied = ChoiceField("hand_tie", "one matrix for input and output", tied)
         self.tied.title, self.tied.label = "Tied embeddings", _TIE
