@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+from planner.registries import provided
 
 _LONGEST, _HEAD = 3_000, 2_000
 """Characters of a sentence, and of its beginning where it is longer."""
@@ -21,6 +23,18 @@ class PlannerError(ValueError):
         if len(message) > _LONGEST:
             message = f"{message[:_HEAD]} ... {message[_HEAD - _LONGEST :]}"
         super().__init__(message)
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows of it: in a notebook, the sentence first."""
+        return provided(ErrorView).lines(self)
+
+
+class ErrorView:
+    """How an error is shown by IPython; no dataclass, whose import takes time."""
+
+    def __init__(self, lines: Callable[[PlannerError], list[str]]) -> None:
+        """Store the function that returns what is shown."""
+        self.lines = lines
 
 
 class UnknownArchitecture(PlannerError):  # noqa: N818 - the contract fixes the name

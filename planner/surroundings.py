@@ -28,6 +28,9 @@ RUNTIME = "PLANNER_RUNTIME_DIR"
 CACHE = "PLANNER_CACHE_DIR"
 """Environment variable: a folder for what can be made again."""
 
+SHARE_AT = "PLANNER_SHARE_AT"
+"""Environment variable: the address of an app that others can open, for links."""
+
 _NAME = "vllm-memory-planner"
 
 
@@ -38,6 +41,24 @@ def is_published() -> bool:
     False
     """
     return os.environ.get(PUBLISHED, "") not in ("", "0")
+
+
+def is_page_address(text: str) -> bool:
+    """Return whether a text is a page's address, to which a query can be added.
+
+    >>> is_page_address("https://plan.example.org/app/"), is_page_address("app?x=1")
+    (True, False)
+    """
+    return text.startswith(("https://", "http://")) and not set(text) & set("?#\"' <>")
+
+
+def share_address() -> str:
+    """Return the app's address for links that others open; empty without one.
+
+    PLANNER_SHARE_AT names it, such as the browser edition's.
+    """
+    given = os.environ.get(SHARE_AT, "")
+    return given if is_page_address(given) else ""
 
 
 def runtime_folder() -> Path | None:

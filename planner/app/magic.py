@@ -163,7 +163,7 @@ def _shortly(answer: Callable[[], Result]) -> Result:
     except PlannerError as error:
         sentence = str(error)
         # IPython calls this method of the exception to show it.
-        error._render_traceback_ = lambda: [sentence]  # type: ignore[attr-defined]
+        vars(error)["_render_traceback_"] = lambda: [sentence]
         raise
 
 

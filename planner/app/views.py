@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.errors import ErrorView
 from planner.planning.result import ExplorerMaker
 from planner.registries import registry
 from planner.views import Views
@@ -32,4 +33,10 @@ def _pieces() -> Views[ShownAsPage]:
     return Views(text=str, html=html, page=page)
 
 
-REGISTRY = registry(_explorer_maker, _chart_shower, _pieces)
+def _error_view() -> ErrorView:
+    from planner.app.notebook_errors import shown_lines
+
+    return ErrorView(lines=shown_lines)
+
+
+REGISTRY = registry(_explorer_maker, _chart_shower, _pieces, _error_view)

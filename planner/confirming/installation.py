@@ -61,14 +61,18 @@ class Installation:
 class NotInstalled(PlannerError):  # noqa: N818 - reads as the sentence it is
     """A Python without vLLM."""
 
-    def __init__(self, python: str) -> None:
-        """Store where it was looked for."""
+    def __init__(self, python: str, *, for_gpu: bool = False) -> None:
+        """Store where it was looked for; `for_gpu`: a plan on a GPU is to start."""
         self.where = f"vLLM is not installed in {python}."
-        super().__init__(f"{self.where} {how_to_install()}")
+        super().__init__(f"{self.where} {how_to_install(for_gpu=for_gpu)}")
 
 
-def find(python: str | None = None) -> Installation:
+def find(python: str | None = None, *, for_gpu: bool = False) -> Installation:
     """Return the vLLM of a Python: the given one, PLANNER_VLLM_PYTHON's, or this one.
+
+    Args:
+        python: path of the program.
+        for_gpu: whether a plan on a GPU is to start, for which the CPU build is no use.
 
     Raises:
         PlannerError: if there is none, with how to install it on this machine.
@@ -84,7 +88,7 @@ def find(python: str | None = None) -> Installation:
                 version=full.partition("+")[0],
                 is_cpu_build=name == CPU_PACKAGE or full.endswith("+cpu"),
             )
-    raise NotInstalled(chosen)
+    raise NotInstalled(chosen, for_gpu=for_gpu)
 
 
 def unstarted(python: str) -> str:
@@ -134,8 +138,8 @@ def sentence(found: Installation) -> str:
     return f"vLLM {found.version} ({build}) in {found.python}."
 
 
-def how_to_install(release: str = NEWEST) -> str:
-    """Return how to install vLLM on this machine."""
+def how_to_install(release: str = NEWEST, *, for_gpu: bool = False) -> str:
+    """Return how to install vLLM on this machine; `for_gpu`: for a plan on a GPU."""
     elsewhere = f"If it is in another environment, set {PYTHON_VARIABLE} to its Python."
     if platform.system() != "Linux":
         return (
@@ -144,6 +148,12 @@ def how_to_install(release: str = NEWEST) -> str:
         )
     if attached.survey().gpus:
         return f"Install it: pip install vllm=={release}. {elsewhere}"
+    if for_gpu:
+        return (
+            "This machine has no NVIDIA GPU, so the plan cannot run here. vLLM's build "
+            "for NVIDIA GPUs (10 GB) can be asked without one: in a separate "
+            f"environment, pip install vllm=={release}. {elsewhere}"
+        )
     return (
         f"This machine has no NVIDIA GPU: install the CPU build in a separate "
         f"environment: pip install {CPU_PACKAGE}=={CPU_RELEASE}, then pip uninstall "

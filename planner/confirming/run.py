@@ -107,7 +107,7 @@ class Run(StartedProcess):
         """
         self.begin = time.monotonic()
         self.reach(StartStage.CHECKING)
-        found = installation.find(self.options.python)
+        found = installation.find(self.options.python, for_gpu=not self.plan.gpu.is_cpu)
         installation.check_release(found, self.plan.vllm_version)
         devices = choose(self.plan, found)
         self._notes += devices.notes

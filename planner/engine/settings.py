@@ -16,7 +16,7 @@ from planner.engine import human_numbers
 from planner.engine.arguments import ARGUMENTS, Argument, Kind, has_key
 from planner.engine.flags import flags as flags
 from planner.engine.releases import NEWEST_RELEASE, Release
-from planner.engine.server import SERVER_FLAGS
+from planner.engine.server import SERVER_FLAGS, flag_named
 from planner.errors import PlannerError, Refused, close_words
 from planner.values import frozen
 
@@ -260,7 +260,8 @@ def _typed(argument: Argument, value: Any) -> Any:  # noqa: ANN401 - any argumen
 def unknown_argument(name: str) -> PlannerError:
     """Return the error that no release has an argument, with the nearest name."""
     known = [*ARGUMENTS, *SERVER_FLAGS]
-    near = close_words(name, known, cutoff=0.5)
+    short = flag_named(f"-{name}")  # tp, as in -tp
+    near = [short[0]] if short else close_words(name, known, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else ""
     return PlannerError(f"{name!r} is not an engine argument of vLLM.{hint}")
 

@@ -18,12 +18,12 @@ from planner.export.report_parts import (
 )
 from planner.given import named_in_errors
 from planner.show.certainty import sentences, sizes_by_basis
+from planner.show.figures import key_figures
 from planner.show.host import loading_rows, node_budget, node_title, shown_accounts
 from planner.show.upgrade import effects, headline, result, setting, source_of, why
 from planner.show.verdict import (
     budget,
     error_text,
-    key_figures,
     noted,
     range_text,
     rank_title,
@@ -149,9 +149,8 @@ def _cache(plan: Plan) -> list[str]:
 
 
 def _notes(plan: Plan) -> list[str]:
-    if not noted(plan):
-        return []
-    return ["## Notes", "\n".join(f"- {text(note)}" for note in noted(plan))]
+    found = noted(plan, with_sources=False)
+    return ["## Notes", "\n".join(f"- {text(note)}" for note in found)] if found else []
 
 
 def _certainty(plan: Plan) -> list[str]:

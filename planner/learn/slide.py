@@ -181,9 +181,9 @@ def _start(vary: str, values: tuple[Any, ...], given: Mapping[str, Any]) -> int:
 def _figures(plan: Plan) -> tuple[str, ...]:
     rank = plan.limiting_rank
     answer = verdict(plan)
-    words = f"{answer.symbol} {answer.headline}"
     if rank is None:
-        return (words, "-", "-", "-")
+        return (f"{answer.symbol} {answer.starts}", "-", "-", "-")
+    words = f"{answer.symbol} {answer.headline}"
     whole = plan.all_engines
     return (
         words,
@@ -199,12 +199,11 @@ def _frame(plan: Plan, texts: dict[str, int]) -> dict[str, Any]:
     def kept(text: str) -> int:
         return texts.setdefault(text, len(texts))
 
-    figures = tables.figures_html(plan) or tables.no_figures_html(plan.gpu.kind)
     return {
         "picture": page_spec(plan)["picture"],
         "spoken": kept(spoken(plan)),
         "verdict": kept(tables.verdict_html(plan)),
-        "figures": kept(figures),
+        "figures": kept(tables.figures_html(plan)),
         "error": kept(tables.error_html(plan)),
         "lines": [
             [line.name, format_gib(line.size_bytes), kept(line.why)]

@@ -372,15 +372,20 @@ def source_notes(model: ModelArchitecture) -> tuple[str, ...]:
             f"The name says {named[0]}, but the configuration names no quantization "
             "that vLLM reads: planned as vLLM would load it, unquantised.",
         )
+    return (*notes, *provenance(model))
+
+
+def provenance(model: ModelArchitecture) -> tuple[str, ...]:
+    """Say where a model's configuration comes from, and how it compares with its files.
+
+    Empty for a model whose own configuration was read, without tensor headers.
+    """
+    origin = ""
     if model.shape_of:
-        notes = (*notes, f"The config of {model.name} is another's: {model.source}.")
+        origin = f"The config of {model.name} is another's: {model.source}."
     elif not model.is_certain:
-        notes = (
-            *notes,
-            f"The config of {model.name} is a reconstruction: {model.source}.",
-        )
-    compared = _beside_checkpoint(model)
-    return (*notes, compared) if compared else notes
+        origin = f"The config of {model.name} is a reconstruction: {model.source}."
+    return tuple(filter(None, (origin, _beside_checkpoint(model))))
 
 
 @lru_cache(maxsize=64)

@@ -13,9 +13,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from planner.data import DATA
+from planner.show.figures import start_figures
 from planner.show.html import Html, fragment, tag
 from planner.show.pieces import NOTHING, listed, to_open
-from planner.show.verdict import KV_CACHE
+from planner.show.verdict import KV_CACHE, sources_of
 from planner.units import counted, format_gib
 from planner.values import frozen
 
@@ -61,10 +62,19 @@ def certainty_body(plan: Plan) -> Html:
 
 
 def sentences(plan: Plan) -> tuple[str, ...]:
-    """Say the range, then what it rests on: an own start, or the record of others."""
+    """Say the range, then what it rests on: an own start, or the record of others.
+
+    Then where the configuration of the model comes from.
+    """
     own = own_sentence(plan)
     rests = (own,) if own else record_sentences(plan)
-    return (range_sentence(plan), *rests, overall_sentence())
+    return (
+        range_sentence(plan),
+        *(f"{one.name}: {one.text} {one.detail}." for one in start_figures(plan)),
+        *rests,
+        *sources_of(plan),
+        overall_sentence(),
+    )
 
 
 def sizes_by_basis(plan: Plan) -> dict[str, int]:

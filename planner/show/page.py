@@ -138,7 +138,7 @@ def _range(plan: Plan) -> str:
 
 
 def _count(plan: Plan) -> str:
-    found = noted(plan)
+    found = noted(plan, with_sources=False)
     return f"{len(found)}" if found else ""
 
 

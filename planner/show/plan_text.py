@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from planner.planning.machines import commands_text
 from planner.planning.words import fails, holds
+from planner.show.figures import NONE, Figure, key_figures, start_figures
 from planner.show.terminal import Screen, fold, row, width_of
 from planner.show.verdict import (
-    Figure,
     budget,
     error_text,
-    key_figures,
     noted,
     rank_title,
     shown_lines,
@@ -188,14 +187,15 @@ def _outside_lines(plan: Plan, screen: Screen) -> list[str]:
 
 def _figure_text(figure: Figure) -> str:
     """Write a figure with its unit behind it, or its range in brackets."""
-    is_range = figure.detail[:1] in set("-0123456789")
+    is_range = figure.detail[:1].isdigit() or figure.detail.startswith(NONE)
     detail = f"({figure.detail})" if figure.detail and is_range else figure.detail
     return f"{figure.text} {detail}"
 
 
 def _figure_lines(plan: Plan, width: int) -> list[str]:
     served = plan.serving
-    rows = [(figure.name, _figure_text(figure)) for figure in key_figures(plan)]
+    figures = dict.fromkeys((*key_figures(plan), *start_figures(plan)))
+    rows = [(figure.name, _figure_text(figure)) for figure in figures]
     if served is not None and plan.ranks:
         counts = holds(served) if served.is_served else fails(served)
         rows.append(("The load", counts))

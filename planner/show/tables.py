@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from planner.planning.machines import commands_text
+from planner.show.figures import key_figures
 from planner.show.html import Content, Html, element, fragment, tag
 from planner.show.kv_cache import WEIGHTS, parts_apart
 from planner.show.lines import CPU_FACTS, LINE_FACTS, line_facts, line_rows, why
@@ -24,7 +25,6 @@ from planner.show.verdict import (
     OURS,
     budget,
     cache_name,
-    key_figures,
     noted,
     range_text,
     rank_title,
@@ -36,7 +36,7 @@ from planner.show.verdict import (
 from planner.units import format_gib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from planner.memory.account import Line
     from planner.memory.estimate import RankMemory
@@ -90,30 +90,12 @@ def error_html(plan: Plan) -> Html:
 
 
 def figures_html(plan: Plan) -> Html:
-    """Show the key figures."""
-    return _tiles(
-        _tile(figure.name, figure.text, figure.detail) for figure in key_figures(plan)
-    )
-
-
-def no_figures_html(kind: str) -> Html:
-    """Show empty key figures where vLLM stops before it computes any."""
-    names = (
-        "Available KV cache",
-        f"{kind} KV cache size",
-        "Maximum concurrency",
-        "Longest max_model_len",
-    )
-    return _tiles(_tile(name, "-", "nothing is loaded") for name in names)
-
-
-def _tiles(tiles: Iterable[Html]) -> Html:
-    written = list(tiles)
-    return tag("dl", written, class_="pl-figures") if written else NOTHING
-
-
-def _tile(name: str, text: str, detail: str) -> Html:
-    return _figure(_name(name), _text(text), _detail(detail))
+    """Show the key figures; empty where there are none."""
+    tiles = [
+        _figure(_name(one.name), _text(one.text), _detail(one.detail))
+        for one in key_figures(plan)
+    ]
+    return tag("dl", tiles, class_="pl-figures") if tiles else NOTHING
 
 
 def tables_html(plan: Plan, *, is_folded: bool = False) -> Html:
@@ -233,5 +215,5 @@ def command_html(plan: Plan) -> Html:
 
 
 def notes_html(plan: Plan) -> Html:
-    """List what the plan does not count, and its notes."""
-    return listed(noted(plan))
+    """List what the plan does not count, and its notes but on its model's files."""
+    return listed(noted(plan, with_sources=False))

@@ -1,25 +1,29 @@
-"""A plan's verdict and key figures, and a plan as one spoken sentence.
+"""A plan's verdict: whether it starts, what it serves and how close it is.
 
 The verdict, in words, a symbol and a signed number, is what a reader sees first.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from planner.planning.after_sizing import OUTSIDE_BUDGET
+from planner.planning.cautions import provenance
 from planner.planning.serving import Serving
-from planner.planning.words import fails, otherwise, served_length
+from planner.planning.words import fails, first_sentence, served_length
 from planner.units import counted, format_gib
 from planner.values import frozen
 
 if TYPE_CHECKING:
     from planner.memory.account import Line, VLLMError
     from planner.memory.estimate import RankMemory
-    from planner.planning.defaults import ResolvedSettings
     from planner.planning.result import Plan
+
+
+_LONG_BRACKETS = re.compile(r"\s*\([^()]{24,}\)")
 
 
 class VerdictState(StrEnum):
@@ -49,13 +53,15 @@ _STATES = {
 OURS = ("too_close", "host_memory", OUTSIDE_BUDGET)
 """Kinds of errors that the planner reports, not vLLM."""
 
+REFUSED = "refused"
+"""The kind of vLLM's errors over settings, before it loads anything."""
 KV_CACHE = "KV cache"
 UNUSED = "unused budget"
 """What the line of the KV cache shows where no layer has one."""
 CONDITIONAL = "Fits, if what is not counted fits too"
 """The headline of a plan whose settings change memory by an amount not known."""
 _HEADLINES = {
-    "refused": "vLLM refuses these settings",
+    REFUSED: "vLLM refuses these settings",
     "weights": "Does not fit: the weights are too large",
     "no_kv": "Does not fit: nothing is left for the KV cache",
     "max_model_len": "Does not fit: one request needs more KV cache",
@@ -122,13 +128,21 @@ def verdict(plan: Plan) -> WordedVerdict:
         return _of_load(plan, state, served)
     margin = plan.margin_bytes
     is_over = state is VerdictState.REFUSED or (plan.fits and (margin or 0) < 0)
+    starts = _headline(plan, state)
     return WordedVerdict(
         state=state,
-        headline=_headline(plan, state),
+        headline=_refusal(plan) if state is VerdictState.REFUSED else starts,
         margin="" if is_over else _margin(margin),
         sentence=_sentence(plan, margin),
-        starts=_headline(plan, state),
+        starts=starts,
     )
+
+
+def _refusal(plan: Plan) -> str:
+    """Give vLLM's reason; without what it puts in long brackets."""
+    reason = "" if plan.error is None else first_sentence(plan.error.message)
+    short = _LONG_BRACKETS.sub("", reason.partition("\n")[0])
+    return f"vLLM refuses: {short.removesuffix(':')}"
 
 
 def _of_load(plan: Plan, state: VerdictState, served: Serving) -> WordedVerdict:
@@ -209,11 +223,14 @@ def _headline(plan: Plan, state: VerdictState) -> str:
 
 
 def _sentence(plan: Plan, margin: int | None) -> str:
-    if margin is None or plan.resolved is None:
+    kind = "" if plan.error is None else plan.error.kind
+    if margin is None or plan.resolved is None or kind == REFUSED:
         return "vLLM stops before it loads anything."
     if stores_nothing(plan):
         return _budget_sentence(plan, margin)
     request = f"one request of {counted(plan.resolved.max_model_len, 'tokens')}"
+    if kind == "weights":
+        return f"missing for the weights and {request}"
     return f"of KV cache {'missing for' if margin < 0 else 'left after'} {request}"
 
 
@@ -230,100 +247,6 @@ def _budget_sentence(plan: Plan, margin: int) -> str:
     return (
         f"This start takes {format_gib(-margin)} more than its budget, which vLLM "
         "does not check without a KV cache."
-    )
-
-
-@frozen
-class Figure:
-    """One of the key figures, under vLLM's name for it."""
-
-    name: str
-    text: str
-    detail: str
-
-
-def key_figures(plan: Plan) -> tuple[Figure, ...]:
-    """Return the key figures: how much KV cache, how many requests, of what length.
-
-    Source: the names are those of vLLM 0.33.0's log (`v1/core/kv_cache_utils.py`).
-    """
-    rank = plan.limiting_rank
-    if rank is None or plan.resolved is None:
-        return ()
-    if stores_nothing(plan):
-        return _figures_without_cache(plan, plan.resolved)
-    whole = plan.all_engines
-    one_tokens = f"{max(plan.kv_cache_size_tokens, 0):,}"
-    one_holds = f"{max(plan.max_concurrency, 0):,.2f}x"
-    of_length = f"requests of {counted(plan.resolved.max_model_len, 'tokens')}"
-    is_split = plan.engines > 1
-    on_all = f" on {plan.engines} engines, each " if is_split else ""
-    return (
-        _available(plan),
-        *(Figure(**otherwise(one)) for one in plan.alternatives),
-        Figure(
-            name=f"{plan.gpu.kind} KV cache size",
-            text=f"{max(whole.kv_cache_size_tokens, 0):,}",
-            detail=f"tokens{on_all}{one_tokens if is_split else ''}",
-        ),
-        Figure(
-            name="Maximum concurrency",
-            text=f"{max(whole.max_concurrency, 0):,.2f}x",
-            detail=f"{of_length}{on_all}{one_holds if is_split else ''}",
-        ),
-        _longest(plan),
-    )
-
-
-def _figures_without_cache(
-    plan: Plan, resolved: ResolvedSettings
-) -> tuple[Figure, ...]:
-    """Return the figures of a model whose layers store nothing between steps."""
-    margin = plan.margin_bytes or 0
-    engines = f" on {plan.engines} engines" if plan.engines > 1 else ""
-    return (
-        Figure(
-            name="Left of the budget" if margin >= 0 else "Over the budget",
-            text=format_gib(abs(margin)),
-            detail=f"per {plan.gpu.kind}{', unused' if margin >= 0 else ''}",
-        ),
-        Figure(
-            name=f"{plan.gpu.kind} KV cache size",
-            text="0",
-            detail="tokens: nothing is stored between steps",
-        ),
-        Figure(
-            name="Requests in one step",
-            text=f"{resolved.max_num_seqs * plan.engines:,}",
-            detail=f"by max_num_seqs{engines}",
-        ),
-        _longest(plan),
-    )
-
-
-def _longest(plan: Plan) -> Figure:
-    """Return the longest length; where vLLM's message names another, say why."""
-    longest, estimated = plan.max_model_len_that_fits, plan.estimated_max_model_len
-    detail = "" if longest is None else "tokens that fit"
-    if estimated is not None and estimated != longest:
-        detail += f" at the low end; vLLM's {estimated:,} is for the middle"
-    return Figure(
-        name="Longest max_model_len",
-        text="none fits" if longest is None else f"{longest:,}",
-        detail=detail.lstrip(),
-    )
-
-
-def _available(plan: Plan) -> Figure:
-    """Return the KV cache of the GPU that has least, which vLLM logs for each."""
-    low = min(rank.available_kv_cache_low_bytes for rank in plan.ranks)
-    high = min(rank.available_kv_cache_high_bytes for rank in plan.ranks)
-    return Figure(
-        name="Available KV cache",
-        text=format_gib(min(rank.available_kv_cache_bytes for rank in plan.ranks)),
-        detail=f"per {plan.gpu.kind}"
-        if low == high
-        else f"{format_gib(low)} to {format_gib(high)}",
     )
 
 
@@ -346,9 +269,19 @@ def shown_lines(rank: RankMemory) -> tuple[Line, ...]:
     )
 
 
-def noted(plan: Plan) -> tuple[str, ...]:
-    """Return what a plan does not count, and its notes, as a reader should see them."""
-    return (*(f"Not counted: {one}." for one in plan.conditions), *plan.notes)
+def noted(plan: Plan, *, with_sources: bool = True) -> tuple[str, ...]:
+    """Return what a plan does not count, and its notes, as a reader should see them.
+
+    Without sources, notes on where the model's files come from are left out.
+    """
+    sources = () if with_sources else sources_of(plan)
+    notes = (note for note in plan.notes if note not in sources)
+    return (*(f"Not counted: {one}." for one in plan.conditions), *notes)
+
+
+def sources_of(plan: Plan) -> tuple[str, ...]:
+    """Return the notes on where the files of a plan's model come from."""
+    return () if plan.model is None else provenance(plan.model)
 
 
 def error_text(error: VLLMError) -> str:

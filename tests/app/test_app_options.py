@@ -18,6 +18,7 @@ from planner.app.voila.screening import Allowance
         (["--per-network", "0"], "--per-network 0 is not between 1 and 1000."),
         (["--trusted-proxy", "proxy"], "'proxy' does not appear to be an IPv4"),
         (["--frame-ancestor", "https://a.b; x"], "is not an origin such as"),
+        (["--share-at", "plan.example"], "is not the address of a page such as"),
     ],
 )
 def test_a_number_out_of_bounds_is_named(words, said, capsys) -> None:

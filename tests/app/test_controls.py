@@ -197,7 +197,7 @@ def test_every_argument_of_the_planner_has_a_control_but_the_secret(form) -> Non
     start = {"model", "gpu", "entrypoint", "vllm_version"}
     known = {argument.name for argument in ARGUMENTS.values() if not argument.gone}
 
-    own = {*form.needs.parts, *form.other_gpu}
+    own = {*form.needs.parts, *form.other_gpu, *form.hand.fields}
     assert set(form.fields) == start | own | known - set(arguments.SECRET)
     every = set(form.main.fields) | set(form.more.fields)
     assert every - set(form.features.parts) - {"load"} == set(form.fields)

@@ -34,10 +34,12 @@ def titles(part: ActionList) -> list[str]:
 
 
 def test_the_list_is_the_advice_for_the_plan_on_the_screen(explorer) -> None:
-    """Title by title, the best first."""
+    """Title by title, the best first; not what does not make it start."""
     offered = planner.advise(explorer.plan).offered
+    starting = [item.title for item in offered if item.starts]
 
-    assert [item.title for item in offered] == titles(explorer.results.advice)
+    assert 0 < len(starting) < len(offered)
+    assert starting == titles(explorer.results.advice)
     assert offered
 
 

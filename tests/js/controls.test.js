@@ -237,3 +237,38 @@ test("a long name of vLLM's breaks after its underscores", () => {
   assert.equal(text, "draft_|tensor_|parallel_|size");
   assert.deepEqual(breakable("method"), ["method"]);
 });
+
+test("a title that is vLLM's own name has no second name", () => {
+  const state = FIELDS();
+  Object.assign(state.model, { title: "Model" });
+  Object.assign(state.max_model_len, { title: "Context length" });
+  const { field } = shown({ state });
+  const named = (/** @type {string} */ name) =>
+    find(field(name), ".pc-help").textContent;
+
+  assert.equal(named("model"), "?");
+  assert.equal(named("max_model_len"), "max_model_len");
+});
+
+test("what vLLM chooses is in grey, and said once above the sliders", () => {
+  const { el, field } = shown();
+  const entry = find(field("max_model_len"), "input[type=text]");
+
+  assert.equal(entry.getAttribute("placeholder"), "40,960");
+  assert.equal(entry.getAttribute("title"), "vLLM's choice");
+  assert.ok(
+    /** @type {HTMLElement} */ (find(field("max_model_len"), ".pc-own")).hidden,
+  );
+  assert.equal(el.querySelectorAll(".pc-note").length, 1);
+});
+
+test("names that the kernel knows are offered while one is typed", () => {
+  const state = FIELDS();
+  Object.assign(state.max_model_len, { known: ["H100-MIG-1g.10gb"] });
+  const { field } = shown({ state });
+  const list = find(field("max_model_len"), "input[type=text]").getAttribute("list");
+
+  assert.equal(find(field("max_model_len"), "datalist").id, list);
+  const option = find(field("max_model_len"), "datalist option");
+  assert.equal(option.getAttribute("value"), "H100-MIG-1g.10gb");
+});

@@ -13,6 +13,7 @@ const STATE = {
   recipes: ["First", "Second"],
   releases: ["0.33.0", "0.32.0"],
   release: "0.33.0",
+  share_at: "",
 };
 
 beforeEach(() => window.localStorage.clear());
@@ -99,7 +100,18 @@ test("what was kept by somebody else is taken only where it is a plan", () => {
   assert.deepEqual(keptPlans(), []);
 });
 
-test("a notebook shares its plan as text: verdict, link and command", async () => {
+const SAID =
+  "<b class='pl-subject'>a on\n H100</b><b class='pl-headline'>✔ Fits</b>" +
+  "<pre class='pl-command'><code>vllm serve a</code></pre>";
+
+/**
+ * Presses Share; returns what was copied, and what the header says.
+ *
+ * @param {boolean} isApp
+ * @param {string} url the page's
+ * @param {string} [shareAt]
+ */
+async function shared(isApp, url, shareAt = "") {
   let copied = "";
   const clipboard = {
     writeText: async (/** @type {string} */ text) => {
@@ -110,22 +122,44 @@ test("a notebook shares its plan as text: verdict, link and command", async () =
     configurable: true,
     value: { clipboard },
   });
-  const { root, el } = shown();
-  root.insertAdjacentHTML(
-    "beforeend",
-    "<b class='pl-subject'>a on\n H100</b><b class='pl-headline'>✔ Fits</b>" +
-      "<pre class='pl-command'><code>vllm serve a</code></pre>",
-  );
-  const share = [...el.querySelectorAll("button")].find(
-    ({ textContent }) => textContent === "Share",
-  );
-  share?.click();
+  /** @type {any} */ (window).happyDOM.setURL(url);
+  const { root, el, model } = shown(isApp);
+  model.set("share_at", shareAt);
+  root.insertAdjacentHTML("beforeend", SAID);
+  const buttons = [...el.querySelectorAll("button")];
+  buttons.find(({ textContent }) => textContent === "Share")?.click();
   await Promise.resolve();
+  await Promise.resolve();
+  /** @type {any} */ (window).happyDOM.setURL("http://planner.test/");
+  return { copied, said: find(el, ".ph-copied").textContent };
+}
+
+test("a notebook shares its plan as text: verdict, link and command", async () => {
+  const { copied, said } = await shared(false, "http://localhost:8888/lab");
   assert.equal(
     copied,
     "# a on H100: ✔ Fits\n# In the address of a planner's app: ?model=a&gpu=H100\n" +
       "vllm serve a\n",
   );
+  assert.equal(said, "");
+});
+
+test("a page of this machine shares its plan as text, and says why", async () => {
+  for (const url of ["http://127.0.0.1:8866/", "http://localhost:8866/"]) {
+    const { copied, said } = await shared(true, url, "https://plan.example.org/");
+    assert.equal(
+      copied,
+      "# a on H100: ✔ Fits\n# https://plan.example.org/?model=a&gpu=H100\n" +
+        "vllm serve a\n",
+    );
+    assert.match(said, /this machine only/);
+  }
+});
+
+test("a published page shares its own link", async () => {
+  const { copied, said } = await shared(true, "https://plan.example.org/app/");
+  assert.equal(copied, "https://plan.example.org/app/?model=a&gpu=H100");
+  assert.equal(said, "");
 });
 
 test("a notebook has its own theme; the app has one to choose", () => {

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { fillLinks } from "#static/copy.js";
 import { fill, part } from "#static/parts.js";
 import { find, place } from "./page.js";
+
+const { fillLinks } = await import("#static/export.js");
 
 const TABLE = `<table><tbody>
   <tr class="pl-line" data-key="weights"><td class="pl-line-name">weights</td></tr>
@@ -68,4 +69,23 @@ test("a link has the page's address in the app alone", () => {
   document.body.insertAdjacentHTML("beforeend", '<i id="planner-plotly"></i>');
   fillLinks(el);
   assert.equal(el.textContent, "http://planner.test/?model=a");
+});
+
+test("a link of this machine's page is another app's, or says that it is", () => {
+  /** @type {any} */ (window).happyDOM.setURL("http://127.0.0.1:8866/");
+  const el = place();
+  document.body.insertAdjacentHTML("beforeend", '<i id="planner-plotly"></i>');
+  const code = '<code data-link="?model=a"></code>';
+  el.innerHTML = `<div class="pl-command"><pre>${code}</pre></div>`;
+  fillLinks(el);
+  fillLinks(el);
+  assert.equal(find(el, "code").textContent, "http://127.0.0.1:8866/?model=a");
+  assert.equal(el.querySelectorAll(".pl-here").length, 1);
+
+  find(el, ".pl-here").remove();
+  find(el, "code").dataset.base = "https://plan.example.org/";
+  fillLinks(el);
+  assert.equal(find(el, "code").textContent, "https://plan.example.org/?model=a");
+  assert.equal(el.querySelectorAll(".pl-here").length, 0);
+  /** @type {any} */ (window).happyDOM.setURL("http://planner.test/");
 });

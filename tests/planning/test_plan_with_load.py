@@ -10,9 +10,10 @@ import planner
 from planner import Inputs, Load
 from planner.export import link, read_link, read_yaml, yaml
 from planner.planning.serving import serving
+from planner.show.figures import key_figures
 from planner.show.kv_cache import kv_cache_html, kv_cache_title
 from planner.show.plan_text import plan_text
-from planner.show.verdict import VerdictState, key_figures, verdict
+from planner.show.verdict import VerdictState, verdict
 
 QWEN = "Qwen/Qwen3-8B"
 WINDOWS, STATES = "google/gemma-3-4b-it", "Qwen/Qwen3-Next-80B-A3B-Instruct"

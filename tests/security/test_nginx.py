@@ -102,7 +102,7 @@ def test_a_browser_has_the_page_alive(browser, proxy) -> None:
     context = browser.new_context(ignore_https_errors=True)
     page = context.new_page()
     page.goto(proxy.address)
-    model = page.get_by_role("combobox", name="Model model", exact=True)
+    model = page.get_by_role("combobox", name="Model", exact=True)
     model.wait_for()
     model.fill("Qwen/Qwen3-8B")
     model.press("Enter")

@@ -9,9 +9,10 @@ import pytest
 import planner
 from planner.show import tables, verdict
 from planner.show.charts.parts import spoken
+from planner.show.figures import key_figures
 from planner.show.frames import plan_frame
 from planner.show.page import plan_html
-from planner.show.verdict import VerdictState, key_figures, missing_bytes, state_of
+from planner.show.verdict import VerdictState, missing_bytes, state_of
 from planner.show.verdict import verdict as verdict_of
 from planner.units import format_gib
 from tests import plans

@@ -49,7 +49,7 @@ def reveal(page, name: str) -> None:
 
 def choose_model(page, name: str) -> None:
     """Type a model's name into its box."""
-    entry = page.get_by_role("combobox", name="Model model", exact=True)
+    entry = page.get_by_role("combobox", name="Model", exact=True)
     entry.fill(name)
     entry.press("Enter")
 
@@ -158,7 +158,7 @@ def test_a_list_changes_the_plan(page, name, choice, default, flag) -> None:
 def test_the_gpu_changes_the_chart_and_the_verdict(page) -> None:
     """On an L4 the same request needs more than there is: the bar still shows."""
     before = shape(page)
-    box = page.get_by_role("combobox", name="GPU gpu", exact=True)
+    box = page.get_by_role("combobox", name="GPU", exact=True)
     options = box.locator("option").all_inner_texts()
     box.select_option(label=next(text for text in options if text.startswith("L4,")))
     page.locator(".planner-verdict", has_text="Does not fit").wait_for()
@@ -176,7 +176,7 @@ def test_the_gpu_changes_the_chart_and_the_verdict(page) -> None:
 
 def test_the_model_is_found_as_one_types(page) -> None:
     """The list offers it; choosing it plans it."""
-    entry = page.get_by_role("combobox", name="Model model", exact=True)
+    entry = page.get_by_role("combobox", name="Model", exact=True)
     entry.fill("qwen3 8b")
     names = page.locator(".pc-list [role=option]").all_inner_texts()
     entry.press("ArrowDown")

@@ -43,7 +43,7 @@ def page(browser, app) -> Iterator[object]:
 
 def test_a_model_is_searched_and_chosen_by_key(page) -> None:
     """The focus stays in the entry; the active option is named, seen and selected."""
-    box = page.get_by_role("combobox", name="Model model", exact=True)
+    box = page.get_by_role("combobox", name="Model", exact=True)
     box.focus()
     page.keyboard.type("qwen3 8b")
     page.keyboard.press("ArrowDown")
@@ -66,7 +66,7 @@ def test_a_model_is_searched_and_chosen_by_key(page) -> None:
 
 def test_escape_closes_the_list_and_then_restores_the_name(page) -> None:
     """Nothing was chosen."""
-    box = page.get_by_role("combobox", name="Model model", exact=True)
+    box = page.get_by_role("combobox", name="Model", exact=True)
     box.focus()
     page.keyboard.type("mistral")
     page.locator(".pc-list [role=option]").first.wait_for()
@@ -81,7 +81,7 @@ def test_escape_closes_the_list_and_then_restores_the_name(page) -> None:
 
 def test_a_part_of_a_name_is_forgotten_when_the_box_is_left(page) -> None:
     """A whole name would count."""
-    box = page.get_by_role("combobox", name="Model model", exact=True)
+    box = page.get_by_role("combobox", name="Model", exact=True)
     box.focus()
     page.keyboard.type("mis")
     page.keyboard.press("Tab")
@@ -92,7 +92,7 @@ def test_a_part_of_a_name_is_forgotten_when_the_box_is_left(page) -> None:
 
 def test_markup_in_a_model_s_name_stays_text(page) -> None:
     """Typed, refused and shown again."""
-    box = page.get_by_role("combobox", name="Model model", exact=True)
+    box = page.get_by_role("combobox", name="Model", exact=True)
     box.focus()
     page.keyboard.type("<img src=x onerror=window.hit=1>/<b>x</b>")
     page.keyboard.press("Enter")
@@ -117,7 +117,7 @@ def test_names_of_the_hub_come_below_the_bundled_ones(browser, tmp_path) -> None
         notebook = servers.write("app", tmp_path, cells)
         with servers.voila(notebook, pool=1) as address:
             page = open_page(browser, address)
-            page.get_by_role("combobox", name="Model model", exact=True).focus()
+            page.get_by_role("combobox", name="Model", exact=True).focus()
             page.keyboard.type("llama")
             group = page.get_by_role("group", name="On the Hugging Face Hub")
             group.wait_for()
@@ -141,7 +141,7 @@ def test_a_hub_that_is_not_reached_is_said_below_the_bundled_names(
     ]
     with servers.voila(servers.write("app", tmp_path, cells), pool=1) as address:
         page = open_page(browser, address)
-        page.get_by_role("combobox", name="Model model", exact=True).focus()
+        page.get_by_role("combobox", name="Model", exact=True).focus()
         page.keyboard.type("qwen3-8b")
         page.get_by_text("Hub not reachable").wait_for()
         names = page.get_by_role("option").all_inner_texts()
@@ -326,7 +326,7 @@ def test_the_controls_are_accessible_and_fit(browser, app, scheme, width) -> Non
     page.get_by_role("button", name="What is max_num_seqs?").click()
     page.locator(".pc-meaning:visible").wait_for()
     found = violations(page, ".pc-root")
-    box = page.get_by_role("combobox", name="Model model", exact=True)
+    box = page.get_by_role("combobox", name="Model", exact=True)
     box.fill("qwen")
     box.press("ArrowDown")
     found += violations(page, ".pc-model")
@@ -349,3 +349,30 @@ def test_the_focus_is_seen_in_forced_colours(browser, app) -> None:
     page.context.close()
 
     assert width == "3px"
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_a_private_model_is_given_by_hand(browser, app, scheme, width) -> None:
+    """Its fold opens by key; each size changes the plan; the fold is accessible."""
+    page = open_page(
+        browser, app, color_scheme=scheme, viewport={"width": width, "height": 900}
+    )
+    fold = page.locator("details[data-title='By hand']").first
+    fold.locator("summary").focus()
+    page.keyboard.press("Enter")
+    chosen = page.get_by_role("combobox", name="Architecture architectures")
+    chosen.select_option("Qwen3MoeForCausalLM")
+    wait_for_command(page, "vllm serve my-model")
+    layers = page.get_by_role("textbox", name="Layers num_hidden_layers")
+    layers.fill("24")
+    layers.press("Enter")
+    experts = page.get_by_role("textbox", name="Experts num_experts", exact=True)
+    experts.wait_for()
+    found = violations(page, ".planner-left")
+    fits = page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    subject = page.locator(".pl-subject").first.inner_text()
+    page.context.close()
+
+    assert [] == found
+    assert fits
+    assert subject.startswith("my-model on H100")

@@ -59,9 +59,7 @@ def test_parts_and_tables_show_the_same_in_both_places(browser, app) -> None:
     """A method makes the table; what is typed into the table comes to the part."""
     page = open_page(browser, app)
     group = opened_group(page, "Speculative decoding")
-    page.get_by_role("combobox", name="Method method", exact=True).select_option(
-        "ngram"
-    )
+    page.get_by_role("combobox", name="Method", exact=True).select_option("ngram")
     wait_for_command(page, '"num_speculative_tokens": 5')
     tokens = group.get_by_role("textbox", name="Draft tokens a step")
     first = tokens.input_value()

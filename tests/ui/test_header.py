@@ -174,3 +174,21 @@ def test_every_tab_is_accessible(browser, app, scheme, width) -> None:
     page.context.close()
 
     assert found == {name: [] for name in TABS}
+
+
+def test_share_of_this_machines_page_says_so_and_gives_the_plan(page, app) -> None:
+    """Nobody else can open its address: verdict, link and command are copied."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Share", exact=True).click()
+    said = page.locator(".ph-copied")
+    said.filter(has_text="opens on this machine only").wait_for()
+    text = page.evaluate("navigator.clipboard.readText()")
+    found = violations(page, ".planner-header")
+    page.get_by_role("tab", name="Export", exact=True).click()
+    page.locator(".pl-here", has_text="opens on this machine only").wait_for()
+    link = page.locator(".planner-export code").first.inner_text()
+
+    assert text.startswith("# meta-llama/Llama-3.1-8B-Instruct on H100")
+    assert text.endswith(f"{DEFAULT}\n")
+    assert link.startswith(f"{app}?model=")
+    assert [] == found

@@ -209,6 +209,57 @@ def test_the_explorer_follows_a_theme_that_is_switched(page) -> None:
     assert {} == light
 
 
+FILES = """() => jupyterapp.commands.hasCommand('filebrowser:activate')
+  && jupyterapp.commands.execute('filebrowser:activate')"""
+"""Opens the file browser; Notebook 7 has none beside a notebook."""
+SEEN = """() => {
+  const screen = document.querySelector('.jp-WindowedPanel-outer');
+  const { top, bottom } = screen.getBoundingClientRect();
+  const root = document.querySelector('.planner-explorer');
+  const parts = ['.planner-verdict', '.planner-bars .main-svg', ...['model', 'gpu',
+    'quantization', 'tensor_parallel_size', 'max_model_len'].map(
+    (name) => `.planner-left [data-name=${name}]`)];
+  return parts.filter((part) => {
+    const place = root.querySelector(part).getBoundingClientRect();
+    const end = part.includes('svg') ? place.top : place.bottom;
+    return place.top < top || end > bottom || place.right > screen.clientWidth
+      + screen.getBoundingClientRect().left;
+  });
+}"""
+"""What is not on the screen, of verdict, bars and the controls that decide."""
+
+
+def test_the_first_screen_shows_verdict_bars_and_controls_beside_the_files(
+    page,
+) -> None:
+    """At 1280 x 900 with the file browser open, the cell at the top."""
+    size = page.viewport_size
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.evaluate(FILES)
+    root = explorer(page)
+    root.evaluate("node => node.scrollIntoView({ block: 'start' })")
+    hidden = in_the_end(lambda: page.evaluate(SEEN), [])
+    name = root.locator(".planner-left [data-name=quantization] .pl-name").first
+    is_one_line = name.bounding_box()["height"] < 22
+    tabs = root.locator(".pl-tabs").first.bounding_box()["height"]
+    inner = root.locator(".planner-left").first.evaluate(
+        "node => node.scrollHeight - node.clientHeight"
+    )
+    blank = root.locator(".planner-tab-advice").first.evaluate(
+        "node => node.clientHeight - node.querySelector('.pl-rows').scrollHeight"
+    )
+    cut = page.evaluate(CUT)
+    page.evaluate("jupyterapp.shell.collapseLeft()")
+    page.set_viewport_size(size)
+
+    assert [] == hidden
+    assert is_one_line
+    assert tabs < 50
+    assert inner == 0
+    assert blank < 250
+    assert [] == cut
+
+
 def test_a_notebook_on_a_phone_cuts_nothing(page) -> None:
     """Beside Jupyter's side bars: outputs, figures, presets and names of arguments."""
     size = page.viewport_size

@@ -99,7 +99,7 @@ def test_a_text_is_pasted_and_its_bars_are_drawn(page, text, words, plan, flag) 
     verdict(page, f"{plan} on ")
     wait_for_command(page, flag)
     mark = page.locator("[data-name=model] .pc-mark")
-    control = page.get_by_role("combobox", name="Model model", exact=True)
+    control = page.get_by_role("combobox", name="Model", exact=True)
     named = control.get_attribute("aria-describedby").split()
 
     assert bars(page) >= 6
@@ -128,7 +128,7 @@ def test_a_crash_of_a_container_is_explained_and_mended(page) -> None:
     said(page, "A log of vLLM for Qwen/Qwen3-8B, vLLM 0.27.1")
     read = page.locator(".planner-read")
     read.get_by_text("vLLM did not start").first.wait_for()
-    page.get_by_role("combobox", name="GPU gpu", exact=True).first.select_option("L4")
+    page.get_by_role("combobox", name="GPU", exact=True).first.select_option("L4")
     verdict(page, "Qwen/Qwen3-8B on L4")
     read.get_by_text("What would help").wait_for()
     told = read.inner_text()
@@ -150,7 +150,7 @@ def test_a_crash_of_a_container_is_explained_and_mended(page) -> None:
 
 def test_a_text_pasted_into_the_model_box_lands_in_the_box_for_texts(page) -> None:
     """With its lines, which the smaller box would lose."""
-    page.get_by_role("combobox", name="Model model", exact=True).focus()
+    page.get_by_role("combobox", name="Model", exact=True).focus()
     page.evaluate(_PASTE, DOCKER)
     on(page, "H100")
     verdict(page, "Qwen/Qwen3-14B on 2")

@@ -155,7 +155,7 @@ def test_the_ghost_shows_the_plan_before_until_the_reader_rests(
 def test_another_gpu_leaves_no_ghost(browser, app) -> None:
     """A plan for another GPU is no change of this one."""
     page = opened(browser, app, "one GPU")
-    box = page.get_by_role("combobox", name="GPU gpu", exact=True)
+    box = page.get_by_role("combobox", name="GPU", exact=True)
     options = box.locator("option").all_inner_texts()
     box.select_option(label=next(text for text in options if text.startswith("H200")))
     page.locator(".pm-title", has_text="H200").wait_for()
@@ -172,6 +172,9 @@ def test_a_saved_picture_stands_alone(browser, app, tmp_path, name) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     files = {}
+    more = page.get_by_role("button", name="More of the picture")
+    assert more.get_attribute("aria-expanded") == "false"
+    more.click()
     for form in ("SVG", "PNG"):
         with page.expect_download() as got:
             page.get_by_role("button", name=f"Save the picture as {form}").click()

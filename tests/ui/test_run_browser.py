@@ -284,7 +284,7 @@ def test_the_app_offers_to_ask_vllm_where_it_has_no_plan(browser, app) -> None:
     page = context.new_page()
     page.goto(app)
     page.locator("[data-tab=run]").wait_for(state="attached")
-    entry = page.get_by_role("combobox", name="Model model", exact=True)
+    entry = page.get_by_role("combobox", name="Model", exact=True)
     entry.fill(UNREAD)
     entry.press("Enter")
     name = f"{run_pages.ASK}: {UNREAD} on H100"

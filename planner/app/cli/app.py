@@ -13,6 +13,7 @@ from typing import Any
 from planner.app.cli.shared import FITS, Output
 from planner.app.voila import options as chosen
 from planner.errors import PlannerError
+from planner.surroundings import is_page_address
 
 _NEEDED = ("voila", "ipywidgets", "anywidget", "plotly")
 _LOCAL_POOL, _LOCAL_SESSIONS = 2, 20
@@ -89,6 +90,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         "https://wiki.example.org; may be repeated",
     )
     parser.add_argument(
+        "--share-at",
+        metavar="URL",
+        default="",
+        help="an app that others can open, such as the browser edition: Share links "
+        "to it where this app's address is this machine's only",
+    )
+    parser.add_argument(
         "--no-browser",
         action="store_true",
         help="print the address, and do not open it",
@@ -132,6 +140,7 @@ def options_of(options: dict[str, Any]) -> chosen.Options:
         per_network=_between("--per-network", options["per_network"], 1, 1000, share),
         trusted_proxies=tuple(options["trusted_proxy"]),
         frame_ancestors=tuple(map(_origin, options["frame_ancestor"])),
+        share_at=_page(options["share_at"]),
         opens_browser=not (published or options["no_browser"]) and _has_browser(),
         notebook=options["notebook"] or chosen.NOTEBOOK,
     )
@@ -147,6 +156,20 @@ def _origin(text: str) -> str:
         raise PlannerError(
             f"--frame-ancestor {text!r} is not an origin such as "
             "https://wiki.example.org: scheme, host and port, without a path."
+        )
+    return text
+
+
+def _page(text: str) -> str:
+    """Return a page's address as it is; empty without one.
+
+    Raises:
+        PlannerError: for what is none.
+    """
+    if text and not is_page_address(text):
+        raise PlannerError(
+            f"--share-at {text!r} is not the address of a page such as "
+            "https://plan.example.org/: with https, and without a query."
         )
     return text
 

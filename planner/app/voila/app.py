@@ -46,7 +46,7 @@ from planner.app.voila.options import Options, is_loopback
 from planner.app.voila.sessions import Sessions
 from planner.errors import PlannerError
 from planner.show.html import tag
-from planner.surroundings import PUBLISHED, is_published
+from planner.surroundings import PUBLISHED, SHARE_AT, is_published
 
 _KERNEL_ID = r"(?P<kernel_id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 _POLICY = (
@@ -357,6 +357,8 @@ def serve(options: Options) -> None:
     if options.published or is_published() or not is_loopback(options.address):
         os.environ[PUBLISHED] = "1"
         options = replace(options, published=True)
+    if options.share_at:
+        os.environ[SHARE_AT] = options.share_at
     paths = (str(pages.SHARE), *filter(None, [os.environ.get("JUPYTER_PATH")]))
     os.environ["JUPYTER_PATH"] = os.pathsep.join(paths)
     provisioner.register()

@@ -30,6 +30,8 @@ class Options:
     """Addresses of proxies that say where a visitor comes from, in X-Real-IP."""
     frame_ancestors: tuple[str, ...] = ()
     """Origins whose pages may show the app in a frame, besides its own."""
+    share_at: str = ""
+    """Address of an app that others can open, for links; empty: this app's own."""
     opens_browser: bool = False
     """Whether the page is opened in this machine's browser."""
     notebook: Path = NOTEBOOK

@@ -42,7 +42,9 @@ class AdviceSection(ActionList):
 
     def _show(self, plan: Plan, applied: str) -> None:
         advice = advise(plan)
-        self._items = {str(index): item for index, item in enumerate(advice.offered)}
+        starting = [item for item in advice.offered if item.starts]
+        listed = starting or advice.offered  # what starts it, where anything does
+        self._items = {str(index): item for index, item in enumerate(listed)}
         rows = [_row(key, item, advice) for key, item in self._items.items()]
         if applied:
             rows.insert(0, _undo_row(applied))

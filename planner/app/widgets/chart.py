@@ -109,8 +109,7 @@ class AnswerChart(PlotlyChart):
             self.label = spoken(plan)
             self.parts = {
                 "verdict": tables.verdict_html(plan),
-                "figures": tables.figures_html(plan)
-                or tables.no_figures_html(plan.gpu.kind),
+                "figures": tables.figures_html(plan),
                 "error": tables.error_html(plan),
                 "alert": "",
                 "stale": "",
@@ -208,7 +207,7 @@ def snapshot_html(plan: Plan) -> Html:
             _div("planner-first-chart"),
             tag("script", Html(figure), type="application/json"),
         ),
-        "figures": tables.figures_html(plan) or tables.no_figures_html(plan.gpu.kind),
+        "figures": tables.figures_html(plan),
         "error": tables.error_html(plan),
     }
     written = panels_html(plan, OPEN_AT_FIRST)

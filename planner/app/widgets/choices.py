@@ -95,15 +95,18 @@ def gpus(chosen: str | GPU) -> tuple[Options, object]:
     """Return the GPUs with their memory, and the value of `chosen` among them.
 
     This machine's own GPUs come first, its processor last; a published app lists
-    neither. A GPU that the user described, unlike any other, precedes them all.
+    neither. A GPU that the user described, unlike any other, precedes them all. Slices
+    are found by name, where the list has another GPU; one that is chosen is listed.
     """
     is_own = not is_published()
     known, here = gpu_catalogue(), _processor() if is_own else None
     attached = _attached() if is_own else ()
-    options = (*attached, *((_gpu_text(gpu), gpu.name) for gpu in known))
+    chosen_name = chosen.name if isinstance(chosen, GPU) else chosen
+    listed = (gpu for gpu in known if not is_slice(gpu) or gpu.name == chosen_name)
+    options = (*attached, *((_gpu_text(gpu), gpu.name) for gpu in listed))
     if here is not None:
         options = (*options, (f"{_gpu_text(here)} (this machine's processor)", CPU))
-    options = (*options, ("Another GPU …", OTHER_GPU))
+    options = (*options, ("A slice (MIG), or another GPU …", OTHER_GPU))
     if chosen == OTHER_GPU:
         return options, OTHER_GPU
     card = chosen if isinstance(chosen, GPU) else gpu_named(chosen)
@@ -116,6 +119,16 @@ def gpus(chosen: str | GPU) -> tuple[Options, object]:
     return ((f"{_gpu_text(card)} (given)", card), *options), card
 
 
+def is_slice(gpu: GPU) -> bool:
+    """Return whether a GPU of the catalogue is a slice of one (MIG)."""
+    return "-MIG-" in gpu.name
+
+
+def slices() -> tuple[str, ...]:
+    """Return the names of the slices of GPUs in the catalogue."""
+    return tuple(gpu.name for gpu in gpu_catalogue() if is_slice(gpu))
+
+
 def generation(value: object) -> str:
     """Return the heading under which a list shows a GPU.
 
@@ -125,7 +138,7 @@ def generation(value: object) -> str:
     if value in (CPU, OTHER_GPU) or isinstance(value, GPU):
         return "Yours"
     card = gpu_named(str(value))
-    if "-MIG-" in card.name:
+    if is_slice(card):
         return "Slices of a GPU (MIG)"
     return next(
         name for least, name in _GENERATIONS.items() if card.compute_capability >= least

@@ -232,14 +232,16 @@ class Explorer(w.VBox):
             self._wait(self.pasted.question or f"✘ {error}")
             return
         name = request["model"]
-        if self._must_read(name):
+        is_name = isinstance(name, str)  # else a model by hand
+        if is_name and self._must_read(name):
             self._read(name, request)
             return
         draft = background.named(request)
         if draft and self._drafts.must_be_read(draft):
             self._read_draft(draft)
             return
-        request["model"] = self._read_models.get(name) or name
+        if is_name:
+            request["model"] = self._read_models.get(name) or name
         try:
             plan = plan_start(**request)
         except PlannerError as error:

@@ -18,6 +18,7 @@ from planner.app.widgets.static_files import script
 from planner.errors import PlannerError
 from planner.show.html import Html, tag
 from planner.show.pieces import to_copy
+from planner.surroundings import share_address
 from planner.values import frozen
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ def _html(chosen: ExportFormat, text: str) -> Html:
     if not chosen.is_shown:
         return tag("div", download, class_="pl-export")
     is_link = chosen is FORMATS["link"]
-    code = tag("code", text, data_link=text if is_link else None)
+    base = share_address() if is_link else None
+    code = tag("code", text, data_link=text if is_link else None, data_base=base)
     shown = to_copy(code, label=chosen.title, copied="text")
     return tag("div", shown, None if is_link else download, class_="pl-export")

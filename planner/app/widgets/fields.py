@@ -106,8 +106,8 @@ class Field:
             self.touch()
 
     def show_default(self, resolved: object) -> None:
-        """Show what vLLM chooses while nothing is set; None: unknown."""
-        if resolved is not None and not self.is_set:
+        """Show what vLLM chooses while nothing is set; None: nothing."""
+        if not self.is_set:
             self.say(chosen=self.written(resolved))
 
     def say(self, **words: str) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from planner.app.widgets import arguments, choices
+from planner.app.widgets import arguments, by_hand, choices
 from planner.app.widgets.background import HubSearch
+from planner.app.widgets.by_hand import ByHand
 from planner.app.widgets.controls import Controls, FieldGroup
 from planner.app.widgets.features import Features, Planned
 from planner.app.widgets.fields import ChoiceField, EntryField, Field, doubling_steps
@@ -61,6 +62,8 @@ class Form:
         self.other_gpu = other_gpu_fields()
         card, *sizes = first[1].fields
         first[1] = FieldGroup(first[1].title, [card, *self.other_gpu.values(), *sizes])
+        self.hand = ByHand()
+        first.insert(1, self.hand.group)
         first.insert(0, self.needs.group)
         known = frozenset(field.name for group in first for field in group.fields)
         others = _other_groups(known)
@@ -125,7 +128,10 @@ class Form:
             self.fields[name].say(own="" if load is None else words)
         if values["gpu"] == choices.OTHER_GPU:
             values["gpu"] = described_gpu(self.other_gpu)
-        for name in (*self.needs.parts, *self.other_gpu):  # no arguments of a plan
+        if self.hand.is_chosen:
+            values |= {"model": self.hand.model(), "quantization": None}
+        own = (*self.needs.parts, *self.other_gpu, *self.hand.fields)
+        for name in own:  # no arguments of a plan
             values.pop(name, None)
         asked = values | {"load": load}
         return {name: value for name, value in asked.items() if value is not None}
@@ -147,6 +153,9 @@ class Form:
         values = {**inputs.engine_args, **start, "model": name, "gpu": chosen}
         if inputs.load is not None:
             values |= inputs.load.to_dict()
+        if name == by_hand.NAME:
+            kept = {"model": self.model, **self.hand.fields}
+            values |= {name: field.value for name, field in kept.items()}
         for name, field in self.fields.items():
             field.put(values.pop(name, None))
         return values | ({"env": dict(inputs.env)} if inputs.env else {})
@@ -243,6 +252,7 @@ class Form:
         gone = self.features.gone()
         if self.fields["gpu"].value != choices.OTHER_GPU:
             gone += self.other_gpu
+        gone += [*self.hand.gone(), *["quantization"] * self.hand.is_chosen]
         if gone != self.main.gone:
             self.main.gone = gone
 

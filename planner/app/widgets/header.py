@@ -14,6 +14,7 @@ from planner.app.widgets.needs import RECIPES, recipe_named
 from planner.app.widgets.page_widget import PageWidget
 from planner.app.widgets.static_files import script, sheet
 from planner.planning.inputs import Inputs
+from planner.surroundings import share_address
 
 State = TypeVar("State")
 MOST_STEPS = 100
@@ -81,6 +82,8 @@ class PageHeader(PageWidget):
     """What each says."""
     releases: Any = traitlets.List().tag(sync=True)
     release = traitlets.Unicode().tag(sync=True)
+    share_at = traitlets.Unicode().tag(sync=True)
+    """Address of an app that others can open; empty where none is known."""
 
     def __init__(
         self,
@@ -89,7 +92,7 @@ class PageHeader(PageWidget):
         moved: Callable[[str], None],
         chosen: Callable[[Inputs], None],
     ) -> None:
-        super().__init__(recipes=list(RECIPES))
+        super().__init__(recipes=list(RECIPES), share_at=share_address())
         self._opened = opened
         self._moved = moved
         self._chosen = chosen

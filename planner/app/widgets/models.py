@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from planner.app.widgets import parsing
+from planner.app.widgets import choices, parsing
 from planner.app.widgets.fields import (
     ChoiceField,
     Field,
     FieldError,
     OwnEntry,
 )
-from planner.engine.not_covered import NOT_COVERED
 from planner.errors import PlannerError
 from planner.models.sources.hub_errors import is_repo_id
 from planner.models.sources.hub_models import HubGroup, facts
@@ -24,14 +23,17 @@ from planner.surroundings import is_published
 
 LONGEST_NAME = 500
 _HUB = ("https://huggingface.co/", "https://hf.co/")
-_GROUP = "Not covered: only NVIDIA GPUs and CPUs are"
 _PARTS = {
+    "gpu_name": ("Name", "a slice (MIG), or as you call it", "H100-MIG-1g.10gb"),
     "gpu_memory": ("Memory", "as the driver reports it", "48GiB"),
     "gpu_capability": ("Compute capability", "as CUDA names it", "8.9"),
     "gpu_bandwidth": ("Bandwidth", "for the Speed tab; may be empty", "864GB/s"),
-    "gpu_name": ("Name", "as you call it; may be empty", "my GPU"),
 }
 """Title, hint and example of each part of a GPU that the user describes."""
+_NOTHING = (
+    "Name a slice of a GPU, such as H100-MIG-1g.10gb, or give memory and compute "
+    "capability of another GPU. Only NVIDIA GPUs and CPUs are covered."
+)
 _NEEDED = ("gpu_memory", "gpu_capability")
 _AS_TYPED = parsing.Notation(kind="text", parse=lambda _name, text: text)
 """Read with the other parts, where the GPU is."""
@@ -132,7 +134,7 @@ class DraftField(ModelField):
 
 
 class GpuField(ChoiceField):
-    """A GPU of the list; what the planner does not cover is listed and disabled."""
+    """A GPU of the list."""
 
     @property
     def is_empty(self) -> bool:
@@ -150,20 +152,28 @@ class GpuField(ChoiceField):
         return super().read()
 
     def state(self) -> dict[str, object]:
-        """Add the devices that cannot be chosen, and that none is chosen yet."""
+        """Add that none is chosen yet."""
         made = super().state()
-        others = [[f"-{name}", name, _GROUP, "disabled"] for name in NOT_COVERED]
-        if self.value is None:
-            unchosen = [["", "Choose a GPU", "", "disabled"]]
-            return made | {"options": [*unchosen, *self._listed, *others], "v": ""}
-        return made | {"options": [*self._listed, *others]}
+        if self.value is not None:
+            return made
+        unchosen = [["", "Choose a GPU", "", "disabled"]]
+        return made | {"options": [*unchosen, *self._listed], "v": ""}
+
+
+class GpuNameField(OwnEntry):
+    """The name of a GPU that is not in the list; those of slices are offered."""
+
+    def state(self) -> dict[str, object]:
+        """Add the names to choose from."""
+        return super().state() | {"known": choices.slices()}
 
 
 def other_gpu_fields() -> dict[str, Field]:
     """Return the fields of a GPU that is not in the list."""
     fields: dict[str, Field] = {}
     for name, (title, hint, example) in _PARTS.items():
-        field = OwnEntry(name, hint, _AS_TYPED)
+        kind = GpuNameField if name == "gpu_name" else OwnEntry
+        field = kind(name, hint, _AS_TYPED)
         field.title, field.term, field.kind = title, "gpu", "part"
         field.chosen = f"such as {example}"
         fields[name] = field
@@ -171,12 +181,19 @@ def other_gpu_fields() -> dict[str, Field]:
 
 
 def described_gpu(fields: Mapping[str, Field]) -> str:
-    """Return the text by which `planner.plan` takes a GPU that is not in its list.
+    """Return the text by which `planner.plan` takes a GPU that is not in the list.
+
+    A name alone is one of the catalogue, such as that of a slice.
 
     Raises:
         FieldError: where a part is missing; its field shows it too.
     """
     given = {name: str(field.value).strip() for name, field in fields.items()}
+    if not any(given[name] for name in _PARTS if name != "gpu_name"):
+        if given["gpu_name"]:
+            return given["gpu_name"]
+        fields["gpu_name"].show_error(_NOTHING)
+        raise FieldError(_NOTHING)
     for name in _NEEDED:
         if not given[name]:
             title, hint, example = _PARTS[name]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from planner.engine.releases import MODELLED, NEWEST
 from planner.errors import PlannerError
+from planner.show.verdict import VerdictState, state_of
 from planner.values import frozen
 
 if TYPE_CHECKING:
@@ -31,6 +32,15 @@ PLACES = {
     "upgrade": "upgrade",
     "why": "memory",
 }
+"""The tab that answers what a question asks for, where it is not the verdict."""
+_ANSWERS = {
+    VerdictState.FITS: "it fits",
+    VerdictState.PARTLY: "it starts, and serves fewer than the load",
+    VerdictState.TIGHT: "it is too close to call",
+    VerdictState.SHORT: "it does not fit",
+}
+_COMPARED = MODELLED[4::6]
+"""Releases before the newest, a few months apart: what a text without one may mean."""
 
 
 class Host(Protocol):
@@ -71,6 +81,8 @@ class ReadText:
     """To a question: its first lines, until a control is moved."""
     refusal: str = ""
     """Why there is no explanation of a log or an error."""
+    other_release: str = ""
+    """What differs in another release; empty where the text names one, or none does."""
 
 
 def found_in(text: str, start: int, asked: Mapping[str, Any]) -> ReadText:
@@ -79,10 +91,16 @@ def found_in(text: str, start: int, asked: Mapping[str, Any]) -> ReadText:
 
     reading = read(text, start=start)
     starts = _labels(text, reading)
+    remark = other_release(reading, asked) if reading.log is None else ""
     if reading.kind is Kind.QUESTION:
-        return ReadText(reading=reading, starts=starts, answer=_answer(reading, asked))
+        return ReadText(
+            reading=reading,
+            starts=starts,
+            answer=_answer(reading, asked),
+            other_release=remark,
+        )
     if reading.log is None:
-        return ReadText(reading=reading, starts=starts)
+        return ReadText(reading=reading, starts=starts, other_release=remark)
     gpu = asked.get("gpu") if reading.gpu is None else None
     try:
         explanation = reading.explain(gpu, **_missing(reading, asked))
@@ -102,6 +120,31 @@ def _answer(reading: Reading, asked: Mapping[str, Any]) -> tuple[str, ...]:
     except PlannerError:
         return ()  # the page says why at its place
     return (found.headline, *found.answer[: _MOST_LINES - 1])
+
+
+def other_release(reading: Reading, asked: Mapping[str, Any]) -> str:
+    """Say which release answers otherwise than the newest, where none is named.
+
+    Empty where those compared answer alike, and where there is no plan yet.
+    """
+    if reading.vllm_version is not None or list_asked_for(reading):
+        return ""
+    given = {name: asked.get(name) for name in ("model", "gpu")}
+    try:
+        inputs = reading.inputs(
+            reading.gpu or given["gpu"], model=reading.model or given["model"]
+        )
+        newest = state_of(inputs.plan())
+        for release in _COMPARED:
+            found = state_of(inputs.changed(vllm_version=release).plan())
+            if found not in (newest, VerdictState.REFUSED):
+                return (
+                    f"The release of vLLM is not named, and {release} answers "
+                    f"otherwise than {NEWEST}, which is planned: {_ANSWERS[found]}."
+                )
+    except PlannerError:
+        return ""
+    return ""
 
 
 def _missing(reading: Reading, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class RaySection(Fold):
     """Fields for replicas, stages and nodes, and where each worker is placed."""
 
     def __init__(self) -> None:
-        super().__init__("Ray Data LLM", "ray", PAUSE_SECONDS)
+        super().__init__("More: Ray Data LLM", "ray", PAUSE_SECONDS)
         self.controls: Controls | None = None
         self.chart: PlotlyChart | None = None
         self.tables = tables_view()

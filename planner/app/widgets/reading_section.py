@@ -7,6 +7,7 @@ no plan is shown. Nothing of the text is run, logged or put into a link.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,25 +16,16 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as w
 
 from planner.app.widgets.background import Reader
-from planner.app.widgets.callbacks import alert_html
+from planner.app.widgets.callbacks import UNEXPECTED, alert_html
 from planner.app.widgets.controls import Controls, FieldGroup
 from planner.app.widgets.fields import Field, FieldError
 from planner.app.widgets.paste_box import (
     NOT_PUBLISHED,
     PasteBox,
     ReadingView,
-    answered_html,
-    button,
-    buttons,
-    changes,
-    explained_html,
     is_address,
     model_named,
-    own_text_html,
-    reading_html,
     searched,
-    set_by,
-    taken_for,
 )
 from planner.app.widgets.pasted import (
     LISTED,
@@ -47,9 +39,18 @@ from planner.app.widgets.pasted import (
     still_open,
     tells_of_a_start,
 )
+from planner.app.widgets.read_html import (
+    button,
+    buttons,
+    changes,
+    own_text_html,
+    read_text_html,
+    set_by,
+    taken_for,
+)
 from planner.errors import PlannerError
 from planner.planning.inputs import Inputs
-from planner.show.html import Content, Html, fragment, tag
+from planner.show.html import Html, tag
 from planner.surroundings import is_published
 
 if TYPE_CHECKING:
@@ -63,9 +64,7 @@ _NOT_UNDERSTOOD = (
     "No plan is shown: the text in the box was not understood. Empty the box, or move "
     "a control, to plan without it."
 )
-_WENT_WRONG = "Something went wrong in the planner itself. The log has the details."
 _OPEN_ONE = "Each of these serves what was asked. Open one to see its memory."
-"""The tab that answers what a question asks for, where it is not the verdict."""
 _ADDED = ("model", "gpu", "vllm_version")
 
 
@@ -191,7 +190,7 @@ class ReadingSection(w.VBox):
         except Exception as error:  # noqa: BLE001 - shown and logged
             # The message and the traceback might quote the text.
             log.error("a pasted text was not read: %s", type(error).__name__)  # noqa: TRY400
-            say(_WENT_WRONG)
+            say(UNEXPECTED)
 
     def _refuse(self, message: str) -> None:
         """Say why a text is not read; the plan on the screen is not for it."""
@@ -237,6 +236,19 @@ class ReadingSection(w.VBox):
         self._ask()
         self._say(f"A model: {name}", buttons(button("undo", "Undo")))
 
+    def _take_config(self, config: dict[str, Any]) -> None:
+        """Plan the model of a config.json, whose sizes are then under By hand."""
+        self._begin({} if "gpu" in self._host.named else {"gpu": WHICH["gpu"]})
+        self._host.named.add("model")
+        self._host.hold()
+        hand = self._host.form.hand
+        hand.bring(config)
+        self._host.take(None, **self._unnamed())
+        self._mark({hand.architecture.name})
+        self._ask()
+        said = f"The config.json of a model, {hand.architecture.value}; see By hand."
+        self._say(said, buttons(button("undo", "Undo")))
+
     def _begin(self, left_open: dict[str, str], text: str = "") -> None:
         """Forget the text before, and the plan on the screen, which is not of this."""
         before = self._before
@@ -253,6 +265,9 @@ class ReadingSection(w.VBox):
     def _take(self, found: ReadText, *, is_again: bool) -> None:
         reading = found.reading
         name = reading.model or ""
+        if str(reading.kind) == "model" and not name:
+            self._take_config(json.loads(reading.given))
+            return
         if str(reading.kind) == "model" and name != self._text.strip():
             self._take_model(name)  # that its words name
             return
@@ -374,24 +389,10 @@ class ReadingSection(w.VBox):
     # The text, given back
 
     def _html(self, found: ReadText) -> Html:
-        starts = [
-            button(f"start {number}", label, is_pressed=number == self._start)
-            for number, label in enumerate(found.starts, 1)
-        ]
         form = self._host.form
         fields = {**form.fields, **form.features.parts}.values()
         wrong = next((f.error for f in fields if f.error and not self.question), "")
-        first: list[Content] = [
-            buttons(*starts) if starts else None,
-            answered_html(found.answer),
-            alert_html(f"There is no plan yet. {wrong}") if wrong else None,
-            alert_html(found.refusal) if found.refusal else None,
-            explained_html(found.explanation) if found.explanation else None,
-        ]
-        last = buttons(button("undo", "Undo"))
-        is_short = bool(found.answer)
-        read = reading_html(found.reading, self._names(), first, is_answered=is_short)
-        return fragment(read, last)
+        return read_text_html(found, self._start, self._names(), wrong)
 
     def _own_text(self) -> Html:
         """Write the user's text with what changed in the controls since."""

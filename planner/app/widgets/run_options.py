@@ -95,6 +95,13 @@ class OptionsForm(Controls):
             ]
         )
         self.add_class("planner-run-options")
+        self.show(has_vllm=False)
+
+    def show(self, *, has_vllm: bool) -> None:
+        """Show the options of a start; without vLLM, only where it could be."""
+        self.gone = (
+            [] if has_vllm else [n for n in self.fields if n != self.python.name]
+        )
 
     def read(self) -> RunOptions:
         """Return the options of a start on a device.
@@ -236,6 +243,13 @@ class RunProgress(PageWidget):
             if is_whole:
                 self.fraction = 1.0
                 self.position = len(self._listed)
+
+    def give_up(self) -> None:
+        """Show that there is no measurement; nothing, where nothing had started."""
+        if self.position == 0:
+            self.state = IDLE
+        else:
+            self.end("ended without a measurement", is_whole=False)
 
     def _position(self, stage: StartStage) -> int:
         """Return how many of the listed stages have passed."""

@@ -26,12 +26,13 @@ from planner.app.widgets.run_options import (
     command_of,
 )
 from planner.app.widgets.run_result import RunResult
+from planner.app.widgets.run_words import device_words, dry_words
 from planner.app.widgets.section import ASK, named
 from planner.app.widgets.static_files import sheet
-from planner.confirming import devices, installation
+from planner.confirming import installation
 from planner.confirming.confirmation import Confirmation
 from planner.confirming.dry.result import DryRun
-from planner.engine.releases import NEWEST
+from planner.confirming.installation import NotInstalled
 from planner.errors import PlannerError
 from planner.planning.inputs import Inputs
 from planner.show.confirmation_text import answer as shown
@@ -59,9 +60,6 @@ _INTRO = (
 _UNPLANNED = (
     "The planner has no plan of {}, so there is nothing to run. vLLM itself can be "
     "asked."
-)
-_NEEDS_GPU_BUILD = (
-    "Ask vLLM needs vLLM's build for NVIDIA GPUs (10 GB), which starts without one"
 )
 _NO_START = (
     "Nothing can be started here: a browser does not run other programs. On a "
@@ -140,6 +138,7 @@ class RunPanel(w.VBox):
 
     def ask(self) -> None:
         """Ask vLLM, as its button does, and move the page to the progress."""
+        self._is_asked = True
         self._guard(self._start_dry)()
         self.progress.seek()
 
@@ -241,7 +240,10 @@ class RunPanel(w.VBox):
     def _show_end(self, plan: Plan | None, answer: object) -> None:
         self._run = None
         self._set_running(False)
-        self._describe()
+        if not isinstance(answer, BaseException):
+            if self.options.gone:  # vLLM was installed since it was looked for
+                self._described = None
+            self._describe()
         if isinstance(answer, Confirmation):
             self.result.show(answer)
             self.progress.end(
@@ -254,10 +256,13 @@ class RunPanel(w.VBox):
             headline = shown_dry(answer).headline
             self.progress.end(headline, is_whole=answer.started is True)
             self.dry_run = answer
+        elif isinstance(answer, BaseException):
+            self.progress.give_up()
+            if isinstance(answer, NotInstalled):
+                self.installation.value = ""  # said once, in the alert
+            raise answer
         else:
             self.progress.end("ended without a measurement", is_whole=False)
-            if isinstance(answer, BaseException):
-                raise answer
 
     def _set_running(self, is_running: bool) -> None:
         plan = self._planned()
@@ -279,6 +284,7 @@ class RunPanel(w.VBox):
         run_thread.later(CHECK_SECONDS, lambda: self._watch(run, now))
 
     def _take_plan(self, _change: object = None) -> None:
+        self._is_asked = False
         self._name_plan()
         self.consent.show(None if is_in_browser() else self._inputs())
         self._set_running(self.is_running)
@@ -327,11 +333,17 @@ class RunPanel(w.VBox):
         )
 
     def _show_installed(self, words: object) -> None:
+        # Options that come above a progress that the page was moved to push it away.
+        self.options.show(has_vllm=not self._is_asked)
         self.installation.value = _installed_html(str(words)) if words else ""
 
     def _show_missing(self, error: Exception) -> None:
-        self.installation.value = ""
-        raise error
+        self.options.show(has_vllm=False)
+        if not isinstance(error, PlannerError):
+            self.installation.value = ""
+            raise error
+        if not self.alert.value:
+            self.installation.value = _installed_html(str(error))
 
 
 def _installed_html(words: str) -> Html:
@@ -346,49 +358,28 @@ def _needs(plan: Plan | None) -> object:
 
 
 @lru_cache
-def _found(python: str | None) -> Installation:
+def _found(python: str | None, *, for_gpu: bool) -> Installation:
     """Find the vLLM of a Python once: every step of a slider may need it."""
-    return installation.find(python)
+    return installation.find(python, for_gpu=for_gpu)
 
 
 def _installed(plan: Plan | None, python: str | None) -> str:
-    """Return which vLLM and device would be used, or why none can be.
+    """Return which vLLM and device would be used.
 
     A Python that was typed is described, not started: whoever types may not know whose
     program it is.
+
+    Raises:
+        PlannerError: if there is none, with how to install it on this machine.
     """
     if python is not None:
         return installation.unstarted(python)
-    try:
-        found = _found(python)
-    except installation.NotInstalled as error:
-        return f"{error} {_NEEDS_GPU_BUILD}: pip install vllm=={NEWEST}."
-    except PlannerError as error:
-        return str(error)
+    found = _found(python, for_gpu=plan is None or not plan.gpu.is_cpu)
     words = [installation.sentence(found)]
     if plan is not None:
-        words.append(_device_words(plan, found))
-    words.append(_dry_words(plan, found))
+        words.append(device_words(plan, found))
+    words.append(dry_words(plan, found))
     return " ".join(words)
-
-
-def _device_words(plan: Plan, found: Installation) -> str:
-    """Say where Run would start vLLM, or why it cannot."""
-    try:
-        installation.check_release(found, plan.vllm_version)
-        device = devices.choose(plan, found).device_name
-    except PlannerError as error:
-        return f"Run: {error}"
-    return f"Run: It would run on {device}."
-
-
-def _dry_words(plan: Plan | None, found: Installation) -> str:
-    """Say whether vLLM can be asked without a GPU."""
-    if plan is not None and plan.gpu.is_cpu:
-        return "Ask vLLM is for plans on NVIDIA GPUs; this one needs no GPU anyway."
-    if found.is_cpu_build:
-        return f"{_NEEDS_GPU_BUILD}."
-    return "Ask vLLM: It starts here without a GPU."
 
 
 def _style() -> w.HTML:

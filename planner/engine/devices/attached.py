@@ -92,7 +92,11 @@ class Survey:
             PlannerError: if there is none, with the reason.
         """
         if not self.gpus:
-            raise PlannerError(f"No attached GPU to plan for. {self.reason}")
+            raise PlannerError(
+                f"No attached GPU to plan for. {self.reason} Name the GPU that the "
+                'plan is for, such as gpu="H100" (`planner gpus` lists all), or plan '
+                'for this machine\'s processor: gpu="CPU".'
+            )
         if not 0 <= position < len(self.gpus):
             raise PlannerError(
                 f"There is no GPU {position}: 0 to {len(self.gpus) - 1} are visible."

@@ -227,7 +227,8 @@ def soft_edge(bar: Bar) -> tuple[int, int, int] | None:
 def soft_text(bar: Bar) -> str:
     """Say what the soft edge of a bar means."""
     rank = bar.rank
-    low = format_gib(rank.available_kv_cache_low_bytes).removesuffix(" GiB")
+    least = rank.available_kv_cache_low_bytes
+    low = format_gib(least).removesuffix(" GiB") if least > 0 else "none"
     high = format_gib(rank.available_kv_cache_high_bytes)
     return f"Soft edge: the {cache_name(rank)} may be {low} to {high}"
 

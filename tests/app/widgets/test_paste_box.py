@@ -13,6 +13,8 @@ from planner.app.widgets.paste_box import (
     ReadingView,
     is_address,
     model_named,
+)
+from planner.app.widgets.read_html import (
     own_text_html,
     reading_html,
     taken_for,

@@ -10,7 +10,7 @@ import pytest
 import planner
 from planner.app.widgets.explorer import Explorer
 from planner.app.widgets.export_section import FORMATS, OWN
-from planner.app.widgets.paste_box import changes
+from planner.app.widgets.read_html import changes
 from planner.app.widgets.reading_section import MARK, ReadingSection
 from planner.engine.gpu import GPU
 from planner.models import catalogue
@@ -488,3 +488,23 @@ def test_the_cheapest_gpu_is_listed_and_none_is_asked_for(monkeypatch) -> None:
     assert ("Qwen/Qwen3-8B", "A40") == (explorer.plan.name, explorer.plan.gpu.name)
     assert explorer.plan.serving.is_served
     assert not explorer.results.is_searching
+
+
+def test_the_release_is_open_only_where_another_answers_otherwise(
+    explorer: Explorer,
+) -> None:
+    """Qwen3-8B fits an H100 in all; 32,768 tokens of Qwen3-32B do not in the newest."""
+    alike = paste(explorer, "vllm serve Qwen/Qwen3-8B").view.html
+    apart = paste(explorer, "vllm serve Qwen/Qwen3-32B --max-model-len 32768").view.html
+    named = paste(
+        explorer,
+        "docker run vllm/vllm-openai:v0.33.0 --model Qwen/Qwen3-32B "
+        "--max-model-len 32768",
+    ).view.html
+    question = paste(explorer, "does Qwen3-8B fit on an H100?").view.html
+
+    assert [
+        "release of vLLM is not named" in html
+        for html in (alike, question, apart, named)
+    ] == [False, False, True, False]
+    assert "0.25.0 answers otherwise than 0.33.0, which is planned: it fits" in apart

@@ -80,15 +80,17 @@ def test_the_nearest_models_are_offered_where_one_is_not_found(explorer) -> None
 
 
 def test_a_gpu_of_ones_own_needs_its_memory(explorer) -> None:
-    """Its fields come with the choice, and say what is missing."""
+    """Its fields come with the choice, and say what is missing; first of all a name."""
     fields = explorer.form.fields
     hidden = set(explorer.form.main.gone)
     fields["gpu"].value = "another"
 
     assert {"gpu_memory", "gpu_capability", "gpu_bandwidth", "gpu_name"} <= hidden
     assert "gpu_memory" not in explorer.form.main.gone
-    assert "Memory of the other GPU is needed" in fields["gpu_memory"].error
+    assert fields["gpu_name"].error.startswith("Name a slice of a GPU")
     assert explorer.results.answer.is_stale
+    fields["gpu_capability"].value = "8.9"
+    assert "Memory of the other GPU is needed" in fields["gpu_memory"].error
 
 
 def test_a_gpu_of_ones_own_is_planned_and_taken_back(explorer) -> None:
@@ -111,14 +113,29 @@ def test_a_gpu_of_ones_own_is_planned_and_taken_back(explorer) -> None:
     assert "" == fields["gpu_memory"].error
 
 
-def test_what_is_not_covered_is_listed_and_cannot_be_chosen(explorer) -> None:
-    """AMD, TPU and others: a heading says so."""
-    card = explorer.form.fields["gpu"]
-    disabled = [row for row in card.state()["options"] if row[-1] == "disabled"]
+def test_slices_are_found_by_their_name(explorer) -> None:
+    """The list has whole GPUs; a slice that is chosen is listed as long as it is."""
+    fields = explorer.form.fields
+    listed = {row[0] for row in fields["gpu"].state()["options"]}
+    fields["gpu"].value = "another"
+    fields["gpu_name"].value = "H100-MIG-1g.10gb"
 
-    assert [row[1] for row in disabled] == list(NOT_COVERED)
-    assert all("only NVIDIA GPUs and CPUs" in row[2] for row in disabled)
-    assert not card.receive(disabled[0][0])
+    assert not any("MIG-" in name for name in listed)
+    assert "H100-MIG-1g.10gb" in fields["gpu_name"].state()["known"]
+    assert "H100-MIG-1g.10gb" == explorer.plan.gpu.name
+    explorer.take(Inputs(model="Qwen/Qwen3-8B", gpu="H200-MIG-1g.18gb"))
+    assert "H200-MIG-1g.18gb" == fields["gpu"].value == explorer.plan.gpu.name
+
+
+def test_what_is_not_covered_is_not_listed_and_says_why(explorer) -> None:
+    """AMD, TPU and others, by their names."""
+    fields = explorer.form.fields
+    options = fields["gpu"].state()["options"]
+    fields["gpu"].value = "another"
+    fields["gpu_name"].value = "MI300X"
+
+    assert not {row[1] for row in options} & {*NOT_COVERED}
+    assert "'MI300X' is an AMD GPU, and is not covered" in fields["gpu_name"].error
 
 
 def test_a_refusal_shows_no_default_of_the_model_before(explorer) -> None:
@@ -144,3 +161,14 @@ def test_a_refusal_by_one_control_leaves_the_others_as_they_were(explorer) -> No
 
     assert explorer.plan.error.kind == "refused"
     assert before == (fields["max_num_seqs"].chosen, fields["max_model_len"].chosen)
+
+
+def test_a_format_of_the_model_before_is_not_shown_for_another(explorer) -> None:
+    """As published: fp8, and then as published alone; so after a recipe."""
+    quantization = explorer.form.fields["quantization"]
+    explorer.form.fields["model"].value = "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8"
+    of_release = quantization.chosen
+    explorer.form.fields["model"].value = "Qwen/Qwen3-8B"
+
+    assert of_release
+    assert quantization.chosen == ""

@@ -7,6 +7,14 @@ import "./shortcuts.js";
 export const isApp = () => document.getElementById("planner-plotly") !== null;
 
 /**
+ * Whether an address opens on this machine only.
+ *
+ * @param {{ protocol: string, hostname: string }} place
+ */
+export const isOfThisMachine = ({ protocol, hostname }) =>
+  protocol === "file:" || /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
+
+/**
  * @param {import("@anywidget/types").AnyModel<{ query: string }>} model
  * @returns {(() => void) | undefined} what ends it
  */

@@ -5,6 +5,8 @@ import { FieldView } from "./controls_field.js";
 import { storeOf } from "./controls_store.js";
 import { make } from "./make.js";
 
+const OWN = "in grey: vLLM's choice";
+
 /** @param {string} name */
 function isSeen(name) {
   /** @type {NodeListOf<HTMLElement>} */
@@ -37,7 +39,10 @@ class GroupView {
       });
     } else {
       this.node = make("div", attributes, this.body);
-      if (title) this.body.append(make("legend", { class: "pc-title" }, title));
+      const legend = make("legend", { class: "pc-title" }, title);
+      const hasSliders = names.some((name) => view.store.fields[name].steps);
+      if (hasSliders) legend.append(make("span", { class: "pc-note" }, OWN));
+      if (title) this.body.append(legend);
       this.build();
     }
     this.mark();

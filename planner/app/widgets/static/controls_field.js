@@ -3,6 +3,7 @@
 import { newId, setAttribute, setText } from "./change.js";
 import { ModelBox } from "./controls_model.js";
 import {
+  addKnown,
   addSizes,
   breakable,
   linked,
@@ -53,13 +54,15 @@ export class FieldView {
     const { ids } = this;
     // The list of all arguments is under vLLM's names.
     const title = store.model.get("finder") ? "" : this.state.title;
-    // A field with a title in plain words shows vLLM's name below it, which explains it.
-    const shown = title ? make("span", { id: ids.name }, ...breakable(label)) : "?";
+    // A field with a title in plain words shows vLLM's name below it, which explains it;
+    // not where the title is that name.
+    const isNamed = !!title && title.toLowerCase() !== label;
+    const shown = isNamed ? make("span", { id: ids.name }, ...breakable(label)) : "?";
     this.help = make(
       "button",
       {
         type: "button",
-        class: title ? "pc-help pc-argument" : "pc-help",
+        class: isNamed ? "pc-help pc-argument" : "pc-help",
         "aria-expanded": "false",
         "aria-controls": ids.help,
         "aria-label": `What is ${label}?`,
@@ -100,10 +103,11 @@ export class FieldView {
       this.say,
       this.text,
     );
-    this.control = this.makeControl(title ? `${title} ${label}` : label);
+    this.control = this.makeControl(isNamed ? `${title} ${label}` : title || label);
     this.control.id = ids.control;
     if (title) {
-      this.control.setAttribute("aria-labelledby", `${ids.title} ${ids.name}`);
+      const named = isNamed ? `${ids.title} ${ids.name}` : ids.title;
+      this.control.setAttribute("aria-labelledby", named);
     }
     this.help.addEventListener("click", () => this.explain());
     this.reset.addEventListener("click", () => this.takeBack());
@@ -134,6 +138,7 @@ export class FieldView {
     });
     if (this.state.steps) this.addSlider(label, entry);
     if (this.state.usual) addSizes(this, entry);
+    if (this.state.known) addKnown(this.row, entry, this.state.known);
     return entry;
   }
 
@@ -245,8 +250,8 @@ export class FieldView {
     const { state } = this;
     this.node.classList.toggle("is-set", Boolean(state.set));
     const own = state.own || CHOICE;
-    setText(this.own, own);
-    this.own.hidden = Boolean(state.set || state.plain);
+    setText(this.own, state.own ?? "");
+    this.own.hidden = Boolean(state.set || state.plain || !state.own);
     this.reset.hidden = !state.set || Boolean(state.plain);
     const back = `Reset ${state.label ?? this.name} to ${own.replace("follows ", "")}`;
     setAttribute(this.reset, "aria-label", back);
@@ -326,6 +331,7 @@ export class FieldView {
     else {
       if (!this.isTyped) control.value = state.v ?? "";
       setAttribute(control, "placeholder", grouped(state.c ?? "") || null);
+      if (!state.plain) setAttribute(control, "title", state.v ? null : CHOICE);
       if (this.slider) this.showSlider(this.slider);
     }
   }

@@ -1,5 +1,6 @@
 // What fields are made of: options below headings, ticks of a slider, buttons and steps.
 
+import { newId } from "./change.js";
 import { make } from "./make.js";
 import { decimalNumber, wholeNumber } from "./numbers.js";
 
@@ -125,6 +126,20 @@ export function addSizes(field, entry) {
   };
   entry.before(stepButton(-1, "−", "One fewer"));
   entry.after(stepButton(1, "+", "One more"));
+}
+
+/**
+ * Offers names to choose from while one is typed.
+ *
+ * @param {HTMLElement} row
+ * @param {HTMLInputElement} entry
+ * @param {readonly string[]} names
+ */
+export function addKnown(row, entry, names) {
+  const id = newId();
+  const options = names.map((value) => make("option", { value }));
+  row.append(make("datalist", { id }, ...options));
+  entry.setAttribute("list", id);
 }
 
 /**

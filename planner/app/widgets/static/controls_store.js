@@ -22,6 +22,7 @@
  * @property {[key: string, label: string, more?: string, disabled?: string][]} [options] of
  *   its list or its buttons; more: a heading, or what a button says
  * @property {number[]} [usual] values that have a button
+ * @property {string[]} [known] names that are offered while one is typed
  * @property {[name: string, size: string, kind: string][]} [rows] bundled models
  * @property {boolean} [hub] whether the Hub may be searched
  * @property {string} [reading] the model that is being read

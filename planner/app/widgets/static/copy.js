@@ -1,4 +1,4 @@
-// Commands and links to be taken away, each with a button that copies it.
+// Commands to be taken away, each with a button that copies it.
 
 /** @param {Event} event */
 export async function copy({ target }) {
@@ -18,17 +18,4 @@ export async function copy({ target }) {
   setTimeout(() => {
     button.textContent = "Copy";
   }, 1500);
-}
-
-/**
- * Writes this page's own address before a link where the page is the app.
- *
- * @param {Element} root
- */
-export function fillLinks(root) {
-  if (!document.getElementById("planner-plotly")) return;
-  const page = window.location.origin + window.location.pathname;
-  /** @type {NodeListOf<HTMLElement>} */
-  const links = root.querySelectorAll("code[data-link]");
-  for (const code of links) code.textContent = `${page}${code.dataset.link}`;
 }

@@ -1,9 +1,11 @@
 // One format of several, chosen by a list; below it what the kernel wrote.
 
-import { copy, fillLinks } from "./copy.js";
+import { isApp, isOfThisMachine } from "./address.js";
+import { copy } from "./copy.js";
 import { make } from "./make.js";
 import { fill, part } from "./parts.js";
 
+const ONLY_HERE = "This address opens on this machine only.";
 let lists = 0;
 
 /**
@@ -12,6 +14,28 @@ let lists = 0;
  * @property {string} chosen
  * @property {string} html
  */
+
+/**
+ * Writes before a link the address of an app: of one that others can open where there is
+ * one and this page is this machine's only, else its own, which says so.
+ *
+ * @param {Element} root
+ */
+export function fillLinks(root) {
+  const page = window.location.origin + window.location.pathname;
+  const isHere = isOfThisMachine(window.location);
+  /** @type {NodeListOf<HTMLElement>} */
+  const links = root.querySelectorAll("code[data-link]");
+  for (const code of links) {
+    const { base, link } = code.dataset;
+    const isOwn = isApp() && !(base && isHere);
+    code.textContent = `${isOwn ? page : (base ?? "")}${link}`;
+    const box = code.closest(".pl-command");
+    if (isOwn && isHere && !box?.nextElementSibling?.matches(".pl-here")) {
+      box?.after(make("p", { class: "pl-here" }, ONLY_HERE));
+    }
+  }
+}
 
 /** @type {import("@anywidget/types").AnyWidget<Exported>} */
 export default {

@@ -1,7 +1,7 @@
 // The row above the explorer: undo and redo, named plans, the release, a link to share,
 // light or dark, and recipes to begin with.
 
-import { followAddress, isApp } from "./address.js";
+import { followAddress, isApp, isOfThisMachine } from "./address.js";
 import { newId, setAttribute } from "./change.js";
 import { whenConnected } from "./connected.js";
 import { make } from "./make.js";
@@ -15,12 +15,14 @@ import { plansMenu } from "./plans.js";
  * @property {string[]} recipes
  * @property {string[]} releases
  * @property {string} release
+ * @property {string} share_at address of an app that others can open, or nothing
  *
  * @typedef {import("@anywidget/types").AnyModel<Headed>} HeaderModel
  */
 
 const THEMES = ["auto", "light", "dark"];
 const THEME = "planner-theme";
+const SAID_MS = 4000;
 
 /**
  * @param {string} label
@@ -53,44 +55,52 @@ function list(title, values, chosen, choose) {
   return { node: make("span", { class: "ph-list" }, label, select), select };
 }
 
+const COPIED =
+  "Copied verdict, command and a link: this page's address opens on this machine only.";
+
 /**
- * Writes the plan as text, for a notebook, whose address is not the plan's: the box of any
- * planner reads the command, and an app's address takes the query.
+ * Writes the plan as text, where the page's address is not the plan's for others: the box
+ * of any planner reads the command, and an app's address takes the query.
  *
  * @param {string} query
+ * @param {string} base address of an app that others can open, or nothing
  * @param {Element | null} root the explorer
  */
-function textOf(query, root) {
+function textOf(query, base, root) {
   const words = (/** @type {string} */ part) =>
     (root?.querySelector(part)?.textContent ?? "").replace(/\s+/g, " ").trim();
   const answer = `${words(".pl-subject")}: ${words(".pl-headline")}`;
-  const link = `In the address of a planner's app: ${query}`;
+  const link = base ? base + query : `In the address of a planner's app: ${query}`;
   return `# ${answer}\n# ${link}\n${words(".pl-command code")}\n`;
 }
 
 /** @param {HeaderModel} model */
 function shareButton(model) {
   const { origin, pathname } = window.location;
+  const isHere = isOfThisMachine(window.location);
+  const isLink = isApp() && !isHere; // the page's address is the link
+  const said = make("span", { class: "ph-copied", role: "status" });
   const button = tool("Share", async () => {
     const query = model.get("query");
-    const text = isApp()
+    const text = isLink
       ? origin + pathname + query
-      : textOf(query, button.closest(".planner-explorer"));
+      : textOf(query, model.get("share_at"), button.closest(".planner-explorer"));
     try {
       await navigator.clipboard.writeText(text);
-      button.textContent = isApp() ? "Link copied" : "Plan copied";
+      button.textContent = isLink ? "Link copied" : "Plan copied";
+      if (isApp() && isHere) said.textContent = COPIED;
     } catch {
-      // In the app the address is the link.
-      button.textContent = isApp() ? "Copy the address" : "Not allowed to copy";
+      button.textContent = isLink ? "Copy the address" : "Not allowed to copy";
     }
     setTimeout(() => {
       button.textContent = "Share";
-    }, 2000);
+      said.textContent = "";
+    }, SAID_MS);
   });
-  button.title = isApp()
+  button.title = isLink
     ? "Copy a link that opens this plan"
     : "Copy this plan: its verdict, a link and the command";
-  return button;
+  return [button, said];
 }
 
 function themeList() {
@@ -167,7 +177,7 @@ export default {
       redo,
       plans,
       release.node,
-      shareButton(model),
+      ...shareButton(model),
       ...themes,
     );
     el.append(tools);

@@ -15,6 +15,23 @@ import { saveAs } from "./save.js";
  */
 
 /**
+ * Folds the buttons that few press behind one.
+ *
+ * @param {HTMLElement[]} buttons
+ */
+function folded(buttons) {
+  const inside = make("span", { hidden: true }, ...buttons);
+  const attributes = { type: "button", "aria-expanded": "false" };
+  const more = make("button", { ...attributes, "aria-label": "More of the picture" });
+  more.append("More");
+  more.addEventListener("click", () => {
+    inside.hidden = !inside.hidden;
+    more.setAttribute("aria-expanded", String(!inside.hidden));
+  });
+  return make("span", { class: "planner-save" }, inside, more);
+}
+
+/**
  * Keeps the picture of a model's plan in a place, with all its words.
  *
  * @param {import("@anywidget/types").AnyModel<any>} model
@@ -40,7 +57,7 @@ export function keepPicture(model, place, node, said, undo) {
     return button;
   });
   const foot = make("div", { class: "planner-picture-foot" }, soft);
-  foot.append(make("span", { class: "planner-save" }, ...save));
+  foot.append(folded(save));
   const box = make("div", { class: "planner-picture" }, node);
   box.append(over);
   place.append(box, named, foot);

@@ -101,6 +101,7 @@ function makeHead(model) {
     const percent = Math.round(100 * model.get("fraction"));
     title.textContent = model.get("title");
     markStages(model, stages);
+    stages.hidden = !model.get("position"); // nothing has started yet
     setText(stage, model.get("stage"));
     filled.style.width = `${percent}%`;
     bar.setAttribute("aria-valuenow", String(percent));

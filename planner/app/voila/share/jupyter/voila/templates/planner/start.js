@@ -32,9 +32,6 @@
   new MutationObserver((_, watch) => {
     if (!document.querySelector(alive)) return;
     document.getElementById("loading")?.remove();
-    // Voila lays the cells over the page, to scroll by themselves: the foot goes there.
-    const foot = document.querySelector(".page-foot");
-    if (foot) document.getElementById("rendered_cells")?.append(foot);
     watch.disconnect();
   }).observe(document, { childList: true, subtree: true });
 
