@@ -56,13 +56,17 @@ class Serving:
         """Requests that a replica's KV cache holds at once; None: no limit."""
         if not self.blocks_per_request:
             return None if self.plan.ranks else 0
-        return self._held(self.num_blocks, self.blocks_held)
+        return self.held_by(self.num_blocks)
 
     @property
     def needed_blocks(self) -> int:
         """KV cache blocks that a replica needs for its share."""
         own = self.blocks_held - self.shared_blocks
         return NULL_BLOCKS + self.shared_blocks + self.share * own
+
+    def held_by(self, num_blocks: int) -> int:
+        """Return the requests that a KV cache of so many blocks holds at once."""
+        return self._held(num_blocks, self.blocks_held)
 
     def _held(self, num_blocks: int, each: int) -> int:
         left = max(num_blocks - NULL_BLOCKS - self.shared_blocks, 0)
@@ -103,7 +107,7 @@ class Serving:
         if rank is None or not (rank.bytes_per_block and self.blocks_per_request):
             return None
         blocks = rank.available_kv_cache_high_bytes // rank.bytes_per_block
-        return self._held(blocks, self.blocks_held) * self.plan.engines
+        return self.held_by(blocks) * self.plan.engines
 
     @property
     def is_short(self) -> bool:
