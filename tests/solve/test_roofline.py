@@ -196,8 +196,9 @@ def test_no_bound_exceeds_what_the_bandwidth_can_move(model, load) -> None:
     fastest = found.requests * 8e12 / (weights + caches)
 
     assert found.total_at_most_tokens_per_second <= fastest * (1 + 1e-6)
-    assert found.per_request_at_most_tokens_per_second * found.requests == (
-        pytest.approx(found.total_at_most_tokens_per_second)
+    # Fewer are sure to run than may run, and a step of fewer is no slower.
+    assert found.per_request_at_most_tokens_per_second * found.requests >= (
+        found.total_at_most_tokens_per_second * (1 - 1e-9)
     )
     assert found.decode_at_full_length_at_least_seconds >= (
         found.decode_at_least_seconds * (1 - 1e-9)

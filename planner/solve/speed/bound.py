@@ -50,18 +50,18 @@ class _Case:
         return self.running.most
 
     def decode(self, seen: Seen) -> Step:
-        """Return the step of all requests in one batch."""
-        return self._step(self.requests, seen)
+        """Return the step of the requests that are sure to run, in one batch."""
+        return self._step(self.running.least, seen)
 
-    def latency(self, seen: Seen) -> float:
+    def latency(self, seen: Seen, requests: int) -> float:
         """Return the least time between two tokens of a request.
 
         There are as many batches as pipeline stages: a token passes all stages, and
         each stage serves every request in the meantime.
         """
         stages = len(self.work.stages)
-        share = self._step(self.requests / stages, seen)
-        return max(share.seconds, self.decode(seen).slowest_seconds)
+        share = self._step(requests / stages, seen)
+        return max(share.seconds, self._step(requests, seen).slowest_seconds)
 
     def _step(self, requests: float, seen: Seen) -> Step:
         return decode_step(self.work, self.peaks, requests, seen, self.cached_tokens)
@@ -121,19 +121,20 @@ def speed_bound(plan: Plan, load: Load | None = None) -> SpeedBound:
     mean = mean_of(load)
     missing = missing_peaks(case.work, case.peaks)
     ridge = compute_limits_from(case.expected, case.peaks, mean, case.cached_tokens)
-    token = case.latency(mean)
+    sure, most = case.running.least, case.requests
+    token, slowest = case.latency(mean, sure), case.latency(mean, most)
     prompt = case.prompt_seconds()
     answer = max(load.mean_output - 1, 0) * token
     bound = SpeedBound(
         plan=plan,
         load=load,
-        requests=case.requests,
+        requests=most,
         decode_at_least_seconds=token,
-        decode_at_full_length_at_least_seconds=case.latency(end_of(load)),
+        decode_at_full_length_at_least_seconds=case.latency(end_of(load), sure),
         prefill_at_least_seconds=prompt,
         request_at_least_seconds=prompt + answer,
         per_request_at_most_tokens_per_second=1 / token,
-        total_at_most_tokens_per_second=case.requests / token,
+        total_at_most_tokens_per_second=most / slowest,
         memory_holds=case.holds,
         compute_limits_from=ridge,
         limited_first_by=_first(ridge, case.holds, is_known=not missing),
@@ -230,14 +231,14 @@ def _with_figures(bound: SpeedBound, case: _Case) -> SpeedBound:
             bound.decode_at_least_seconds,
             "seconds",
             times,
-            why.step_why(decode, case.plan, case.requests),
+            why.step_why(decode, case.plan, case.running.least),
         ),
         (
             "decode_at_full_length_at_least_seconds",
             bound.decode_at_full_length_at_least_seconds,
             "seconds",
             times,
-            why.step_why(last, case.plan, case.requests),
+            why.step_why(last, case.plan, case.running.least),
         ),
         (
             "prefill_at_least_seconds",

@@ -21,6 +21,8 @@ class Running:
 
     served: Serving
     """The plan with the load, replanned with its length where that is longer."""
+    least: int
+    """Even if all are at their full length, at the low end of the estimate's range."""
     likely: int
     """With the KV cache of the estimate and what a request holds on average."""
     most: int
@@ -71,6 +73,7 @@ def running(plan: Plan, load: Load) -> Running:
     most = _held(on_average, _most_blocks(served.plan))
     return Running(
         served=served,
+        least=_within(load.requests, allowed, served.requests_certain),
         likely=_within(load.requests, allowed, likely),
         most=_within(load.requests, allowed, most),
         held_at_most=most,

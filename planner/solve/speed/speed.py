@@ -45,7 +45,8 @@ class SpeedBound(Viewed):
     """Running at once, at most: the load's, as far as max_num_seqs and the KV cache
     allow, at the high end of its range and with what requests hold on average."""
     decode_at_least_seconds: float
-    """Time between two tokens of a request, on average over the answer."""
+    """Time between two tokens of a request, on average over the answer, beside the
+    requests that are sure to run."""
     decode_at_full_length_at_least_seconds: float
     """The same at the end of the answer."""
     prefill_at_least_seconds: float

@@ -141,7 +141,7 @@ def total_why(bound: SpeedBound) -> str:
     """Explain the tokens per second of all requests."""
     return (
         f"{counted(bound.requests, 'requests')} / "
-        f"{seconds_text(bound.decode_at_least_seconds)}"
+        f"{seconds_text(bound.requests / bound.total_at_most_tokens_per_second)}"
     )
 
 
