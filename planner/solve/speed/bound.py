@@ -19,6 +19,7 @@ from planner.solve.speed.step import (
     compute_limits_from,
     decode_step,
     end_of,
+    least_latency,
     mean_of,
     missing_peaks,
     prompt_steps,
@@ -51,20 +52,13 @@ class _Case:
 
     def decode(self, seen: Seen) -> Step:
         """Return the step of the requests that are sure to run, in one batch."""
-        return self._step(self.running.least, seen)
+        least = self.running.least
+        return decode_step(self.work, self.peaks, least, seen, self.cached_tokens)
 
     def latency(self, seen: Seen, requests: int) -> float:
-        """Return the least time between two tokens of a request.
-
-        There are as many batches as pipeline stages: a token passes all stages, and
-        each stage serves every request in the meantime.
-        """
-        stages = len(self.work.stages)
-        share = self._step(requests / stages, seen)
-        return max(share.seconds, self._step(requests, seen).slowest_seconds)
-
-    def _step(self, requests: float, seen: Seen) -> Step:
-        return decode_step(self.work, self.peaks, requests, seen, self.cached_tokens)
+        """Return the least time between two tokens of a request."""
+        cached = self.cached_tokens
+        return least_latency(self.work, self.peaks, requests, seen, cached)
 
     def prompt(self) -> Step:
         """Return all prefill steps of one prompt together."""
