@@ -343,7 +343,7 @@ def _load_blocks(
         return 0, 0
     return (
         blocks_per_request(groups, request.of_length(min(load.request_tokens, most))),
-        blocks_per_request(groups, request.of_length(min(load.held_tokens, most))),
+        blocks_per_request(groups, request.of_length(min(load.average_tokens, most))),
     )
 
 

@@ -159,7 +159,7 @@ class Plan(Viewed):
     blocks_per_load_request: int = 0
     """Blocks that one request of the load needs."""
     blocks_per_mean_request: int = 0
-    """Blocks that one of its requests holds on average, where a mean is given."""
+    """Blocks that one of its running requests holds on average."""
     shared_prefix: SharedPrefix | None = None
     """What of a common beginning an engine stores once; None: nothing is sure to be."""
 

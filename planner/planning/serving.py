@@ -199,7 +199,7 @@ def _blocks_of_a_request(plan: Plan, tokens: int, counted: Counted) -> int:
         return of_longest
     if plan.load is not None and plan.load.request_tokens == tokens:
         return plan.blocks_per_load_request
-    if plan.load is not None and plan.load.held_tokens == tokens:
+    if plan.load is not None and plan.load.average_tokens == tokens:
         return plan.blocks_per_mean_request
     # The plan has the count for its longest request; this one is shorter.
     key = (

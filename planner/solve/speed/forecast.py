@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
@@ -76,7 +77,7 @@ class SpeedForecast(Viewed):
     @property
     def bound(self) -> SpeedBound:
         """The speed that the GPUs cannot exceed."""
-        return speed_bound(self.plan, self.load)
+        return _bound(Same(self.plan), self.load)
 
     @property
     def is_known(self) -> bool:
@@ -167,6 +168,11 @@ def speed_forecast(
             _notes(plan, load, at_once, is_open=is_open, is_drafted=drafts > 0)
         ),
     )
+
+
+@lru_cache(maxsize=64)  # a table asks several times for each of its rows
+def _bound(plan: Same, load: Load) -> SpeedBound:
+    return speed_bound(plan.plan, load)
 
 
 def regime_of(load: Load, at_once: int) -> str:
