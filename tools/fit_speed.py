@@ -20,7 +20,6 @@ import datetime
 import json
 import math
 import pathlib
-import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -33,7 +32,15 @@ sys.path.insert(0, str(ROOT))
 
 from planner import Load, PlannerError, plan  # noqa: E402
 from planner.solve.speed.forecast import regime_of  # noqa: E402
-from planner.solve.speed.form import Point, memory_of, point_of, times_of  # noqa: E402
+from planner.solve.speed.form import (  # noqa: E402
+    Point,
+    figures_of,
+    memory_of,
+    point_of,
+    times_of,
+)
+from planner.solve.speed.own import start_of  # noqa: E402
+from tools.speed_card import card, parameter_table, replace_part  # noqa: E402
 
 MEASURED = ROOT / "tests" / "data" / "speed.jsonl"
 DATA = ROOT / "planner" / "data" / "speed.json"
@@ -44,20 +51,6 @@ WEIGHTS = {"next_token": 1.0, "total": 0.5, "first_token": 0.2}
 KNEE = 0.3
 """Errors beyond it, in logarithms, count by their size, not by its square."""
 PRIOR_WEIGHT = 0.1
-CLASSES = (
-    "all",
-    *REGIMES,
-    "HBM memory",
-    "GDDR memory",
-    "unified memory",
-    "weights in 16 bits",
-    "weights in 8 bits",
-    "weights in 4 bits",
-    "one GPU",
-    "several GPUs",
-    "routed experts",
-)
-"""The rows of the report card."""
 INSIDE = 0.8
 """Of the measurements of sources that are left out, inside the range."""
 
@@ -111,6 +104,8 @@ class Sample:
 
     source: str
     point: Point
+    start: str
+    """What it has in common with others of the same start."""
     regime: str
     measured: dict[str, float]
 
@@ -132,12 +127,15 @@ def main() -> int:
         "sources": sorted({sample.source for sample in samples}),
         "parameters": [_entry(one, values[one.name]) for one in PARAMETERS],
         "ranges": ranges(left_out),
+        "own_ranges": own_ranges(left_out),
         "near": near(samples),
     }
     DATA.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    replace_part(PAGE, "report card", card(samples, values, left_out))
-    replace_part(PAGE, "parameters", parameter_table(values))
-    print(card(samples, values, left_out))
+    within = [(sample, errors(sample, values)) for sample in samples]
+    report = card(within, left_out)
+    replace_part(PAGE, "report card", report)
+    replace_part(PAGE, "parameters", parameter_table(PARAMETERS, values))
+    print(report)
     return 0
 
 
@@ -186,6 +184,7 @@ def _sample(row: dict[str, Any]) -> Sample | None:
     return Sample(
         source=publisher(row["source"]),
         point=point,
+        start=start_of(planned),
         regime=regime_of(load, point.running),
         measured={name: value for name, value in figures.items() if value},
     )
@@ -209,12 +208,7 @@ def publisher(address: str) -> str:
 
 def errors(sample: Sample, values: dict[str, float]) -> dict[str, float]:
     """Return the logarithm of measured over forecast, by figure."""
-    times = times_of(sample.point, values)
-    told = {
-        "next_token": times.next_token_seconds,
-        "first_token": times.first_token_seconds,
-        "total": times.total_tokens_per_second,
-    }
+    told = figures_of(times_of(sample.point, values))
     return {name: math.log(one / told[name]) for name, one in sample.measured.items()}
 
 
@@ -270,7 +264,7 @@ def _values(at: Sequence[float]) -> dict[str, float]:
     }
 
 
-# Ranges and report ---------------------------------------------------------------
+# Ranges ---------------------------------------------------------------
 
 
 def errors_left_out(samples: Sequence[Sample]) -> list[LeftOut]:
@@ -302,6 +296,24 @@ def ranges(left_out: Sequence[LeftOut]) -> dict[str, Any]:
     return found
 
 
+def own_ranges(left_out: Sequence[LeftOut]) -> dict[str, float]:
+    """Return the factors after one other measurement of the same start."""
+    starts: dict[tuple[str, str], list[LeftOut]] = defaultdict(list)
+    for pair in left_out:
+        starts[pair[0].source, pair[0].start].append(pair)
+    found = {}
+    for name in WEIGHTS:
+        apart = [
+            (sample, abs(error[name] - other[name]))
+            for same in starts.values()
+            for sample, error in same
+            for _, other in same
+            if error is not other and name in error and name in other
+        ]
+        found[name] = round(math.exp(quantile(apart)), 3)
+    return found
+
+
 def quantile(of: Sequence[tuple[Sample, float]]) -> float:
     """Return what four of five errors are within, sources weighted as in the fit."""
     weights = weights_of([sample for sample, _ in of])
@@ -329,68 +341,6 @@ def near(samples: Sequence[Sample]) -> list[dict[str, Any]]:
         }
         for kind, found in sorted(kinds.items(), key=lambda pair: repr(pair[0]))
     ]
-
-
-def card(
-    samples: Sequence[Sample],
-    values: dict[str, float],
-    left_out: Sequence[LeftOut],
-) -> str:
-    """Write the errors by class: of the fit, and of sources that were left out."""
-    within = [(sample, errors(sample, values)) for sample in samples]
-    lines = [
-        "| measurements of | number | sources | next token | total | first token |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for title in CLASSES:
-        of = [sample for sample in samples if title in classes_of(sample)]
-        cells = [title, f"{len(of)}", f"{len({one.source for one in of})}"]
-        for name in WEIGHTS:
-            pair = (_median(name, title, part) for part in (within, left_out))
-            cells.append(" / ".join(pair))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def classes_of(sample: Sample) -> set[str]:
-    """Return the rows of the report card in which a measurement counts."""
-    kind = sample.point.kind
-    found = {
-        "all",
-        sample.regime,
-        f"{kind.memory} memory",
-        f"weights in {kind.weights}",
-    }
-    found.add("one GPU" if kind.gpus == "one" else "several GPUs")
-    return found | ({"routed experts"} if sample.point.has_experts else set())
-
-
-def _median(name: str, title: str, of: Iterable[LeftOut]) -> str:
-    """Write the median error of a figure in percent of what was measured."""
-    off = [
-        abs(math.exp(-error[name]) - 1)
-        for sample, error in of
-        if title in classes_of(sample) and name in error
-    ]
-    return f"{100 * statistics.median(off):.0f} %" if off else "-"
-
-
-def parameter_table(values: dict[str, float]) -> str:
-    """Write the parameters with their units."""
-    lines = ["| parameter | value | what |", "| --- | ---: | --- |"]
-    for one in PARAMETERS:
-        value = values[one.name]
-        text = f"{1e6 * value:,.0f} µs" if one.unit == "s" else f"{value:.2f}"
-        lines.append(f"| `{one.name}` | {text} | {one.what} |")
-    return "\n".join(lines)
-
-
-def replace_part(page: pathlib.Path, name: str, text: str) -> None:
-    """Write a part of a page between the comments that mark it."""
-    begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
-    before, rest = page.read_text(encoding="utf-8").split(begin)
-    after = rest.split(end)[1]
-    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

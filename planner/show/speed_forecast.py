@@ -98,11 +98,20 @@ def _parts(forecast: SpeedForecast) -> Iterator[Part]:
         _COLUMNS,
         [row for name in _FIGURES if (row := _row(forecast, name)) is not None],
     )
-    yield Listing((forecast.near.words, f"Next token: {forecast.why}."))
+    yield Listing(
+        (*_own(forecast), forecast.near.words, f"Next token: {forecast.why}.")
+    )
     yield Listing(forecast.notes, sign="Note: ")
     _, *rest = bound.parts
     yield "The bound is what no start exceeds; its arithmetic:"
     yield from rest
+
+
+def _own(forecast: SpeedForecast) -> tuple[str, ...]:
+    if not forecast.own_measurements:
+        return ()
+    count = counted(forecast.own_measurements, "measurements")
+    return (f"Corrected by {count} of your own of this start.",)
 
 
 def _row(forecast: SpeedForecast, name: str) -> tuple[str, str, str, str] | None:

@@ -11,8 +11,15 @@ from planner.given import named_in_errors
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.solve.speed.bound import speed_bound
-from planner.solve.speed.form import Point, Times, point_of, times_of
-from planner.solve.speed.measured import Near, near, parameters, range_factors
+from planner.solve.speed.form import Point, Times, figures_of, point_of, times_of
+from planner.solve.speed.measured import (
+    Near,
+    near,
+    own_factors,
+    parameters,
+    range_factors,
+)
+from planner.solve.speed.own import OwnSpeed, own_of
 from planner.solve.speed.running import Running, Same, known_work, running
 from planner.solve.speed.speed import SpeedBound
 from planner.solve.speed.step import Peaks, least_latency, mean_of, missing_peaks
@@ -70,6 +77,8 @@ class SpeedForecast(Viewed):
     total_tokens_per_second: Range | None
     """Output tokens of all requests, over the whole time of a request."""
     near: Near
+    own_measurements: int
+    """The user's own measurements of this start, which correct the forecast."""
     why: str
     """The arithmetic of the next token; empty without a forecast."""
     notes: tuple[str, ...]
@@ -113,6 +122,7 @@ class SpeedForecast(Viewed):
                 "sources_of_class": self.near.sources_of_class,
                 "words": self.near.words,
             },
+            "own_measurements": self.own_measurements,
             "why": self.why,
             "notes": list(self.notes),
             "bound": self.bound.to_dict(),
@@ -148,26 +158,41 @@ def speed_forecast(
         )
     drafts = _drafts(plan, acceptance_length)
     found = near(plan)
-    is_unknown = missing_peaks(known_work(Same(plan)), _peaks(plan))
-    at_once = running(plan, load)
     is_open = bool(drafts) and acceptance_length is None
-    times = point = None
-    if found.kind is not None and found.of_class and not is_unknown and not is_open:
+    at_once, times, point, own = running(plan, load), None, None, None
+    if _is_known(plan, found) and not is_open and found.kind is not None:
         point = point_of(plan, load, found.kind.memory, drafts)
         times = times_of(point, parameters(), acceptance_length or 1.0)
+        own = own_of(plan)
     regime = regime_of(load, at_once.likely)
     return SpeedForecast(
         plan=plan,
         load=load,
         regime=regime,
         requests=at_once.likely,
-        **_ranges(plan, load, at_once, times, regime),
+        **_ranges(plan, load, at_once, times, own),
         near=found,
+        own_measurements=0 if own is None else own.measurements,
         why="" if times is None or point is None else _why(times, point),
         notes=tuple(
             _notes(plan, load, at_once, is_open=is_open, is_drafted=drafts > 0)
         ),
     )
+
+
+def plain_figures(plan: Plan, load: Load) -> dict[str, float]:
+    """Return the forecast without own measurements, by the names of its figures.
+
+    Raises:
+        PlannerError: where there is no forecast.
+    """
+    found = near(plan)
+    if not _is_known(plan, found) or found.kind is None or _drafts(plan, None):
+        raise PlannerError(
+            "There is no forecast of this start that a measurement could correct: "
+            "nothing near it was measured, or it drafts tokens."
+        )
+    return figures_of(times_of(point_of(plan, load, found.kind.memory), parameters()))
 
 
 @lru_cache(maxsize=64)  # a table asks several times for each of its rows
@@ -203,8 +228,18 @@ def _drafts(plan: Plan, acceptance_length: float | None) -> int:
     return drafts
 
 
+def _is_known(plan: Plan, found: Near) -> bool:
+    """Whether something near was measured, and the GPU's peak is known."""
+    missing = missing_peaks(known_work(Same(plan)), _peaks(plan))
+    return bool(found.kind is not None and found.of_class and not missing)
+
+
 def _ranges(
-    plan: Plan, load: Load, at_once: Running, times: Times | None, regime: str
+    plan: Plan,
+    load: Load,
+    at_once: Running,
+    times: Times | None,
+    own: OwnSpeed | None,
 ) -> dict[str, Range | None]:
     """Return the figures with their ranges, none beyond the bound."""
     names = (
@@ -215,13 +250,19 @@ def _ranges(
     )
     if times is None:
         return dict.fromkeys(names)
-    parts = range_factors(regime)
-    first = _range(times.first_token_seconds, parts["first_token"])
+    factors = dict(range_factors(regime_of(load, at_once.likely)))
+    if own is not None:
+        factors |= {name: own_factors()[name] for name in own.ratios}
+    figures = {
+        name: value if own is None else value * own.ratio(name)
+        for name, value in figures_of(times).items()
+    }
+    first = _range(figures["first_token"], factors["first_token"])
     if not load.output_tokens:
         return {**dict.fromkeys(names), "first_token_seconds": first}
     least, most = _limits(plan, load, at_once, times)
-    token = _range(times.next_token_seconds, parts["next_token"], least=least)
-    total = _range(times.total_tokens_per_second, parts["total"], most=most)
+    token = _range(figures["next_token"], factors["next_token"], least=least)
+    total = _range(figures["total"], factors["total"], most=most)
     each = Range(low=1 / token.high, value=1 / token.value, high=1 / token.low)
     return dict(zip(names, (token, first, each, total), strict=True))
 

@@ -93,6 +93,15 @@ class Times:
     """Of a next token, the prompts of others that are computed meanwhile."""
 
 
+def figures_of(times: Times) -> dict[str, float]:
+    """Return the figures that are measured, by name."""
+    return {
+        "next_token": times.next_token_seconds,
+        "first_token": times.first_token_seconds,
+        "total": times.total_tokens_per_second,
+    }
+
+
 @frozen
 class StepParts:
     """The parts of a step, in seconds; reading and computing overlap in part."""

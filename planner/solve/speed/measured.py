@@ -77,6 +77,12 @@ def range_factors(regime: str) -> Mapping[str, float]:
     return factors
 
 
+def own_factors() -> Mapping[str, float]:
+    """Return the same factors after one own measurement of the same start."""
+    factors: Mapping[str, float] = _table()["own_ranges"]
+    return factors
+
+
 def near(plan: Plan) -> Near:
     """Return how many measurements are near a plan.
 
