@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from planner.solve.speed.forecast import Range, SpeedForecast
 
+TITLES = ("Figure", "Forecast", "Range", "Bound")
 _COLUMNS = (
     "Figure",
     ("Forecast", "pl-number"),
@@ -96,7 +97,7 @@ def _parts(forecast: SpeedForecast) -> Iterator[Part]:
     yield Table(
         "Forecast, with ranges of 80 % and the bound",
         _COLUMNS,
-        [row for name in _FIGURES if (row := _row(forecast, name)) is not None],
+        rows(forecast),
     )
     yield Listing(
         (*_own(forecast), forecast.near.words, f"Next token: {forecast.why}.")
@@ -105,6 +106,12 @@ def _parts(forecast: SpeedForecast) -> Iterator[Part]:
     _, *rest = bound.parts
     yield "The bound is what no start exceeds; its arithmetic:"
     yield from rest
+
+
+def rows(forecast: SpeedForecast) -> list[tuple[str, str, str, str]]:
+    """Return figure, value, range and bound of everything that is forecast."""
+    found = (_row(forecast, name) for name in _FIGURES)
+    return [row for row in found if row is not None]
 
 
 def _own(forecast: SpeedForecast) -> tuple[str, ...]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import PlannerError
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.solve.advice.situation import Burden, CostClass
-from planner.solve.speed.forecast import SpeedForecast, speed_forecast
+from planner.solve.speed.forecast import SpeedForecast, known_forecast
 from planner.values import frozen
 from planner.views import Viewed, views_of
 
@@ -133,14 +132,7 @@ class Advice(Viewed):
         Returns None without a load or an answer, for what does not start, and where
         nothing near it was measured.
         """
-        plan, load = self.plan if item is None else item.plan, self.load
-        if load is None or not load.output_tokens or not plan.fits:
-            return None
-        try:
-            found = speed_forecast(plan, load)
-        except PlannerError:
-            return None
-        return found if found.is_known else None
+        return known_forecast(self.plan if item is None else item.plan, self.load)
 
     @property
     def groups(self) -> tuple[AdviceGroup, ...]:

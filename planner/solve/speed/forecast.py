@@ -180,6 +180,20 @@ def speed_forecast(
     )
 
 
+def known_forecast(plan: Plan, load: Load | None) -> SpeedForecast | None:
+    """Return the forecast of a plan that starts; None where there is none.
+
+    That is so without a load or an answer, and where nothing near was measured.
+    """
+    if load is None or not load.output_tokens or not plan.fits:
+        return None
+    try:
+        found = speed_forecast(plan, load)
+    except PlannerError:
+        return None
+    return found if found.is_known else None
+
+
 def plain_figures(plan: Plan, load: Load) -> dict[str, float]:
     """Return the forecast without own measurements, by the names of its figures.
 
