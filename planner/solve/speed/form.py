@@ -24,9 +24,9 @@ Parameters: TypeAlias = "Mapping[str, float]"
 """Values by name; their units and sources are in the data file."""
 LINKS = {"HBM": "NVLink", "GDDR": "PCIe", "unified": "network"}
 """What connects the GPUs of a start, by kind of memory, unless the name says PCIe."""
-_LINK_BYTES_PER_SECOND = {"NVLink": 300e9, "PCIe": 12e9, "network": 12e9}
-"""Rounded from the products: NVLink of the A100, PCIe 4.0 with all ranks sharing it,
-and one port of 100 Gbit/s."""
+_LINK_BYTES_PER_SECOND = {"NVLink": 300e9, "PCIe": 5e9, "network": 12e9}
+"""Assumed, rounded: NVLink of the A100, PCIe 4.0 through the memory of the processor
+(of 3 to 12 GB/s, what explains sources that were left out), a port of 100 Gbit/s."""
 _EAGER = 2.5
 """Assumed: times the overhead of a layer whose kernels no CUDA graph starts at once."""
 _REDUCES, _ELEMENT_BYTES = 2, 2
