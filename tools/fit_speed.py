@@ -156,12 +156,13 @@ def read(path: pathlib.Path) -> Iterable[Sample]:
     """Yield the measurements that can be planned."""
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        found = None if row.get("left_out") else _sample(row)
+        found = None if row.get("left_out") else sample_of(row)
         if found is not None:
             yield found
 
 
-def _sample(row: dict[str, Any]) -> Sample | None:
+def sample_of(row: dict[str, Any]) -> Sample | None:
+    """Return a measurement with what its time depends on; None: it is not planned."""
     load = Load(
         prompt_tokens=row["prompt_tokens"],
         output_tokens=row["output_tokens"],
