@@ -31,7 +31,7 @@ JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLAT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions test-container test-systemd gate nightly mutants release check check-types check-style check-scripts format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy conformance notebooks lock sbom clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions test-container test-systemd gate nightly mutants release check check-types check-style check-scripts format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy speed conformance notebooks lock sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -174,6 +174,9 @@ accuracy: $(VENV)/test.stamp ## fit to published start-ups, and write the report
 	$(BIN)/python tools/calibrate.py
 	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python tools/accuracy.py
 	$(BIN)/python tools/memory_model.py
+
+speed: $(VENV)/test.stamp ## fit the forecast of speed to published measurements, and write its report card
+	$(BIN)/python tools/fit_speed.py $(if $(MEASURED),--measured $(MEASURED))
 
 conformance: $(VENV)/test.stamp ## how many recorded answers of vLLM's own code the planner gives alike
 	$(BIN)/python -m tools.conformance

@@ -4,10 +4,11 @@
 
 Each import runs in an interpreter of its own, whose own start is not counted.
 The plan is warm: the model has been planned before, as when a slider moves, but every
-call has another `max_model_len`, so no answer can be a remembered one. A command is
-cold: a process of its own, whose processor time, the interpreter's start included, is
-the least of its runs, because what else a machine does adds to it. The exit status is 1
-when a figure is over its limit.
+call has another `max_model_len`, so no answer can be a remembered one. The forecast of
+speed is too, of a plan with another prompt each time. A command is cold: a process of
+its own, whose processor time, the interpreter's start included, is the least of its
+runs, because what else a machine does adds to it. The exit status is 1 when a figure is
+over its limit.
 """
 
 from __future__ import annotations
@@ -152,6 +153,25 @@ def hybrid_figure() -> Figure:
     return plan_figure(HYBRID, "largest hybrid", 0.002)
 
 
+def forecast_seconds(planned: planner.Plan, prompt_tokens: int) -> float:
+    """Forecast the speed of a plan, and return what that took."""
+    load = planner.Load(prompt_tokens=prompt_tokens, output_tokens=300, requests=40)
+    start = time.perf_counter()
+    planner.speed_forecast(planned, load)
+    return time.perf_counter() - start
+
+
+def forecast_figure() -> Figure:
+    """Return the median of forecasts of a plan, each for another prompt."""
+    planned = plan(MODEL, 8192)
+    forecast_seconds(planned, 1000)
+    return Figure(
+        name=f"planner.speed_forecast (median of {PLANS})",
+        seconds=median(forecast_seconds(planned, 1001 + n) for n in range(PLANS)),
+        limit_seconds=0.001,
+    )
+
+
 def refusal_seconds(path: Path) -> float:
     """Return how long it takes to name the field of a config that is wrong.
 
@@ -196,6 +216,7 @@ def main() -> int:
         command_figure(0.080, "--help"),
         dense_figure(),
         hybrid_figure(),
+        forecast_figure(),
         bad_config_figure(),
     ]
     for figure in figures:

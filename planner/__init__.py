@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from planner.solve.comparing.sweep import sweep
     from planner.solve.set_up_search import set_ups
     from planner.solve.speed.bound import speed_bound
+    from planner.solve.speed.forecast import SpeedForecast, speed_forecast
     from planner.solve.speed.speed import SpeedBound
     from planner.solve.upgrading import Upgrade, upgrade
 
@@ -78,6 +79,7 @@ __all__ = [
     "PlannerError",
     "Reading",
     "SpeedBound",
+    "SpeedForecast",
     "Sweep",
     "UnknownArchitecture",
     "Upgrade",
@@ -97,6 +99,7 @@ __all__ = [
     "set_ups",
     "solve",
     "speed_bound",
+    "speed_forecast",
     "sweep",
     "upgrade",
 ]
@@ -135,6 +138,8 @@ _MODULE_OF = {
     "read_log": "planner.confirming.log",
     "SpeedBound": "planner.solve.speed.speed",
     "speed_bound": "planner.solve.speed.bound",
+    "SpeedForecast": "planner.solve.speed.forecast",
+    "speed_forecast": "planner.solve.speed.forecast",
     "set_ups": "planner.solve.set_up_search",
 }
 

@@ -30,7 +30,10 @@ from planner.confirming.stages import StartStage
 from planner.confirming.start import StartedProcess, stage_lines
 from planner.errors import PlannerError
 from planner.given import named_in_errors
+from planner.planning.load import Load
 from planner.planning.result import Plan
+from planner.solve.speed.bench import MeasuredSpeed
+from planner.solve.speed.keeping import keep_speed
 
 _STEP_SECONDS = 0.1
 
@@ -74,9 +77,31 @@ def stored(plan: Plan, measurement: Measurement, moved_bytes: int | None) -> str
         kept = store(plan, measurement, moved_bytes=moved_bytes)
     except PlannerError as error:
         return str(error)
+    _keep_speed(plan, measurement)
     return (
         f"Stored as record {kept.record.id}: later plans of this start use it. planner "
         f"calibration forget {kept.record.id} removes it."
+    )
+
+
+def _keep_speed(plan: Plan, measurement: Measurement) -> None:
+    """Keep the rate of a load probe, where there is a forecast that it corrects."""
+    load = measurement.load
+    if load is None or not load.num_finished or not load.seconds > 0:
+        return
+    with contextlib.suppress(PlannerError):
+        keep_speed(plan, rate_of(load))
+
+
+def rate_of(load: LoadFigures) -> MeasuredSpeed:
+    """Return the tokens per second of a load probe, whose answers are not cut short."""
+    return MeasuredSpeed(
+        load=Load(
+            prompt_tokens=load.prompt_tokens,
+            output_tokens=load.output_tokens,
+            requests=load.num_requests,
+        ),
+        total_tokens_per_second=load.num_finished * load.output_tokens / load.seconds,
     )
 
 

@@ -25,6 +25,7 @@ from planner.show.host import host_html
 from planner.show.html import Content, Html, fragment, tag
 from planner.show.page import bars_html
 from planner.show.pieces import NOTHING, command_line, head, row
+from planner.show.speed_forecast import TITLES, rows
 from planner.show.tables import (
     error_html,
     figures_html,
@@ -35,6 +36,7 @@ from planner.show.tables import (
 )
 from planner.show.upgrade import sheet
 from planner.show.verdict import subject
+from planner.solve.speed.forecast import FORECAST_CAUTION, known_forecast
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
@@ -95,6 +97,7 @@ def _body(plan: Plan, base: str, date: str) -> Iterator[Html]:
     yield _head(plan, date)
     yield _section("memory", "Memory", _memory(plan))
     yield _section("cache", "KV cache", _cache(plan))
+    yield _section("speed", "Speed", _speed(plan))
     yield _section("notes", "Notes", notes_html(plan))
     yield _section("certainty", "Certainty", certainty_html(plan))
     yield _section("upgrade", f"Upgrade to vLLM {NEWEST}", _upgrade(plan))
@@ -137,6 +140,14 @@ def _cache(plan: Plan) -> Html:
         return NOTHING
     rows = _table(GROUPS, groups(plan))
     return fragment(rows, tag("p", blocks_sentence(plan)))
+
+
+def _speed(plan: Plan) -> Html:
+    found = known_forecast(plan, plan.load)
+    if found is None:
+        return NOTHING
+    told = tag("p", f"{FORECAST_CAUTION} {found.near.words}")
+    return fragment(_table(TITLES, rows(found)), told)
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:

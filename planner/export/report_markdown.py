@@ -20,6 +20,7 @@ from planner.given import named_in_errors
 from planner.show.certainty import sentences, sizes_by_basis
 from planner.show.figures import key_figures
 from planner.show.host import loading_rows, node_budget, node_title, shown_accounts
+from planner.show.speed_forecast import TITLES, rows
 from planner.show.upgrade import effects, headline, result, setting, source_of, why
 from planner.show.verdict import (
     budget,
@@ -31,6 +32,7 @@ from planner.show.verdict import (
     subject,
     verdict_text,
 )
+from planner.solve.speed.forecast import FORECAST_CAUTION, known_forecast
 from planner.units import format_gib
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def markdown(plan: Plan, *, base: str = "", date: str = "") -> str:
         *_error(plan),
         *_memory(plan),
         *_cache(plan),
+        *_speed(plan),
         *_notes(plan),
         *_certainty(plan),
         *_upgrade(plan),
@@ -71,6 +74,14 @@ def markdown(plan: Plan, *, base: str = "", date: str = "") -> str:
         _link(plan, base),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _speed(plan: Plan) -> list[str]:
+    found = known_forecast(plan, plan.load)
+    if found is None:
+        return []
+    told = f"{FORECAST_CAUTION} {found.near.words}"
+    return ["## Speed", table(TITLES, rows(found)), text(told)]
 
 
 def _error(plan: Plan) -> list[str]:

@@ -174,15 +174,18 @@ class Load:
 
     @property
     def held_tokens(self) -> int:
-        """Tokens that a running request stores: at its full length, or on average.
+        """Tokens that a running request counts for: its full length, or its average."""
+        return self.average_tokens if self.has_mean else self.request_tokens
+
+    @property
+    def average_tokens(self) -> int:
+        """Tokens that a running request stores on average.
 
         An answer grows while it runs, so that requests in the middle of answers of one
         length store half of them. Long answers run longer: over all moments the stored
         part is at most half of the longest answer, whatever the others are, and at most
         the mean where lengths vary less than an exponential distribution.
         """
-        if not self.has_mean:
-            return self.request_tokens
         half = ceil(self.output_tokens / 2)
         return self.mean_prompt + min(self.mean_output, half)
 

@@ -24,7 +24,7 @@ from planner.memory.account import VLLMError
 from planner.memory.kv_cache import capacity
 from planner.memory.kv_cache.capacity import StageCache
 from planner.memory.kv_cache.kernels import Kernels
-from planner.memory.kv_cache.kv_groups import LayerGroup, blocks_per_request
+from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.kv_cache.kv_spec import Request
 from planner.memory.kv_cache.shared_prefix import SharedPrefix, shared_prefix
 from planner.models.architecture import ModelArchitecture
@@ -269,7 +269,7 @@ def _plan_resolved(
     groups = whole if question.release.has(GROUPS_ALL_RANKS) else limiting.groups
     figures = capacity.capacity(groups, limiting.num_blocks, request, question.release)
     fewest = limiting_cache([stage.low for stage in stages]).num_blocks
-    whole_request, mean_request = _load_blocks(question, request, groups)
+    blocks = capacity.RequestBlocks(groups=tuple(groups), request=request)
     lowest = capacity.capacity(groups, fewest, request, question.release)
     host = host_accounts(question, resolved, stages)
     error, outcome = verdict.error, verdict.outcome
@@ -298,8 +298,7 @@ def _plan_resolved(
         host=host,
         loading=host_loading(question, host, stages),
         blocks_per_request=figures.blocks_per_request,
-        blocks_per_load_request=whole_request,
-        blocks_per_mean_request=mean_request,
+        request_blocks=blocks,
         shared_prefix=_shared_prefix(question, resolved, groups, request),
         num_gpu_blocks=figures.num_gpu_blocks,
         kv_cache_size_tokens=figures.kv_cache_size_tokens,
@@ -332,19 +331,6 @@ def _room(
         return ()
     note = room_note(question.gpu, resolved, [stage.rank for stage in stages])
     return (note,) if note else ()
-
-
-def _load_blocks(
-    question: Question, request: Request, groups: Sequence[LayerGroup]
-) -> tuple[int, int]:
-    """Return the blocks of one request of the load, at its end and on average."""
-    load, most = question.load, request.max_model_len
-    if load is None:
-        return 0, 0
-    return (
-        blocks_per_request(groups, request.of_length(min(load.request_tokens, most))),
-        blocks_per_request(groups, request.of_length(min(load.held_tokens, most))),
-    )
 
 
 def _shared_prefix(

@@ -7,6 +7,7 @@ These are values, and their form as plain data for other programs;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from planner.engine.gpu import GPU
     from planner.memory.host.loading import Loading
     from planner.memory.host.nodes import NodeAccount
+    from planner.memory.kv_cache.capacity import RequestBlocks
     from planner.memory.kv_cache.shared_prefix import SharedPrefix
     from planner.models.architecture import ModelArchitecture
     from planner.planning.defaults import ResolvedSettings
@@ -156,10 +158,10 @@ class Plan(Viewed):
     """The load that the start must serve, over all engines; None: none was given."""
     follows: tuple[str, ...] = ()
     """Names of the arguments in `settings` that follow from the load."""
-    blocks_per_load_request: int = 0
-    """Blocks that one request of the load needs."""
-    blocks_per_mean_request: int = 0
-    """Blocks that one of its requests holds on average, where a mean is given."""
+    request_blocks: RequestBlocks | None = field(
+        default=None, compare=False, repr=False
+    )
+    """Blocks of requests of any length; None where vLLM refuses the start."""
     shared_prefix: SharedPrefix | None = None
     """What of a common beginning an engine stores once; None: nothing is sure to be."""
 

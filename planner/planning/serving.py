@@ -9,8 +9,6 @@ each replica serves its share, and stores the beginning itself.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from planner.given import named_in_errors
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
@@ -22,9 +20,6 @@ NULL_BLOCKS = 1
 
 Source: vLLM 0.33.0 `v1/core/block_pool.py` BlockPool.null_block; the same in 0.9.2.
 """
-
-Counted: TypeAlias = "dict[tuple[object, ...], int]"
-"""Blocks of a request, by everything that they depend on."""
 
 
 @frozen
@@ -56,13 +51,17 @@ class Serving:
         """Requests that a replica's KV cache holds at once; None: no limit."""
         if not self.blocks_per_request:
             return None if self.plan.ranks else 0
-        return self._held(self.num_blocks, self.blocks_held)
+        return self.held_by(self.num_blocks)
 
     @property
     def needed_blocks(self) -> int:
         """KV cache blocks that a replica needs for its share."""
         own = self.blocks_held - self.shared_blocks
         return NULL_BLOCKS + self.shared_blocks + self.share * own
+
+    def held_by(self, num_blocks: int) -> int:
+        """Return the requests that a KV cache of so many blocks holds at once."""
+        return self._held(num_blocks, self.blocks_held)
 
     def _held(self, num_blocks: int, each: int) -> int:
         left = max(num_blocks - NULL_BLOCKS - self.shared_blocks, 0)
@@ -103,7 +102,7 @@ class Serving:
         if rank is None or not (rank.bytes_per_block and self.blocks_per_request):
             return None
         blocks = rank.available_kv_cache_high_bytes // rank.bytes_per_block
-        return self._held(blocks, self.blocks_held) * self.plan.engines
+        return self.held_by(blocks) * self.plan.engines
 
     @property
     def is_short(self) -> bool:
@@ -156,24 +155,20 @@ def of_plan(plan: Plan) -> Serving | None:
 
 
 @named_in_errors
-def serving(
-    plan: Plan, load: Load | None = None, counted: Counted | None = None
-) -> Serving:
+def serving(plan: Plan, load: Load | None = None) -> Serving:
     """Compare a plan with a load.
 
     Args:
         plan: taken as it is; no argument is adapted to the load.
         load: None: the plan's own, or one request of its max_model_len.
-        counted: cache of block counts for loads of this length, which is added to.
     """
     load = load or plan.load
     if load is None:
         length = 1 if plan.resolved is None else plan.resolved.max_model_len
         load = Load(prompt_tokens=length, output_tokens=0)
-    counted = {} if counted is None else counted
-    longest = held = _blocks_of_a_request(plan, load.request_tokens, counted)
+    longest = held = _blocks_of_a_request(plan, load.request_tokens)
     if load.has_mean:
-        held = _blocks_of_a_request(plan, load.held_tokens, counted)
+        held = _blocks_of_a_request(plan, load.held_tokens)
     shared = 0
     if plan.shared_prefix is not None and longest:
         # A request on average need not be beyond what it shares: it has a block more.
@@ -188,33 +183,11 @@ def serving(
     )
 
 
-def _blocks_of_a_request(plan: Plan, tokens: int, counted: Counted) -> int:
+def _blocks_of_a_request(plan: Plan, tokens: int) -> int:
     """Count the blocks that one request of so many tokens takes in this plan."""
-    resolved, of_longest = plan.resolved, plan.blocks_per_request
-    if not of_longest or resolved is None or resolved.max_model_len <= tokens:
-        return of_longest
-    if plan.load is not None and plan.load.request_tokens == tokens:
-        return plan.blocks_per_load_request
-    if plan.load is not None and plan.load.held_tokens == tokens:
-        return plan.blocks_per_mean_request
-    # The plan has the count for its longest request; this one is shorter.
-    key = (
-        tokens,
-        plan.kv_groups,
-        resolved.max_num_batched_tokens,
-        resolved.max_concurrent_batches,
-        resolved.decode_context_parallel_size,
-        resolved.max_model_len,
-    )
-    if key not in counted:
-        shorter = plan.changed(
-            load=None,
-            max_model_len=tokens,
-            max_num_seqs=resolved.max_num_seqs,
-            max_num_batched_tokens=resolved.max_num_batched_tokens,
-        )
-        counted[key] = shorter.blocks_per_request or of_longest
-    return counted[key]
+    blocks, resolved = plan.request_blocks, plan.resolved
+    is_shorter = resolved is not None and tokens < resolved.max_model_len
+    return blocks.of(tokens) if blocks and is_shorter else plan.blocks_per_request
 
 
 def serve(inputs: Inputs, load: Load | None, *, follows: bool = True) -> Serving:

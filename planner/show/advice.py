@@ -11,6 +11,7 @@ from planner.show.frames import frame_of
 from planner.show.html import Html, fragment, tag
 from planner.show.pieces import NOTHING, row, table, to_open
 from planner.show.sheet import Apart, Listing, Sheet
+from planner.show.speed import rate_text
 from planner.show.tables import plan_answer
 from planner.show.verdict import noted
 from planner.units import GIB, counted, format_gib
@@ -51,9 +52,9 @@ def advice_dict(advice: Advice) -> dict[str, Any]:
         "requests": advice.requests,
         "load": None if load is None else load.to_dict(),
         "best": None if advice.best is None else advice.best.title,
-        "items": [_item_dict(item) for item in advice.items],
-        "combinations": [_item_dict(item) for item in advice.combinations],
-        "pair": None if advice.pair is None else _item_dict(advice.pair),
+        "items": [_item_dict(advice, item) for item in advice.items],
+        "combinations": [_item_dict(advice, item) for item in advice.combinations],
+        "pair": None if advice.pair is None else _item_dict(advice, advice.pair),
         "groups": [
             {
                 "class": str(group.cost_class),
@@ -68,7 +69,9 @@ def advice_dict(advice: Advice) -> dict[str, Any]:
     }
 
 
-def _item_dict(item: AdviceItem) -> dict[str, Any]:
+def _item_dict(advice: Advice, item: AdviceItem) -> dict[str, Any]:
+    forecast = advice.forecast(item)
+    total = None if forecast is None else forecast.total_tokens_per_second
     return {
         "kind": item.kind,
         "title": item.title,
@@ -86,13 +89,16 @@ def _item_dict(item: AdviceItem) -> dict[str, Any]:
         "gain_tokens": item.gain_tokens,
         "gain_tokens_all_engines": item.gain_tokens_all_engines,
         "gain_requests": item.gain_requests,
+        "tokens_per_second": None if total is None else total.to_dict(),
     }
 
 
 def advice_frame(advice: Advice) -> pd.DataFrame:
     """Return one row per change, combinations last."""
     items = (*advice.items, *advice.combinations)
-    rows = [_item_dict(item) | {"gain_gib": item.gain_bytes / GIB} for item in items]
+    rows = [
+        _item_dict(advice, item) | {"gain_gib": item.gain_bytes / GIB} for item in items
+    ]
     return frame_of(rows, COLUMNS)
 
 
@@ -161,7 +167,23 @@ def _item_lines(advice: Advice, item: AdviceItem, number: str) -> list[str]:
         lines.append(f"{_INDENT}{item.flags}")
     if item.removed_flags:
         lines.append(f"{_INDENT}without {item.removed_flags}")
+    speed = speed_words(advice, item)
+    lines += [f"{_INDENT}Speed: {speed}"] if speed else []
     return [*lines, f"{_INDENT}Cost: {item.cost}"]
+
+
+def speed_words(advice: Advice, item: AdviceItem) -> str:
+    """Write the forecast of a change, and of the plan as it is; empty: not known."""
+    after, before = advice.forecast(item), advice.forecast()
+    if after is None:
+        return ""
+    names = ("total_tokens_per_second", "per_request_tokens_per_second")
+    whole, each = (
+        rate_text(getattr(after, name).value)
+        + (f" ({rate_text(getattr(before, name).value)} before)" if before else "")
+        for name in names
+    )
+    return f"about {whole} tokens per second, {each} for each request"
 
 
 def result(advice: Advice, item: AdviceItem) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.show.html import tag
 from planner.show.sheet import Apart, Cell, Listing, Sheet, Table
+from planner.show.speed import rate_text
 from planner.show.verdict import subject
 from planner.solve.load_map import NOT, SERVED, STARTS
 from planner.units import counted
@@ -42,8 +43,17 @@ def hover_text(cell: LoadCell) -> str:
         f"prompts of {load.prompt_tokens:,}, answers of "
         f"{counted(load.output_tokens, 'tokens')}"
     )
-    lines = [f"<b>{cell_text(cell)}</b>", where, *filter(None, [_first(cell.why)])]
+    rest = filter(None, [_speed(cell), _first(cell.why)])
+    lines = [f"<b>{cell_text(cell)}</b>", where, *rest]
     return "<br>".join(lines)
+
+
+def _speed(cell: LoadCell) -> str:
+    found = cell.tokens_per_second_each
+    if found is None:
+        return ""
+    value, low, high = map(rate_text, (found.value, found.low, found.high))
+    return f"about {value} ({low} to {high}) tokens per second for each"
 
 
 def _first(why: str) -> str:

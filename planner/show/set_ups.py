@@ -16,7 +16,7 @@ from planner.show.verdict import verdict
 from planner.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pandas as pd
 
@@ -33,8 +33,8 @@ _LETTERS = {
 }
 LETTERS = "TP tensor, PP pipeline, DP data, EP expert parallel."
 SPEED = (
-    "Speed is a bound: no start is faster, most are slower. It ignores communication "
-    "between GPUs, which costs tensor parallel most where they have no NVLink."
+    "Speed is forecast where something near was measured, with a range that holds four "
+    "of five measurements; at most and at least are bounds: no start is faster."
 )
 BETWEEN = (
     "Of each kind, every number was tried with every layout, up to the first that "
@@ -83,13 +83,30 @@ def cells(set_up: SetUp, found: SetUps) -> dict[str, str]:
         "GPUs": ", ".join(filter(None, [gpus_text(set_up), figures["layout"]])),
         **price,
         f"Holds (needs {found.load.requests:,})": figures["held"],
+        "Tokens per second": _range(set_up, "total_tokens_per_second", rate_text),
+        "of one request": _range(set_up, "per_request_tokens_per_second", rate_text),
+        "First token": _range(set_up, "first_token_seconds", seconds_text),
         "Tokens per second, at most": figures["speed"],
-        "of one request": figures["user"],
-        "First token, at least": figures["first"],
+        **_sureness(set_up, found),
         **cost,
         **(_format_cells(set_up) if has_formats(found) else {}),
         "Other layouts": f"{len(found.others(set_up)) or ''}",
     }
+
+
+def _sureness(set_up: SetUp, found: SetUps) -> dict[str, str]:
+    """Say how sure the wanted speed is, where it is not for all."""
+    if all(one.is_sure_of_speed for one in found.found):
+        return {}
+    return {"Wanted speed": "sure" if set_up.is_sure_of_speed else "likely"}
+
+
+def _range(set_up: SetUp, name: str, write: Callable[[float], str]) -> str:
+    """Write a figure of the forecast with its range; empty: not known."""
+    found = None if set_up.forecast is None else getattr(set_up.forecast, name)
+    if found is None:
+        return ""
+    return f"{write(found.value)} ({write(found.low)} to {write(found.high)})"
 
 
 def _format_cells(set_up: SetUp) -> dict[str, str]:
@@ -179,6 +196,8 @@ def miss_text(miss: Miss) -> str:
     where = f"{miss.gpus_total} x {miss.gpu.name}"
     if miss.serving is None:
         return f"{where}: {miss.why}"
+    if miss.too_slow:
+        return f"{where}: serves the load, but {miss.too_slow}."
     answer = verdict(miss.serving.plan)
     first = answer.serves or answer.headline
     lacks = f"{answer.margin} {answer.sentence}".strip().rstrip(".")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from planner.solve.model_fits import ModelFits
     from planner.solve.set_ups import SetUps
     from planner.solve.solution import Solution
+    from planner.solve.speed.forecast import SpeedForecast
     from planner.solve.speed.speed import SpeedBound
     from planner.solve.upgrading import Upgrade
 
@@ -194,6 +195,12 @@ def _speed_bound() -> Views[SpeedBound]:
     return shown(speed.sheet, frame=speed.frame)
 
 
+def _speed_forecast() -> Views[SpeedForecast]:
+    from planner.show import speed_forecast
+
+    return shown(speed_forecast.sheet, frame=speed_forecast.frame)
+
+
 def _upgrade() -> Views[Upgrade]:
     from planner.show import upgrade
 
@@ -233,6 +240,7 @@ REGISTRY = registry(
     _model_fits,
     _solution,
     _speed_bound,
+    _speed_forecast,
     _upgrade,
     _upgrade_charts,
 )

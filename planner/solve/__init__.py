@@ -18,6 +18,7 @@ from planner.solve.set_up_search import set_ups
 from planner.solve.set_ups import Miss, SetUp, SetUps
 from planner.solve.smallest import smallest_kv_cache_memory, smallest_utilization
 from planner.solve.solution import Solution
+from planner.solve.speed.keeping import keep_speed
 from planner.solve.which_models import models
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "fewest_gpus",
     "gpu_prices",
     "instances_on_one_gpu",
+    "keep_speed",
     "layouts",
     "load_map",
     "longest_context",

@@ -20,6 +20,7 @@ from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.serving import Serving, serve
 from planner.solve.arguments import Start, read_start, require_load, whole_number
+from planner.solve.speed.forecast import Range, known_forecast
 from planner.values import frozen
 from planner.views import Viewed, charts_of
 
@@ -44,14 +45,18 @@ class LoadCell:
     """Of the load: as many as are served at once."""
     why: str = ""
     """Why it does not start."""
+    tokens_per_second_each: Range | None = None
+    """Of one request, by the forecast, where the load is served; None: not known."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
+        each = self.tokens_per_second_each
         return {
             "load": self.load.to_dict(),
             "state": self.state,
             "requests_served": self.requests_served,
             "why": self.why,
+            "tokens_per_second_each": None if each is None else each.to_dict(),
         }
 
 
@@ -216,7 +221,15 @@ def _cell(inputs: Inputs, load: Load) -> LoadCell:
         state=_state(serving),
         requests_served=served,
         why="" if serving.plan.error is None else serving.plan.error.message,
+        tokens_per_second_each=_each(serving),
     )
+
+
+def _each(serving: Serving) -> Range | None:
+    found = known_forecast(serving.plan, serving.load)
+    if found is None or not serving.is_served:
+        return None
+    return found.per_request_tokens_per_second
 
 
 def _state(serving: Serving) -> str:

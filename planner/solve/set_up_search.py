@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError, UnknownArchitecture
@@ -29,6 +29,13 @@ from planner.planning.serving import Serving
 from planner.planning.words import fails
 from planner.solve.advice.situation import CostClass
 from planner.solve.arguments import Start, read_start, require_load, split_load
+from planner.solve.candidates import (
+    Generation,
+    generation_of,
+    largest,
+    layouts_on,
+    numbers_of_gpus,
+)
 from planner.solve.fewest_gpus import Search, one_gpu, room_for
 from planner.solve.floor import Floor
 from planner.solve.formats import (
@@ -39,7 +46,7 @@ from planner.solve.formats import (
     other_formats,
 )
 from planner.solve.gpus import kinds_of
-from planner.solve.layouts import Layout, Room, keeps_given, spread, variants
+from planner.solve.layouts import Layout, Room
 from planner.solve.price_list import PriceList, price_list
 from planner.solve.set_ups import (
     Miss,
@@ -49,13 +56,9 @@ from planner.solve.set_ups import (
     few_rank,
     layout_rank,
 )
-from planner.solve.speed.bound import speed_bound
+from planner.solve.speed.forecast import SpeedForecast, speed_forecast
+from planner.solve.speed.wanted import ANY_SPEED, WantedSpeed
 
-if TYPE_CHECKING:
-    from planner.solve.speed.speed import SpeedBound
-
-_Generation: TypeAlias = "tuple[str, tuple[int, int], str]"
-"""A format, a compute capability, and the name of a GPU that is like no other."""
 _OF_SIZE = "max_"
 """In refusals that may depend on a GPU's memory or on the share of the load."""
 
@@ -73,6 +76,8 @@ def set_ups(  # noqa: PLR0913 - the load, and what may be used for it
     gpus_per_node: int = 8,
     nodes: int = 1,
     seconds: float | None = None,
+    tokens_per_second_each: float | None = None,
+    first_token_seconds: float | None = None,
     **arguments: Any,  # noqa: ANN401 - vLLM's own argument names and types
 ) -> SetUps:
     """Find the set-ups that serve a load, over kinds of GPU, layouts and formats.
@@ -88,13 +93,16 @@ def set_ups(  # noqa: PLR0913 - the load, and what may be used for it
             prices that the user saved (`planner.solve.gpu_prices`); {}: none.
         currency: word to write after prices that are given.
         order: what is shown first: fewest (GPUs), cheapest (per hour) or fastest (by
-            the bound on speed).
+            the forecast of speed, then by the bound).
         quality: what formats may cost in answers: no loss (the format as given), little
             loss (8 bits too) or try your prompts first (4 bits too).
         gpus_per_node: GPUs in a machine.
         nodes: number of machines.
         seconds: time after which the search ends with what it has; None: when it is
             through. `SetUpSearch` searches a plan at a time, to draw or give up.
+        tokens_per_second_each: what each request has to get by the forecast, such as
+            30; a set-up says whether the slow end of the range reaches it too.
+        first_token_seconds: the time within which its first token has to come.
         arguments: engine arguments, vllm_version, entrypoint and env.
 
     Raises:
@@ -110,6 +118,10 @@ def set_ups(  # noqa: PLR0913 - the load, and what may be used for it
         prices=price_list(prices, currency),
         room=Room.of(gpus_per_node, nodes),
         quality=checked_quality(quality),
+        speed=WantedSpeed(
+            tokens_per_second_each=tokens_per_second_each,
+            first_token_seconds=first_token_seconds,
+        ),
         **arguments,
     )
     begin = monotonic()
@@ -138,6 +150,18 @@ def page_search(
 
 
 @dataclass(kw_only=True)
+class _Nearest:
+    """Of a kind of GPU, what comes nearest to the load and the speed."""
+
+    serving: Serving | None = None
+    """Of those that do not serve the load."""
+    fastest: SetUp | None = None
+    """Of those that serve it too slowly."""
+    slow: Miss | None = None
+    """What it lacks."""
+
+
+@dataclass(kw_only=True)
 class SetUpSearch:
     """Finds set-ups a plan at a time, so that a page can draw and answer in between."""
 
@@ -147,13 +171,14 @@ class SetUpSearch:
     room: Room
     prices: PriceList
     quality: CostClass = CostClass.NO_LOSS
+    speed: WantedSpeed = ANY_SPEED
     found: list[SetUp] = field(default_factory=list)
     misses: list[Miss] = field(default_factory=list)
     done: int = 0
     """Kinds of GPU that have been searched, each once more in other formats."""
     _unknown: UnknownArchitecture | None = None
-    _starts: dict[_Generation, Plan] = field(default_factory=dict)
-    _refused: set[tuple[_Generation, Layout]] = field(default_factory=set)
+    _starts: dict[Generation, Plan] = field(default_factory=dict)
+    _refused: set[tuple[Generation, Layout]] = field(default_factory=set)
     """Layouts that vLLM refuses on all GPUs of a generation."""
     _counts: dict[GPU, int] = field(default_factory=dict)
     """The fewest GPUs of a kind that serve, in the formats tried so far."""
@@ -168,6 +193,7 @@ class SetUpSearch:
         prices: PriceList,
         room: Room,
         quality: CostClass = CostClass.NO_LOSS,
+        speed: WantedSpeed = ANY_SPEED,
         **arguments: Any,  # noqa: ANN401 - vLLM's own argument names and types
     ) -> SetUpSearch:
         """Return a search that has not begun; see `set_ups`.
@@ -185,6 +211,7 @@ class SetUpSearch:
             room=room,
             prices=prices,
             quality=quality,
+            speed=speed,
         )
 
     @property
@@ -216,7 +243,7 @@ class SetUpSearch:
             found=tuple(sorted(found, key=few_rank)),
             misses=tuple(sorted(short, key=_nearest, reverse=True)),
             currency=self.prices.currency,
-            gpus_tried=tuple(_counts(self.inputs, self.room)),
+            gpus_tried=tuple(numbers_of_gpus(self.inputs, self.room)),
             price_dates=self.prices.dates,
             not_tried=tuple(self._not_tried()),
         )
@@ -231,36 +258,50 @@ class SetUpSearch:
 
     def _search(self, gpu: GPU, form: ServedFormat) -> Iterator[None]:
         here = self.inputs.changed(gpu=gpu, **form.changes)
-        try:
-            start = self._start(here, gpu, form)
-        except UnknownArchitecture as error:
-            self._unknown = error
-            return
-        except PlannerError:  # such as a KV cache type that this release does not know
+        start = self._start(here, gpu, form)
+        if start is None:
             return
         yield
         within = self.room.within(gpu)
         search = Search(inputs=here, load=self.load, start=start)
-        nearest = None
-        generation = _generation(gpu, form)
+        near = _Nearest()
+        generation = generation_of(gpu, form)
         for layout in self._allowed(gpu, here, start, generation):
             serving = search.serve(layout, self.load)
             yield
             if serving is None:
                 if _OF_SIZE not in search.refusals.get(layout, _OF_SIZE):
                     self._refused.add((generation, layout))
-                continue
-            if serving.is_served:
-                self._counts[gpu] = layout.gpus
-                self.found.append(self._set_up(gpu, layout, serving, form))
+            elif serving.is_served:
+                self._take(self._set_up(gpu, layout, serving, form), near)
                 yield
             else:
-                nearest = max(filter(None, (nearest, serving)), key=_room)
-        if gpu not in self._counts and form is AS_GIVEN:
-            self._miss(gpu, nearest or _largest(search, here, start, within))
+                near.serving = max(filter(None, (near.serving, serving)), key=_room)
+        if gpu in self._counts or form is not AS_GIVEN:
+            return
+        if near.slow is None:
+            self._miss(gpu, near.serving or largest(search, here, start, within))
+        else:
+            self.misses.append(near.slow)
+
+    def _take(self, set_up: SetUp, near: _Nearest) -> None:
+        """Keep a set-up that serves and is fast enough, else the fastest of them."""
+        lacks = self.speed.lacks(set_up.forecast)
+        if not lacks:
+            self._counts[set_up.gpu] = set_up.gpus_total
+            self.found.append(set_up)
+        elif near.fastest is None or layout_rank(set_up) < layout_rank(near.fastest):
+            near.fastest = set_up
+            near.slow = Miss(
+                gpu=set_up.gpu,
+                gpus_total=set_up.gpus_total,
+                serving=set_up.serving,
+                why=f"It is too slow: {lacks}.",
+                too_slow=lacks,
+            )
 
     def _allowed(
-        self, gpu: GPU, here: Inputs, start: Plan, generation: _Generation
+        self, gpu: GPU, here: Inputs, start: Plan, generation: Generation
     ) -> Iterator[Layout]:
         """Yield the layouts to plan, up to the first number of GPUs that serves.
 
@@ -269,32 +310,44 @@ class SetUpSearch:
         """
         floor, within = Floor.of(start), self.room.within(gpu)
         enough = self._counts.get(gpu, within.gpus + 1)
-        for count in _counts(here, within):
+        for count in numbers_of_gpus(here, within):
             if count >= enough or self._counts.get(gpu, count) < count:
                 return
-            for layout in _layouts(count, within, here, start):
+            for layout in layouts_on(count, within, here, start):
                 alone = replace(layout, pipeline_parallel_size=1, data_parallel_size=1)
                 if self._refused & {(generation, layout), (generation, alone)}:
                     continue
                 if floor.allows(layout, self.load, gpu):
                     yield layout
 
-    def _start(self, here: Inputs, gpu: GPU, form: ServedFormat) -> Plan:
-        """Return the plan for one GPU, the same for all GPUs of its generation."""
-        key = _generation(gpu, form)
-        if key not in self._starts:
-            self._starts[key] = one_gpu(here)
+    def _start(self, here: Inputs, gpu: GPU, form: ServedFormat) -> Plan | None:
+        """Return the plan for one GPU, the same for all GPUs of its generation.
+
+        None: it cannot be planned, such as a KV cache type that this release does not
+        know.
+        """
+        key = generation_of(gpu, form)
+        try:
+            if key not in self._starts:
+                self._starts[key] = one_gpu(here)
+        except UnknownArchitecture as error:
+            self._unknown = error
+            return None
+        except PlannerError:
+            return None
         return self._starts[key]
 
     def _set_up(
         self, gpu: GPU, layout: Layout, serving: Serving, form: ServedFormat
     ) -> SetUp:
+        forecast = _forecast(serving)
         return SetUp(
             gpu=gpu,
             layout=layout,
             serving=serving,
             price=self.prices.of(gpu),
-            speed=_speed(serving),
+            forecast=forecast,
+            is_sure_of_speed=self.speed.is_sure(forecast),
             format=form,
         )
 
@@ -332,49 +385,11 @@ class SetUpSearch:
             yield f"Not reached{formats}: {', '.join(one.name for one in left)}."
 
 
-def _generation(gpu: GPU, form: ServedFormat) -> _Generation:
-    """Return by what layouts are legal, and weights and tokens take as much."""
-    is_own = gpu.is_cpu or gpu.is_integrated or gpu.free_memory_bytes is not None
-    return form.name, gpu.compute_capability, gpu.name if is_own else ""
-
-
-def _counts(inputs: Inputs, room: Room) -> list[int]:
-    """Return the numbers of GPUs to try: all multiples of the sizes that are given.
-
-    >>> _counts(Inputs(model="m"), Room(gpus_per_node=3, nodes=1))
-    [1, 2, 3]
-    """
-    base = 1
-    for name in (
-        "tensor_parallel_size",
-        "pipeline_parallel_size",
-        "data_parallel_size",
-    ):
-        base *= inputs.engine_args.get(name) or 1
-    return list(range(base, room.gpus + 1, base))
-
-
-def _layouts(count: int, room: Room, inputs: Inputs, start: Plan) -> Iterator[Layout]:
-    for layout in spread(count, room):
-        if keeps_given(layout, inputs):
-            yield from variants(layout, inputs, start)
-
-
-def _largest(search: Search, inputs: Inputs, start: Plan, room: Room) -> Serving | None:
-    """Return the start on most GPUs, where memory rules out all layouts."""
-    for count in reversed(_counts(inputs, room)):
-        for layout in _layouts(count, room, inputs, start):
-            serving = search.serve(layout, search.load)
-            if serving is not None:
-                return serving
-    return None
-
-
-def _speed(serving: Serving) -> SpeedBound | None:
+def _forecast(serving: Serving) -> SpeedForecast | None:
     if not serving.load.output_tokens:
         return None
     try:
-        return speed_bound(serving.plan, serving.load)
+        return speed_forecast(serving.plan, serving.load)
     except PlannerError:
         return None
 

@@ -1,4 +1,4 @@
-"""SetUps: GPUs and layouts that serve a load, with prices and bounds on speed."""
+"""SetUps: GPUs and layouts that serve a load, with prices and speed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,18 @@ from planner.views import Viewed, views_of
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from planner.solve.speed.forecast import Range, SpeedForecast
     from planner.solve.speed.speed import SpeedBound
 
 ORDERS = ("fewest", "cheapest", "fastest")
-"""What comes first: the fewest GPUs, the lowest price per hour or the highest bound on
-speed, of those tried."""
+"""What comes first: the fewest GPUs, the lowest price per hour or the most tokens per
+second by the forecast, of those tried; after these, without one, by the bound."""
+_FORECAST = {
+    "tokens_per_second": "total_tokens_per_second",
+    "tokens_per_second_each": "per_request_tokens_per_second",
+    "first_token_seconds": "first_token_seconds",
+}
+"""Names in plain values: attributes of a forecast."""
 _SECONDS = 3600
 
 
@@ -38,9 +45,10 @@ class SetUp:
     serving: Serving
     price: Price | None = None
     """Of one GPU for an hour; None: no price is known."""
-    speed: SpeedBound | None = None
-    """An upper bound, not a forecast; None: the GPU's bandwidth is not known, or there
-    is no answer to generate."""
+    forecast: SpeedForecast | None = None
+    """None: the GPU's bandwidth is not known, or there is no answer to generate."""
+    is_sure_of_speed: bool = True
+    """Whether the speed that is wanted is reached at the slow end of the range too."""
     format: ServedFormat = AS_GIVEN
     """Of weights and KV cache."""
 
@@ -48,6 +56,11 @@ class SetUp:
     def plan(self) -> Plan:
         """The plan that serves the load."""
         return self.serving.plan
+
+    @property
+    def speed(self) -> SpeedBound | None:
+        """An upper bound on speed, not a forecast; None where there is no forecast."""
+        return None if self.forecast is None else self.forecast.bound
 
     @property
     def gpus_total(self) -> int:
@@ -63,6 +76,11 @@ class SetUp:
     def price_per_hour(self) -> float | None:
         """Price of all GPUs for an hour; None without a price."""
         return None if self.price is None else self.price.per_hour * self.gpus_total
+
+    @property
+    def tokens_per_second(self) -> Range | None:
+        """Output tokens of all requests together, as forecast; None: not known."""
+        return None if self.forecast is None else self.forecast.total_tokens_per_second
 
     @property
     def at_most_tokens_per_second(self) -> float | None:
@@ -124,6 +142,8 @@ class SetUp:
             "price_source": "" if price is None else price.source,
             "price_date": "" if price is None else price.date,
             "price_per_hour": self.price_per_hour,
+            **self._forecast_dict(),
+            "is_sure_of_speed": self.is_sure_of_speed,
             "at_most_tokens_per_second": self.at_most_tokens_per_second,
             "at_most_tokens_per_second_each": self.at_most_tokens_per_second_each,
             "first_token_at_least_seconds": self.first_token_at_least_seconds,
@@ -132,6 +152,13 @@ class SetUp:
             ),
             "command": self.command(),
         }
+
+    def _forecast_dict(self) -> dict[str, Any]:
+        forecast, found = self.forecast, dict[str, Any]()
+        for name, attribute in _FORECAST.items():
+            part = None if forecast is None else getattr(forecast, attribute)
+            found[name] = None if part is None else part.to_dict()
+        return found
 
     def __repr__(self) -> str:
         """Return the set-up in one line."""
@@ -148,6 +175,8 @@ class Miss:
     serving: Serving | None
     """The nearest start; None where the model is not modelled on this GPU."""
     why: str
+    too_slow: str = ""
+    """What of the speed that is wanted is lacking, where the load is served."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -210,8 +239,8 @@ class SetUps(Viewed):
     def trade_offs(self, order: str | None = None) -> tuple[SetUp, ...]:
         """Return those of `ranked` that no other beats, in its order.
 
-        Another beats it where it is no worse in price, number of GPUs, bound on speed
-        and class of its format, and better in one of them.
+        Another beats it where it is no worse in price, number of GPUs, forecast of
+        speed and class of its format, and better in one of them.
 
         Raises:
             PlannerError: for an order that there is not.
@@ -225,7 +254,7 @@ class SetUps(Viewed):
         )
 
     def others(self, set_up: SetUp) -> tuple[SetUp, ...]:
-        """Return the other layouts on the same GPUs, fastest bound first."""
+        """Return the other layouts on the same GPUs, fastest first."""
         key = (set_up.gpu, set_up.format.name)
         same = (one for one in self.found if (one.gpu, one.format.name) == key)
         return tuple(other for other in same if other is not set_up)
@@ -281,11 +310,19 @@ def check_order(order: str) -> None:
         raise PlannerError(f"order={order!r}: use one of {', '.join(ORDERS)}.")
 
 
-def layout_rank(set_up: SetUp) -> tuple[float, int, int, bool]:
-    """Order layouts on the same GPUs: the fastest bound, then the simplest."""
+def _slowness(set_up: SetUp) -> tuple[float, float]:
+    """Order by the forecast, and what has none after it by the bound."""
+    found = set_up.tokens_per_second
+    if found is not None:
+        return -found.value, 0.0
+    return 0.0, -(set_up.at_most_tokens_per_second or 0.0)
+
+
+def layout_rank(set_up: SetUp) -> tuple[float, float, int, int, bool]:
+    """Order layouts on the same GPUs: the fastest, then the simplest."""
     layout = set_up.layout
     return (
-        -(set_up.at_most_tokens_per_second or 0.0),
+        *_slowness(set_up),
         layout.pipeline_parallel_size,
         layout.data_parallel_size,
         layout.enable_expert_parallel,
@@ -308,8 +345,8 @@ def _cheap_rank(set_up: SetUp) -> tuple[float, int, int, int, str]:
     return price, gpus, place, memory, name
 
 
-def _fast_rank(set_up: SetUp) -> tuple[float, int, float, int, int, str]:
-    return -(set_up.at_most_tokens_per_second or 0.0), *few_rank(set_up)
+def _fast_rank(set_up: SetUp) -> tuple[float, float, int, float, int, int, str]:
+    return *_slowness(set_up), *few_rank(set_up)
 
 
 def _scores(set_up: SetUp) -> tuple[float, ...]:
@@ -317,7 +354,7 @@ def _scores(set_up: SetUp) -> tuple[float, ...]:
     return (
         _price_rank(set_up),
         set_up.gpus_total,
-        -(set_up.at_most_tokens_per_second or 0.0),
+        *_slowness(set_up)[:1],
         set_up.format.cost_class.place,
     )
 

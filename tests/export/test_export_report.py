@@ -261,3 +261,18 @@ def test_a_line_far_over_its_budget_has_a_whole_bar() -> None:
     """A budget of a billionth: the bar of the weights would have gigabytes."""
     plan = planner.plan(MODEL, gpu="L4", gpu_memory_utilization=1e-9)
     assert len(markdown(plan)) < 10_000
+
+
+def test_a_plan_with_a_load_reports_how_fast_it_is() -> None:
+    """The figures of the forecast with their ranges and bounds, in both forms."""
+    load = planner.Load(prompt_tokens=3000, output_tokens=500, requests=20)
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="H100", load=load)
+    found = planner.speed_forecast(plan, load)
+    total = f"{found.total_tokens_per_second.value:,.0f}"
+
+    for report in (planner.export.markdown(plan), planner.export.html(plan)):
+        assert "Tokens per second in total" in report
+        assert total in report
+        assert found.near.words in report
+    without = planner.plan("Qwen/Qwen3-8B", gpu="H100")
+    assert "Speed" not in planner.export.markdown(without)

@@ -155,7 +155,11 @@ def test_a_shorter_request_takes_what_its_own_plan_says(model, prompt, requests)
     made = plan(model, load, gpu="B200", max_model_len=32_768, max_num_seqs=64)
     alone = planner.plan(model, gpu="B200", max_model_len=32_768, max_num_seqs=64)
 
-    assert serving(alone, load).blocks_per_request == made.blocks_per_load_request
+    shorter = alone.changed(
+        max_model_len=load.request_tokens,
+        max_num_batched_tokens=alone.resolved.max_num_batched_tokens,
+    )
+    assert serving(alone, load).blocks_per_request == shorter.blocks_per_request
     assert serving(alone, load).requests_served == made.serving.requests_served
 
 

@@ -12,6 +12,7 @@ from planner.show.compared_plans import verdict_text
 from planner.show.explanation import explanation_sheet
 from planner.show.page import plan_html
 from planner.show.sheet import Table
+from planner.show.speed import rate_text
 from tests import confirmations, plans
 from tests.show.test_explanation import read_file
 from tests.show.test_ray_shown import pipeline, placement
@@ -114,10 +115,10 @@ def test_a_solver_over_many_gpus_shows_five_and_folds_the_others() -> None:
 
 
 def test_a_bound_on_speed_says_first_what_it_is_for_the_load() -> None:
-    """Of 16 requests 6 run at once; what the bounds come from is folded."""
+    """Of 16 requests 9 may run at once; what the bounds come from is folded."""
     bound = planner.speed_bound(small(), LOAD)
     total = f"{bound.total_at_most_tokens_per_second:,.0f}"
-    first = f"At most {total} tokens per second, 5 of 16 requests at once"
+    first = f"At most {total} tokens per second, 9 of 16 requests at once"
     html = html_of(bound)
 
     assert str(bound).splitlines()[0] == first
@@ -125,6 +126,27 @@ def test_a_bound_on_speed_says_first_what_it_is_for_the_load() -> None:
     assert "A bound, not a forecast" in words(unfolded(html))
     assert "Active parameters" not in unfolded(html)
     for figure in bound.figures:
+        assert figure.why in words(html)
+
+
+def test_a_forecast_says_first_what_it_is_for_the_load() -> None:
+    """Value and range, how many run, what was measured near it; then the bound."""
+    found = planner.speed_forecast(small(), LOAD)
+    total, each = (
+        f"{rate_text(of.value)} ({rate_text(of.low)} to {rate_text(of.high)})"
+        for of in (found.total_tokens_per_second, found.per_request_tokens_per_second)
+    )
+    first = (
+        f"About {total} tokens per second, {found.requests} of 16 requests at once: "
+        f"{each} for each"
+    )
+    html = html_of(found)
+
+    assert str(found).splitlines()[0] == f"≈ {first}"
+    assert words(html).startswith(f"≈ {first}")
+    assert found.near.words in words(unfolded(html))
+    assert found.why in words(unfolded(html))
+    for figure in found.bound.figures:
         assert figure.why in words(html)
 
 

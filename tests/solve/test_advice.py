@@ -357,3 +357,30 @@ def test_latent_attention_is_offered_as_engines_of_one_gpu():
     assert item.changes["enable_expert_parallel"]
     assert plan.gpus_total == item.plan.gpus_total
     assert item.gain_tokens_all_engines > plan.kv_cache_size_tokens
+
+
+def test_each_change_says_what_it_does_to_the_speed_of_the_load():
+    """Half of the bytes of the weights: more tokens per second, in text and values."""
+    load = planner.Load(prompt_tokens=3000, output_tokens=1000, requests=8)
+    plan = planner.plan("Qwen/Qwen3-8B", gpu="L40S", max_model_len=4000)
+    advice = planner.advise(plan, load)
+    item = next(one for one in advice.items if "quantization" in one.changes)
+    before, after = advice.forecast(), advice.forecast(item)
+
+    total = after.total_tokens_per_second
+    assert total.value > before.total_tokens_per_second.value
+    assert planner.speed_forecast(item.plan, load).total_tokens_per_second == total
+    assert (
+        f"about {total.value:,.0f} ({before.total_tokens_per_second.value:,.0f} "
+        in (str(advice))
+    )
+    told = next(one for one in advice.to_dict()["items"] if one["title"] == item.title)
+    assert total.to_dict() == told["tokens_per_second"]
+
+
+def test_without_a_load_nothing_is_said_of_speed():
+    """The speed depends on it."""
+    advice = planner.advise(planner.plan("Qwen/Qwen3-8B", gpu="L40S"))
+
+    assert advice.forecast() is None
+    assert "Speed:" not in str(advice)

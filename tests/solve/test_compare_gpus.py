@@ -378,8 +378,8 @@ def test_a_sweep_in_which_nothing_fits_ends_with_1(capsys) -> None:
     assert "✘ does not fit" in text
 
 
-def test_the_bound_on_speed_on_the_command_line(capsys) -> None:
-    """Marked as a bound, as text and as JSON."""
+def test_the_speed_on_the_command_line(capsys) -> None:
+    """A forecast first, then the bound, as text and as JSON."""
     words = (
         *("speed", "Qwen/Qwen3-8B", "--prompt-tokens", "1000"),
         *("--output-tokens", "200", "--requests", "8"),
@@ -388,5 +388,22 @@ def test_the_bound_on_speed_on_the_command_line(capsys) -> None:
     _, as_json = run(capsys, *words, "--json")
 
     assert FITS == status
-    assert "A bound, not a forecast" in text
-    assert 8 == json.loads(as_json)["requests"]
+    told = json.loads(as_json)
+    assert text.startswith("≈ About ")
+    assert "Tokens per second in total, at most" in text
+    assert 8 == told["requests"] == told["bound"]["requests"]
+    assert told["tpot_ms"]["low"] < told["tpot_ms"]["value"] < told["tpot_ms"]["high"]
+
+
+def test_accepted_drafts_on_the_command_line(capsys) -> None:
+    """--acceptance-length, as vLLM logs it."""
+    words = (
+        *("speed", "Qwen/Qwen3-8B", "--gpu", "H100", "--prompt-tokens", "1000"),
+        *("--output-tokens", "200", "--speculative-config"),
+        '{"method": "ngram", "num_speculative_tokens": 3}',
+    )
+    _, without = run(capsys, *words, "--json")
+    _, accepted = run(capsys, *words, "--acceptance-length", "2", "--json")
+
+    assert json.loads(without)["tpot_ms"]["value"] is None
+    assert json.loads(accepted)["tpot_ms"]["value"] > 0

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import planner
 from planner import Load, PlannerError, solve
 from planner.planning.inputs import Inputs
+from planner.show.load_map import hover_text
 from planner.solve.load_map import usual_map
 
 MODEL = "Qwen/Qwen3-32B"
@@ -29,6 +30,17 @@ def test_each_cell_is_the_plan_with_its_load(found):
         assert ("does not start" == cell.state) == (not plan.fits)
         assert min(served.requests_served, cell.load.requests) == cell.requests_served
         assert (plan.error is None) == (cell.why == "")
+
+
+def test_a_served_cell_says_how_fast_each_request_is(found):
+    """By the forecast of its own plan; a cell that is not served says nothing."""
+    for cell in found.cells:
+        each = cell.tokens_per_second_each
+        assert (each is None) == (cell.state != "served")
+        told = cell.to_dict()["tokens_per_second_each"]
+        assert told == (None if each is None else each.to_dict())
+    served = next(cell for cell in found.cells if cell.state == "served")
+    assert "tokens per second for each" in hover_text(served)
 
 
 def test_the_load_is_in_the_middle_and_the_model_is_the_limit(found):

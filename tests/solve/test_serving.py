@@ -102,7 +102,10 @@ def test_all_draw_the_line_at_the_same_request(model, blocks, copies, held):
         assert is_served == serving(plan, load).is_served
         assert is_served == choice.serves
         assert is_served == Situation.of(plan, load).is_served
-        assert min(requests, held) == planner.speed_bound(plan, load).requests
+        bound = planner.speed_bound(plan, load)
+        assert held == bound.memory_holds
+        # What requests hold on average may let more run than are certain to.
+        assert min(requests, held) <= bound.requests <= requests
         assert is_served == ("is certain to hold only" not in choice.why_not)
 
 

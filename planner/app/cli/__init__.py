@@ -44,7 +44,7 @@ _COMMANDS = {
     "compare": "models, plan files, or GPUs for one model, side by side",
     "sweep": "a model over one engine argument or two",
     "upgrade": "what another release of vLLM does to a start, rule by rule",
-    "speed": "a bound on tokens per second, no forecast",
+    "speed": "tokens per second, forecast with a range and bounded",
     "ray": "what a Ray Data LLM pipeline takes of a cluster",
     "export": "a plan as command, code, manifest, report or data",
     "confirm": "start vLLM here and compare with the plan",

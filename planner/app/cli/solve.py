@@ -124,6 +124,10 @@ def _add_prices(group: argparse._ArgumentGroup) -> None:
         help="what other formats of weights and KV cache may cost (default: no loss)",
     )
     add_flag(group, "seconds", float, "S", "after which the search ends")
+    text = "that each request has to get by the forecast"
+    add_flag(group, "tokens_per_second_each", float, "N", text)
+    text = "within which the first token has to come by the forecast"
+    add_flag(group, "first_token_seconds", float, "S", text)
 
 
 def run(options: dict[str, Any], out: Output) -> int:

@@ -27,7 +27,7 @@ from planner.app.widgets.upgrade_section import UpgradeSection
 from planner.errors import PlannerError
 from planner.show.html import Html, tag
 from planner.show.page import NOTES, OPEN_AT_FIRST, PANELS
-from planner.solve.speed.bound import speed_bound
+from planner.solve.speed.forecast import speed_forecast
 
 if TYPE_CHECKING:
     from planner.planning.inputs import Inputs
@@ -46,8 +46,9 @@ _MODEL = "another model"
 """What is applied with a row of the tab of models."""
 _NO_LOAD = (
     "The speed depends on the load. Set prompt tokens, answer tokens and users at once "
-    'under "What I need", and this tab shows the bound that the memory bandwidth and '
-    "the peak of the GPU set, with its arithmetic."
+    'under "What I need", and this tab shows a forecast with its '
+    "range, and the bound that the memory bandwidth and the peak of the GPU set, with "
+    "its arithmetic."
 )
 
 
@@ -85,7 +86,7 @@ class Tabs(PageWidget):
 
 
 class SpeedSection(Section):
-    """The bound on the plan's speed, with its arithmetic."""
+    """The forecast of the plan's speed, and the bound with its arithmetic."""
 
     def __init__(self) -> None:
         super().__init__("Speed", "speed", _SPEED_PAUSE_SECONDS)
@@ -100,7 +101,7 @@ class SpeedSection(Section):
         return (self.view,)
 
     def refresh(self) -> None:
-        """Bound the speed of the plan on the screen, or say why there is no bound."""
+        """Forecast the speed of the plan on the screen, or say why that cannot be."""
         if self._plan is not None:
             self.view.value = _speed_html(self._plan)
 
@@ -109,12 +110,12 @@ def _speed_html(plan: Plan) -> Html:
     if plan.load is None:
         return tag("p", _NO_LOAD, class_="pl-note")
     try:
-        bound = speed_bound(plan, plan.load)
+        forecast = speed_forecast(plan, plan.load)
     except PlannerError as error:
         return tag("p", str(error), class_="pl-note")
-    from planner.show.speed import sheet  # noqa: PLC0415 - once it is open
+    from planner.show.speed_forecast import sheet  # noqa: PLC0415 - once it is open
 
-    return sheet(bound).to_html()
+    return sheet(forecast).to_html()
 
 
 class Results(w.VBox):

@@ -177,6 +177,20 @@ class Capacity:
     kv_cache_size_tokens: int
 
 
+@frozen
+class RequestBlocks:
+    """The blocks that requests of any length take in a start."""
+
+    groups: tuple[LayerGroup, ...]
+    request: Request
+    """The longest."""
+
+    def of(self, tokens: int) -> int:
+        """Return the blocks of one request of so many tokens, at most the longest."""
+        length = min(tokens, self.request.max_model_len)
+        return blocks_per_request(self.groups, self.request.of_length(length))
+
+
 def capacity(
     groups: Sequence[LayerGroup],
     num_gpu_blocks: int,

@@ -18,12 +18,13 @@ from planner.reading.logs.fixing import Fix
 from planner.reading.questions.question import releases_asked
 from planner.reading.questions.searching import USUAL, cheapest, fewest, which_models
 from planner.reading.reading import Reading
-from planner.show import speed as speed_words
+from planner.show import speed_forecast as speed_words
 from planner.show import upgrade as upgrade_words
+from planner.show.speed import rate_text
 from planner.show.verdict import verdict
 from planner.solve import longest_context, most_requests
 from planner.solve.price_list import list_prices
-from planner.solve.speed.bound import speed_bound
+from planner.solve.speed.forecast import speed_forecast
 from planner.solve.upgrading import upgrade
 from planner.units import counted, format_gib
 from planner.values import frozen
@@ -229,13 +230,15 @@ def _speed(asked: Asked) -> Iterator[str]:
     load = reading.load or USUAL
     assumed = "" if reading.load else " (assumed)"
     plan = _of_usual_length(asked, load)
-    bound = speed_bound(plan, load)
+    forecast = speed_forecast(plan, load)
     yield (
-        f"{speed_words.headline(bound)}, prompts of {load.prompt_tokens:,} and answers "
-        f"of {load.output_tokens:,} tokens{assumed}."
+        f"{speed_words.headline(forecast)}, prompts of {load.prompt_tokens:,} and "
+        f"answers of {load.output_tokens:,} tokens{assumed}."
     )
+    yield forecast.near.words
+    limit = rate_text(forecast.bound.total_at_most_tokens_per_second)
     yield (
-        "A bound, not a forecast: no start is faster, by memory bandwidth and peak "
+        f"The bound is {limit}: no start is faster, by memory bandwidth and peak "
         "arithmetic; most are slower."
     )
     yield (

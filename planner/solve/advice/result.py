@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.solve.advice.situation import Burden, CostClass
+from planner.solve.speed.forecast import SpeedForecast, known_forecast
 from planner.values import frozen
 from planner.views import Viewed, views_of
 
@@ -124,6 +125,14 @@ class Advice(Viewed):
         if first is None or pair is None or self.is_served or not pair.serves:
             return first or pair
         return first if first.serves and first.burden <= pair.burden else pair
+
+    def forecast(self, item: AdviceItem | None = None) -> SpeedForecast | None:
+        """Return how fast a change makes the load; None for the change: as it is.
+
+        Returns None without a load or an answer, for what does not start, and where
+        nothing near it was measured.
+        """
+        return known_forecast(self.plan if item is None else item.plan, self.load)
 
     @property
     def groups(self) -> tuple[AdviceGroup, ...]:

@@ -17,7 +17,7 @@ from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.model import estimated_model
 from planner.planning.result import Plan
-from planner.planning.serving import Counted, serving
+from planner.planning.serving import serving
 from planner.values import frozen
 
 _Key = tuple[tuple[str, str], ...]
@@ -107,7 +107,6 @@ class Situation:
     request_tokens: int
     """Length of the requests that are counted."""
     planned: dict[_Key, Plan | None] = field(default_factory=dict, repr=False)
-    counted: Counted = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, plan: Plan, load: Load | None) -> Situation:
@@ -170,12 +169,12 @@ class Situation:
         """Whether a plan starts and serves the load."""
         if self.load is None:
             return plan.fits
-        return serving(plan, self.load, self.counted).is_served
+        return serving(plan, self.load).is_served
 
     def requests(self, plan: Plan) -> int:
         """Return the whole requests of `request_tokens` that a plan serves at once."""
         load = self.load or Load(prompt_tokens=self.request_tokens, output_tokens=0)
-        return serving(plan, load, self.counted).requests_served
+        return serving(plan, load).requests_served
 
 
 def _length(plan: Plan, inputs: Inputs) -> int:

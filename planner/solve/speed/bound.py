@@ -9,8 +9,8 @@ from planner.given import named_in_errors
 from planner.memory.account import Basis
 from planner.planning.load import Load
 from planner.planning.result import Plan
-from planner.planning.serving import Serving, serving
 from planner.solve.speed import why
+from planner.solve.speed.running import Running, Same, known_work, running
 from planner.solve.speed.speed import BoundFigure, SpeedBound
 from planner.solve.speed.step import (
     Peaks,
@@ -19,11 +19,12 @@ from planner.solve.speed.step import (
     compute_limits_from,
     decode_step,
     end_of,
+    least_latency,
     mean_of,
     missing_peaks,
     prompt_steps,
 )
-from planner.solve.speed.work import Work, work_of
+from planner.solve.speed.work import Work
 from planner.units import counted
 from planner.values import frozen
 
@@ -35,33 +36,29 @@ class _Case:
     plan: Plan
     load: Load
     work: Work
+    """The least: all tokens of a step choose the same experts."""
+    expected: Work
+    """With the distinct experts that are expected."""
     peaks: Peaks
-    served: Serving
-    """The plan with the load, replanned with its length where that is longer."""
-    requests: int
-    """Requests that run at once."""
-    most_requests: int
-    """Requests that max_num_seqs allows, in all replicas."""
+    running: Running
     most_batched_tokens: int
     cached_tokens: int = 0
     """Of each prompt, the beginning that all share and vLLM may find in the cache."""
 
+    @property
+    def requests(self) -> int:
+        """Requests that run at once, at most."""
+        return self.running.most
+
     def decode(self, seen: Seen) -> Step:
-        """Return the step of all requests in one batch."""
-        return self._step(self.requests, seen)
+        """Return the step of the requests that are sure to run, in one batch."""
+        least = self.running.least
+        return decode_step(self.work, self.peaks, least, seen, self.cached_tokens)
 
-    def latency(self, seen: Seen) -> float:
-        """Return the least time between two tokens of a request.
-
-        There are as many batches as pipeline stages: a token passes all stages, and
-        each stage serves every request in the meantime.
-        """
-        stages = len(self.work.stages)
-        share = self._step(self.requests / stages, seen)
-        return max(share.seconds, self.decode(seen).slowest_seconds)
-
-    def _step(self, requests: float, seen: Seen) -> Step:
-        return decode_step(self.work, self.peaks, requests, seen, self.cached_tokens)
+    def latency(self, seen: Seen, requests: int) -> float:
+        """Return the least time between two tokens of a request."""
+        cached = self.cached_tokens
+        return least_latency(self.work, self.peaks, requests, seen, cached)
 
     def prompt(self) -> Step:
         """Return all prefill steps of one prompt together."""
@@ -83,13 +80,12 @@ class _Case:
     @property
     def holds(self) -> int | None:
         """Requests of the load's length that the KV cache holds; None: no limit."""
-        return self.served.requests_held
+        return self.running.served.requests_held
 
     @property
-    def basis(self) -> Basis:
-        """How certain the bytes of a step are."""
-        is_routed = any(stage.experts for stage in self.work.stages)
-        return Basis.ASSUMED if is_routed else Basis.FORMULA
+    def is_routed(self) -> bool:
+        """Whether the model has routed experts."""
+        return any(stage.experts for stage in self.expected.stages)
 
 
 @named_in_errors
@@ -118,20 +114,21 @@ def speed_bound(plan: Plan, load: Load | None = None) -> SpeedBound:
     case = _case(plan, load)
     mean = mean_of(load)
     missing = missing_peaks(case.work, case.peaks)
-    ridge = compute_limits_from(case.work, case.peaks, mean, case.cached_tokens)
-    token = case.latency(mean)
+    ridge = compute_limits_from(case.expected, case.peaks, mean, case.cached_tokens)
+    sure, most = case.running.least, case.requests
+    token, slowest = case.latency(mean, sure), case.latency(mean, most)
     prompt = case.prompt_seconds()
     answer = max(load.mean_output - 1, 0) * token
     bound = SpeedBound(
         plan=plan,
         load=load,
-        requests=case.requests,
+        requests=most,
         decode_at_least_seconds=token,
-        decode_at_full_length_at_least_seconds=case.latency(end_of(load)),
+        decode_at_full_length_at_least_seconds=case.latency(end_of(load), sure),
         prefill_at_least_seconds=prompt,
         request_at_least_seconds=prompt + answer,
         per_request_at_most_tokens_per_second=1 / token,
-        total_at_most_tokens_per_second=case.requests / token,
+        total_at_most_tokens_per_second=most / slowest,
         memory_holds=case.holds,
         compute_limits_from=ridge,
         limited_first_by=_first(ridge, case.holds, is_known=not missing),
@@ -142,42 +139,19 @@ def speed_bound(plan: Plan, load: Load | None = None) -> SpeedBound:
 
 
 def _case(plan: Plan, load: Load) -> _Case:
-    work, resolved = work_of(plan), plan.resolved
+    expected, resolved = known_work(Same(plan)), plan.resolved
     if resolved is None:  # work_of has raised already
         raise PlannerError("A plan that vLLM refuses has no speed.")
-    served = _served(plan, load)
-    held = served.requests_held
-    most = resolved.max_num_seqs * work.replicas
     return _Case(
         plan=plan,
         load=load,
-        work=work,
+        work=expected.least(),
+        expected=expected,
         peaks=Peaks.of(plan.gpu, resolved.dtype),
-        served=served,
-        requests=max(1, min(load.requests, most if held is None else held, most)),
-        most_requests=most,
+        running=running(plan, load),
         most_batched_tokens=resolved.max_num_batched_tokens,
         cached_tokens=load.reused_tokens if resolved.enable_prefix_caching else 0,
     )
-
-
-def _served(plan: Plan, load: Load) -> Serving:
-    """Return the plan with the load, replanned where its max_model_len is too short.
-
-    Raises:
-        PlannerError: when vLLM refuses that length.
-    """
-    resolved = plan.resolved
-    if resolved is not None and resolved.max_model_len >= load.request_tokens:
-        return serving(plan, load)
-    planned = plan.changed(max_model_len=load.request_tokens)
-    if planned.error is not None and planned.error.kind == "refused":
-        raise PlannerError(
-            f"A request of {counted(load.request_tokens, 'tokens')} cannot be served. "
-            "vLLM says: "
-            f"{planned.error.message}"
-        )
-    return serving(planned, load)
 
 
 def _first(ridge: int | None, holds: int | None, *, is_known: bool) -> str:
@@ -191,20 +165,19 @@ def _first(ridge: int | None, holds: int | None, *, is_known: bool) -> str:
 
 def _notes(case: _Case, missing: tuple[str, ...]) -> tuple[str, ...]:
     notes = []
-    given, load = case.load.requests, case.load
+    given, running = case.load.requests, case.running
     if not case.plan.fits:
         notes.append(f"The plan itself does not start: {case.plan.outcome}.")
     if case.requests < given:
         holds = (
             ""
-            if case.holds is None
-            else f"the KV cache holds {case.holds:,} of {load.request_tokens:,} "
-            "tokens, and "
+            if running.held_at_most is None
+            else f"the KV cache holds at most {running.held_at_most:,} on average, and "
         )
         notes.append(
             f"Only {case.requests:,} of {counted(given, 'requests')} run at once: "
             f"{holds}"
-            f"max_num_seqs allows {case.most_requests:,}. The others wait."
+            f"max_num_seqs allows {running.allowed:,}. The others wait."
         )
     if missing:
         notes.append(
@@ -212,10 +185,10 @@ def _notes(case: _Case, missing: tuple[str, ...]) -> tuple[str, ...]:
             "bound covers reading, not computing. Give the figure: planner.GPU.named("
             f"{case.plan.gpu.name!r}, dense_flops={{{missing[0]!r}: 100 * 10**12}})."
         )
-    if case.basis is Basis.ASSUMED:
+    if case.is_routed:
         notes.append(
-            "Routing is assumed to use all experts equally. If a batch favours some, "
-            "fewer distinct experts are read."
+            "The bound reads the experts of one token, as if all tokens chose the "
+            "same. Most batches choose more, and take longer."
         )
     return tuple(notes)
 
@@ -224,7 +197,7 @@ def _with_figures(bound: SpeedBound, case: _Case) -> SpeedBound:
     """Return the bound with all figures and their arithmetic."""
     mean, end = mean_of(case.load), end_of(case.load)
     decode, last = case.decode(mean), case.decode(end)
-    times = case.basis
+    times = Basis.FORMULA
     rows = [
         (
             "active_parameters",
@@ -238,7 +211,7 @@ def _with_figures(bound: SpeedBound, case: _Case) -> SpeedBound:
             why.weights(case.work, case.requests),
             "bytes",
             times,
-            why.weights_why(case.work, case.requests),
+            why.weights_why(case.work, case.expected),
         ),
         (
             "kv_bytes_per_request",
@@ -252,14 +225,14 @@ def _with_figures(bound: SpeedBound, case: _Case) -> SpeedBound:
             bound.decode_at_least_seconds,
             "seconds",
             times,
-            why.step_why(decode, case.plan, case.requests),
+            why.step_why(decode, case.plan, case.running.least),
         ),
         (
             "decode_at_full_length_at_least_seconds",
             bound.decode_at_full_length_at_least_seconds,
             "seconds",
             times,
-            why.step_why(last, case.plan, case.requests),
+            why.step_why(last, case.plan, case.running.least),
         ),
         (
             "prefill_at_least_seconds",
@@ -294,14 +267,14 @@ def _with_figures(bound: SpeedBound, case: _Case) -> SpeedBound:
             bound.memory_holds,
             "requests",
             Basis.FORMULA,
-            why.holds_why(case.served),
+            why.holds_why(case.running.served),
         ),
         (
             "compute_limits_from",
             bound.compute_limits_from,
             "requests",
-            times,
-            why.ridge_why(case.work, case.peaks, bound, mean, case.cached_tokens),
+            Basis.ASSUMED if case.is_routed else Basis.FORMULA,
+            why.ridge_why(case.expected, case.peaks, bound, mean, case.cached_tokens),
         ),
     ]
     figures = tuple(

@@ -31,7 +31,7 @@ class BoundFigure:
     unit: str
     """seconds, tokens per second, bytes, requests or parameters."""
     basis: Basis
-    """assumed where expert routing is taken to be uniform."""
+    """assumed where all experts are taken to be used equally."""
     why: str
 
 
@@ -42,9 +42,11 @@ class SpeedBound(Viewed):
     plan: Plan
     load: Load
     requests: int
-    """Running at once: the load's, as far as the KV cache and max_num_seqs allow."""
+    """Running at once, at most: the load's, as far as max_num_seqs and the KV cache
+    allow, at the high end of its range and with what requests hold on average."""
     decode_at_least_seconds: float
-    """Time between two tokens of a request, on average over the answer."""
+    """Time between two tokens of a request, on average over the answer, beside the
+    requests that are sure to run."""
     decode_at_full_length_at_least_seconds: float
     """The same at the end of the answer."""
     prefill_at_least_seconds: float

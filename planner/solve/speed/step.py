@@ -108,25 +108,32 @@ class Step:
         return max(self.stage_seconds)
 
 
-def decode_step(
-    work: Work, peaks: Peaks, requests: float, seen: Seen, shared_tokens: int = 0
+def decode_step(  # noqa: PLR0913 - what a step consists of
+    work: Work,
+    peaks: Peaks,
+    requests: float,
+    seen: Seen,
+    shared_tokens: int = 0,
+    *,
+    tokens: int = 1,
 ) -> Step:
-    """Return a step in which each request gets one token.
+    """Return a step that computes `tokens` of each request: one, or those it verifies.
 
-    Replicas share the requests evenly; their ranks share the experts. What requests
-    have in common need be read once, as cascade attention does.
+    Keys and values are read once for all tokens of a request. Replicas share the
+    requests evenly; their ranks share the experts. What requests have in common need be
+    read once, as cascade attention does.
     """
     each = requests / work.replicas
     again = max(each - 1, 0)
     moved = [
-        stage.weight_bytes(requests)
+        stage.weight_bytes(requests * tokens)
         + each * kv_bytes(stage, seen)
         - again * _shared_bytes(stage, shared_tokens)
         for stage in work.stages
     ]
     flops = [
         _scaled(
-            each,
+            each * tokens,
             stage.flops,
             stage.head_flops,
             {peaks.dtype: sum(a.decode_flops * seen(a.reach) for a in stage.attention)},
@@ -134,6 +141,19 @@ def decode_step(
         for stage in work.stages
     ]
     return Step(peaks=peaks, moved=tuple(moved), flops=tuple(flops))
+
+
+def least_latency(
+    work: Work, peaks: Peaks, requests: float, seen: Seen, shared_tokens: int = 0
+) -> float:
+    """Return the least time between two tokens of a request.
+
+    There are as many batches as pipeline stages: a token passes all stages, and each
+    stage serves every request in the meantime.
+    """
+    share = decode_step(work, peaks, requests / len(work.stages), seen, shared_tokens)
+    whole = decode_step(work, peaks, requests, seen, shared_tokens)
+    return max(share.seconds, whole.slowest_seconds)
 
 
 def kv_bytes(stage: StageWork, seen: Seen) -> float:

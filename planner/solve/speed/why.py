@@ -50,14 +50,14 @@ def weights(work: Work, requests: int) -> int:
     return int(max(stage.weight_bytes(requests) for stage in work.stages))
 
 
-def weights_why(work: Work, requests: int) -> str:
-    """Explain which weights a step reads on one rank."""
-    stage = max(work.stages, key=lambda stage: stage.weight_bytes(requests))
+def weights_why(work: Work, expected: Work) -> str:
+    """Explain which weights a step reads on one rank, at least."""
+    at = max(range(len(work.stages)), key=lambda at: work.stages[at].dense_bytes)
+    stage = expected.stages[at]
     parts = [f"{format_gib(stage.dense_bytes)} that every step reads"]
     parts += [
-        f"{format_gib(int(e.touched_bytes(requests)))} of {format_gib(e.size_bytes)} "
-        f"experts: 1 - (1 - {e.top_k}/{e.num_experts})^{requests:,} of "
-        f"{e.num_experts} chosen"
+        f"{format_gib(int(e.touched_bytes(1)))} of {format_gib(e.size_bytes)} experts: "
+        f"{e.top_k} of {e.num_experts}, as if all tokens chose the same"
         for e in stage.experts
     ]
     return " + ".join(parts)
@@ -141,7 +141,7 @@ def total_why(bound: SpeedBound) -> str:
     """Explain the tokens per second of all requests."""
     return (
         f"{counted(bound.requests, 'requests')} / "
-        f"{seconds_text(bound.decode_at_least_seconds)}"
+        f"{seconds_text(bound.requests / bound.total_at_most_tokens_per_second)}"
     )
 
 

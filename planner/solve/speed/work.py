@@ -68,7 +68,7 @@ class StageWork:
     attention: tuple[Attention, ...]
 
     def weight_bytes(self, tokens: float) -> float:
-        """Return the least weight bytes that a step of `tokens` reads."""
+        """Return the weight bytes that a step of `tokens` is expected to read."""
         return self.dense_bytes + sum(x.touched_bytes(tokens) for x in self.experts)
 
 
@@ -81,6 +81,20 @@ class Work:
     """Parameters that one token is multiplied with, over all ranks."""
     replicas: int
     """Data parallel copies of the engine."""
+    bits_per_weight: float = 16.0
+    """As stored, on average over what steps read."""
+
+    def least(self) -> Work:
+        """Return the same where all tokens of a step choose the same experts.
+
+        Nothing forbids that: with fewer distinct experts than are expected, a step
+        reads less.
+        """
+        return replace(self, stages=tuple(map(_of_one_token, self.stages)))
+
+
+def _of_one_token(stage: StageWork) -> StageWork:
+    return replace(stage, dense_bytes=int(stage.weight_bytes(1)), experts=())
 
 
 def work_of(plan: Plan) -> Work:
@@ -124,6 +138,7 @@ def work_of(plan: Plan) -> Work:
         stages=stages,
         active_parameters=_active(model, layout),
         replicas=layout.data_parallel_size,
+        bits_per_weight=_bits_per_weight(model, layout),
     )
 
 
@@ -252,6 +267,23 @@ def _computed_in(module: Module, layout: ParallelLayout) -> str:
     largest = max(weights, key=lambda tensor: tensor.elements)
     held = largest.dtype or layout.dtype
     return _COMPUTED_IN.get(held, layout.dtype)
+
+
+def _bits_per_weight(model: ModelArchitecture, layout: ParallelLayout) -> float:
+    """Return the bits in which a weight is stored, on average over matrices."""
+    stored = elements = 0.0
+    for module, count in _modules(model, range(model.num_hidden_layers)).items():
+        if module.part in _NOT_READ or not hasattr(module, "method"):
+            continue
+        stored += count * _bytes(module, layout)
+        elements += count * _elements(module, layout)
+    return 8 * stored / elements if elements else 16.0
+
+
+def _elements(module: Module, layout: ParallelLayout) -> float:
+    if isinstance(module, FusedMoE):
+        return _active_elements(module, layout) * module.num_experts / module.top_k
+    return _plain_elements(module, layout)
 
 
 def _active(model: ModelArchitecture, layout: ParallelLayout) -> int:
