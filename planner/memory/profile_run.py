@@ -128,6 +128,8 @@ class ProfileRun:
     """The entries of mm_processor_kwargs that determine sizes."""
     mm_sizes: tuple[tuple[str, DummySizes], ...] = ()
     """Sizes of limit_mm_per_prompt, by modality."""
+    divides_items: bool = False
+    """Whether ranks divide whole items among them (mm_encoder_tp_mode="data")."""
     skip_mm_profiling: bool = False
     embeds_only: tuple[Tower, ...] = ()
     """Towers that are not served, but whose embeddings requests may contain."""
