@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import planner
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import MODELLED, resolve_version
 from planner.memory.lines.expert_workspace import (
@@ -370,3 +371,51 @@ def test_more_tokens_never_need_less(
     assert expert_workspace_bytes(few) <= expert_workspace_bytes(many)
     assert expert_transient_bytes(few) <= expert_transient_bytes(many)
     assert " experts: " in expert_transient(few).why
+
+
+NVFP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": []}
+
+
+def test_trtllm_pads_inputs_and_outputs_of_nvfp4_as_its_weights() -> None:
+    """2,688 values become 2,816, and 1,504 columns 1,536: inputs are copied.
+
+    8,192 x 8 choices fill tiles of 192 rows for 128 experts.
+    """
+    config = {
+        **QWEN3_235B,
+        "hidden_size": 2688,
+        "moe_intermediate_size": 1504,
+        "quantization_config": NVFP4,
+    }
+    start = run(config, capability=(10, 0))
+    rows = (128 + (65536 - 128) // 192) * 192
+    products = rows * (1536 // 2 + 1536 // 16 + 2816 * 2 + 4)
+    inputs = 2816 * 2 + 2816 // 2 + 2816 // 16
+    own = 8192 * (inputs + 2816 * 2 + 128 * 4 + 8 * 12)
+    assert products + own == expert_transient_bytes(start)
+
+
+def test_a_draft_of_nvidia_has_experts_in_16_bits_beside_four_hidden_states() -> None:
+    """Nemotron 3 Super on four B200, as a traced dry run of 0.33.0 had it.
+
+    65,536 x 22 rows for 512 experts in tiles of 64: 768 and 1,024 values wide. Beside
+    them the target's states, embeddings, residual and input, 4,096 wide, and as much
+    of shared experts; the narrow inputs and outputs; scores in fp32.
+    """
+    plan = planner.plan(
+        "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4",
+        gpu="B200",
+        tensor_parallel_size=4,
+        max_model_len=11231,
+        max_num_seqs=128,
+        max_num_batched_tokens=65536,
+        kv_cache_dtype="fp8",
+        enforce_eager=True,
+        trust_remote_code=True,
+        speculative_config={"method": "mtp", "num_speculative_tokens": 1},
+    )
+    rows = (512 + (65536 * 22 - 512) // 64) * 64
+    products = rows * (768 * 2 + 1024 * 2 + 4)
+    own = 65536 * (5 * 4096 * 2 + 2 * 1024 * 2 + 512 * 4 + 22 * 12)
+    line = plan.ranks[0].line("peak activation")
+    assert products + own == line.size_bytes

@@ -30,11 +30,17 @@ from planner.memory.lines.drafting import (
     draft_step_bytes,
 )
 from planner.memory.lines.expert_workspace import (
+    draft_transient,
     expert_transient,
     expert_transient_bytes,
     expert_workspace_bytes,
 )
-from planner.memory.lines.forward_pass import forward, held_bytes, unpacked_bytes
+from planner.memory.lines.forward_pass import (
+    forward,
+    held_bytes,
+    states_beside_experts,
+    unpacked_bytes,
+)
 from planner.memory.lines.latent_context import latent_context
 from planner.memory.lines.persistent import (
     BLAS_WORKSPACE,
@@ -246,14 +252,20 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
         # Residual streams before and after mixing, the input and the previous output.
         beside = callers = (2 * streams + 2) * tokens
     elif not run.compiles and run.release.has(_KEEPS_EXPERT_INPUT_ONCE):
-        # The experts' input is one of the three that their callers hold.
-        beside = 3 * tokens
+        # The experts' input is one of those that their callers hold.
+        beside = states_beside_experts(run) * tokens
     scratch, context = expert_transient(run), latent_context(run)
+    of_draft = draft_transient(run)
+    in_draft = max(beside, 3 * tokens)
     steps = [
         (dense.size_bytes, dense.why),
         (
             beside + scratch.size_bytes if scratch.size_bytes else 0,
             f"forward pass: hidden states {format_size(beside)} + {scratch.why}",
+        ),
+        (
+            in_draft + of_draft.size_bytes if of_draft.size_bytes else 0,
+            f"the draft's pass: hidden states {format_size(in_draft)} + {of_draft.why}",
         ),
         (
             callers + context.size_bytes if context.size_bytes else 0,

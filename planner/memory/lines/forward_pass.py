@@ -130,6 +130,24 @@ def held_bytes(run: ProfileRun) -> int:
     return tokens * max(widths, default=2 * hidden)
 
 
+@once_for_all_lengths
+def states_beside_experts(run: ProfileRun) -> int:
+    """Return the hidden states beside routed experts, without compilation.
+
+    The residual, their input, and the output of the layer before, to which its caller
+    still refers. Where experts are a layer of their own, that output is their input.
+
+    Source: vLLM 0.33.0 `models/nemotron_h.py` NemotronHModel.forward,
+    NemotronHMoEDecoderLayer; traced dry runs of MiMo-V2.5-Pro and Nemotron 3 Nano.
+    """
+    with_experts = (k for k in _kinds(run) if _has_experts(k))
+    return 3 if any(kind.caches for kind in with_experts) else 2
+
+
+def _has_experts(kind: LayerKind) -> bool:
+    return any(isinstance(module, FusedMoE) for module in kind.modules)
+
+
 def _kinds(run: ProfileRun) -> Iterator[LayerKind]:
     """Yield the kinds that layers have: a family may list more."""
     for index in dict.fromkeys(run.model.layers):

@@ -1,0 +1,84 @@
+"""The routed experts of one layer, as a rank computes them in the profile run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from planner.memory.profile_run import ProfileRun
+from planner.models.experts import FusedMoE
+from planner.models.layers import Module
+from planner.models.tensors import ExpertsKernel, ServedExperts
+from planner.values import frozen
+
+
+@frozen
+class ExpertBlock:
+    """A layer's routed experts, as a rank computes them."""
+
+    run: ProfileRun
+    experts: FusedMoE
+    served: ServedExperts
+    has_shared_experts: bool
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that enter the experts: those of all data-parallel ranks."""
+        layout = self.run.layout
+        return self.run.max_num_batched_tokens * layout.data_parallel_size
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether the tokens of other ranks enter the experts too."""
+        return self.run.layout.data_parallel_size > 1
+
+    @property
+    def chunk(self) -> int:
+        """Tokens computed at once.
+
+        Source: vLLM 0.17.1 `layers/fused_moe/modular_kernel.py` _chunk_info and
+        `fused_moe.py` fused_experts_impl; Marlin's own function has no chunks.
+        """
+        limit = self.run.expert_chunk_tokens
+        is_marlin = self.served.kernel is ExpertsKernel.MARLIN
+        if limit is None or (is_marlin and not self.served.keeps_workspace):
+            return self.tokens
+        return min(self.tokens, limit)
+
+    @property
+    def gate_and_up(self) -> int:
+        """Rows of w13 on the rank."""
+        return self.served.intermediate_size * (2 if self.experts.is_gated else 1)
+
+    @property
+    def is_monolithic(self) -> bool:
+        """Whether one call computes the layer, without the workspace.
+
+        Source: vLLM 0.33.0 `layers/fused_moe/experts/`, classes named Monolithic.
+        """
+        is_triton = self.served.kernel is ExpertsKernel.OAI_TRITON
+        is_trtllm = self.served.kernel is ExpertsKernel.TRTLLM
+        return is_trtllm or (is_triton and not self.is_gathered)
+
+
+def blocks(run: ProfileRun) -> Iterator[ExpertBlock]:
+    """Yield the experts of each kind of layer."""
+    for kind in run.model.layer_kinds:
+        yield from _of(run, kind.modules)
+
+
+def blocks_of_draft(run: ProfileRun) -> Iterator[ExpertBlock]:
+    """Yield those of a draft, which runs beside the sampler."""
+    speculation = run.model.speculation if run.samples else None
+    if speculation is not None and speculation.draft is not None:
+        yield from _of(run, speculation.draft.last_stage)
+
+
+def _of(run: ProfileRun, modules: Sequence[Module]) -> Iterator[ExpertBlock]:
+    for module in modules:
+        if isinstance(module, FusedMoE):
+            yield ExpertBlock(
+                run=run,
+                experts=module,
+                served=module.served(run.layout),
+                has_shared_experts=any("shared_expert" in m.name for m in modules),
+            )
