@@ -5,6 +5,7 @@ Unless a test says otherwise: 8,192 tokens in bfloat16 on one H100.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from planner.memory.lines.expert_workspace import (
     expert_workspace_bytes,
 )
 from planner.memory.profile_run import ProfileRun
+from planner.models.experts import FusedMoE
 from planner.models.tensors import ExpertsKernel
 from planner.units import GIB
 from tests.configs import LLAMA_8B, QWEN3_MOE, architecture, gpu
@@ -393,6 +395,25 @@ def test_trtllm_pads_inputs_and_outputs_of_nvfp4_as_its_weights() -> None:
     inputs = 2816 * 2 + 2816 // 2 + 2816 // 16
     own = 8192 * (inputs + 2816 * 2 + 128 * 4 + 8 * 12)
     assert products + own == expert_transient_bytes(start)
+
+
+@pytest.mark.parametrize(("dtype", "each"), [("float32", 4), ("bfloat16", 0)])
+def test_a_name_keeps_the_inputs_that_a_router_reads_in_another_dtype(
+    dtype: str, each: int
+) -> None:
+    """MiMo-V2's code has one; compiled, they are freed once the router has run."""
+    plain = run(QWEN3_235B)
+    experts = [
+        replace(m, router_dtype=dtype) if isinstance(m, FusedMoE) else m
+        for m in plain.model.layer_kinds[0].modules
+    ]
+    kind = replace(plain.model.layer_kinds[0], modules=tuple(experts))
+    model = replace(plain.model, layer_kinds=(kind,))
+    start = replace(plain, model=model, enforce_eager=True)
+    before = expert_transient_bytes(replace(plain, enforce_eager=True))
+    assert before + 8192 * 4096 * each == expert_transient_bytes(start)
+    compiled = replace(start, enforce_eager=False)
+    assert expert_transient_bytes(plain) == expert_transient_bytes(compiled)
 
 
 def test_a_draft_of_nvidia_has_experts_in_16_bits_beside_four_hidden_states() -> None:

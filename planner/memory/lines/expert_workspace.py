@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from planner.engine.dtypes import element_bytes
 from planner.engine.releases.change import Change
 from planner.memory.account import Sized, larger
 from planner.memory.lines.expert_block import ExpertBlock, blocks, blocks_of_draft
@@ -190,6 +191,7 @@ def _transient(block: ExpertBlock) -> Sized:
         "intermediate results": _intermediate_bytes(block),
         "gathered from replicas": _gathered_bytes(block),
         "narrower or padded inputs": _inputs_bytes(block),
+        "router's inputs": _router_inputs_bytes(block),
         "quantised inputs": _copied_bytes(block),
         "output": _output_bytes(block),
         "shared experts' output": hidden if block.has_shared_experts else 0,
@@ -219,6 +221,14 @@ def _inputs_bytes(block: ExpertBlock) -> int:
     padded = served.hidden_size if served.hidden_size != own and not pads_copy else 0
     tokens = block.run.max_num_batched_tokens * block.run.element_size
     return tokens * (narrow + padded)
+
+
+def _router_inputs_bytes(block: ExpertBlock) -> int:
+    """Return the router's inputs where it reads another dtype and a name keeps them."""
+    dtype, run = block.experts.router_dtype, block.run
+    if dtype in (None, run.dtype) or run.compiles:
+        return 0
+    return run.max_num_batched_tokens * run.model.hidden_size * element_bytes(dtype)
 
 
 def _routing_bytes(experts: FusedMoE) -> int:
