@@ -53,6 +53,7 @@ from planner.memory.lines.sampler import (
     depends_on_installed,
     sampling,
 )
+from planner.memory.lines.tuning import tuning
 from planner.memory.media.encoder import encoder_kept_bytes
 from planner.memory.media.peak import encoder_peak_bytes
 from planner.memory.profile_run import ProfileRun, once
@@ -151,8 +152,11 @@ def _peaks(run: ProfileRun) -> tuple[Ranged, Ranged]:
         shared += [_sampling(run), *_checking(run), *_drafting(run)]
     pass_ = _forward_moment(run, is_first=False)
     later = _largest([pass_, *shared])
+    tuned = tuning(run)
+    if tuned.size_bytes:
+        shared.append(around(tuned.size_bytes, 0, tuned.why))
     if not run.compiles:
-        return later, later
+        return later, _largest([pass_, *shared])
     if flushes_as_it_runs(run):
         pass_ = _forward_moment(run, is_first=True)
     return later, _pinning(run, _largest([pass_, _compiling(run), *shared]))
