@@ -49,7 +49,7 @@ def check_profile_run(
             "AssertionError: assert self.sampler is not None (speculative_config with "
             "a model that samples no tokens)"
         )
-    if resolved.enable_prefix_caching and not kernels.specs:
+    if question.settings.enable_prefix_caching and not kernels.specs:
         raise Refused(
             "AssertionError: HybridKVCacheCoordinator requires at least one cacheable "
             "group. (enable_prefix_caching for a model without a KV cache)"
