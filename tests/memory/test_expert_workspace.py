@@ -440,3 +440,25 @@ def test_a_draft_of_nvidia_has_experts_in_16_bits_beside_four_hidden_states() ->
     own = 65536 * (5 * 4096 * 2 + 2 * 1024 * 2 + 512 * 4 + 22 * 12)
     line = plan.ranks[0].line("peak activation")
     assert products + own == line.size_bytes
+
+
+def test_experts_of_a_recording_are_those_of_its_config() -> None:
+    """Mistral Small 4 on two B200, which Transformers serves: four hidden states.
+
+    3,000 x 4 rows for 128 experts in tiles of 64: 1,024 and 4,096 values wide. Beside
+    them the output and that of shared experts, scores in fp32 and choices.
+    """
+    plan = planner.plan(
+        "mistralai/Mistral-Small-4-119B-2603",
+        gpu="B200",
+        max_model_len=3533,
+        max_num_seqs=10,
+        max_num_batched_tokens=3000,
+        enforce_eager=True,
+        tensor_parallel_size=2,
+    )
+    rows = (128 + (3000 * 4 - 128) // 64) * 64
+    products = rows * (1024 * 2 + 4096 * 2 + 4)
+    own = 3000 * (6 * 4096 * 2 + 128 * 4 + 4 * 12)
+    line = plan.ranks[0].line("peak activation")
+    assert products + own == line.size_bytes

@@ -6,9 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from planner.memory.profile_run import ProfileRun
 from planner.models.experts import FusedMoE
+from planner.models.families.recorded import RecordedModule
 from planner.models.layers import Module
 from planner.models.tensors import ExpertsKernel, ServedExperts
 from planner.values import frozen
+
+_COUNTS = ("n_routed_experts", "num_experts", "num_local_experts")
+_CHOSEN = "num_experts_per_tok"
+_TWO = 2
 
 
 @frozen
@@ -75,10 +80,40 @@ def blocks_of_draft(run: ProfileRun) -> Iterator[ExpertBlock]:
 
 def _of(run: ProfileRun, modules: Sequence[Module]) -> Iterator[ExpertBlock]:
     for module in modules:
+        experts = _recorded(run, module)
         if isinstance(module, FusedMoE):
+            experts = module
+        if experts is not None:
             yield ExpertBlock(
                 run=run,
-                experts=module,
-                served=module.served(run.layout),
+                experts=experts,
+                served=experts.served(run.layout),
                 has_shared_experts=any("shared_expert" in m.name for m in modules),
             )
+
+
+def _recorded(run: ProfileRun, module: Module) -> FusedMoE | None:
+    """Return experts that are known from a recording, where they are not quantised.
+
+    The recording has the bytes of both weights, config.json how many there are.
+    """
+    if not (
+        isinstance(module, RecordedModule) and module.is_expert and run.model.files
+    ):
+        return None
+    config, held = run.model.files.config, module.held
+    count = next((n for name in _COUNTS if isinstance(n := config.get(name), int)), 0)
+    top_k = config.get(_CHOSEN)
+    is_plain = len(held) == _TWO and {t.dtype for t in held} <= {None, run.dtype}
+    if not (count and isinstance(top_k, int) and is_plain):
+        return None
+    first, second = (tensor.cut_bytes for tensor in held)
+    hidden = run.model.hidden_size
+    return FusedMoE(
+        name=module.name,
+        num_experts=count,
+        top_k=top_k,
+        hidden_size=hidden,
+        intermediate_size=second // (count * hidden * run.element_size),
+        is_gated=first > second,
+    )

@@ -21,6 +21,7 @@ from planner.models.architecture import LayerKind
 from planner.models.caches import CrossAttentionLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.recorded import RecordedModule
+from planner.models.families.refused import is_served_by_transformers
 from planner.models.layers import (
     ColumnParallelLinear,
     Part,
@@ -136,16 +137,24 @@ def states_beside_experts(run: ProfileRun) -> int:
 
     The residual, their input, and the output of the layer before, to which its caller
     still refers. Where experts are a layer of their own, that output is their input.
+    Transformers' classes have a name for the embeddings too.
 
     Source: vLLM 0.33.0 `models/nemotron_h.py` NemotronHModel.forward,
-    NemotronHMoEDecoderLayer; traced dry runs of MiMo-V2.5-Pro and Nemotron 3 Nano.
+    NemotronHMoEDecoderLayer; Transformers 5.20 `models/mistral4/modeling_mistral4.py`
+    Mistral4Model.forward; traced dry runs of MiMo-V2.5-Pro, Nemotron 3 Nano and Mistral
+    Small 4.
     """
     with_experts = (k for k in _kinds(run) if _has_experts(k))
-    return 3 if any(kind.caches for kind in with_experts) else 2
+    count = 3 if any(kind.caches for kind in with_experts) else 2
+    return count + int(is_served_by_transformers(run.model.architecture))
 
 
 def _has_experts(kind: LayerKind) -> bool:
-    return any(isinstance(module, FusedMoE) for module in kind.modules)
+    return any(
+        isinstance(module, FusedMoE)
+        or (isinstance(module, RecordedModule) and module.is_expert)
+        for module in kind.modules
+    )
 
 
 def _kinds(run: ProfileRun) -> Iterator[LayerKind]:

@@ -189,7 +189,7 @@ def check_architecture(architecture: str, config: Mapping[str, Any]) -> None:
     names = vllm_architectures()
     if _is_known(architecture, names) or _has_code(config, "AutoModel"):
         return
-    if is_left_to_transformers(architecture):
+    if is_served_by_transformers(architecture):
         return
     near = _nearest(architecture)
     hint = f" (Nearest: {', '.join(near)}.)" if near else ""
@@ -199,7 +199,7 @@ def check_architecture(architecture: str, config: Mapping[str, Any]) -> None:
     )
 
 
-def is_left_to_transformers(architecture: str) -> bool:
+def is_served_by_transformers(architecture: str) -> bool:
     """Whether vLLM serves an architecture by Transformers' class where it has none.
 
     Source: vLLM 0.33.0 `models/registry.py` _try_resolve_transformers, which comes
