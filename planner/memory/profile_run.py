@@ -228,6 +228,15 @@ class ProfileRun:
         return self.is_compiled and not self.enforce_eager
 
     @property
+    def has_media(self) -> bool:
+        """Whether requests may contain images, sounds or their embeddings.
+
+        Source: vLLM 0.33.0 `config/model.py` supports_multimodal_inputs (not
+        where all limits are 0).
+        """
+        return bool(self.towers or self.embeds_only)
+
+    @property
     def has_adapters(self) -> bool:
         """Whether it starts with slots for adapters of the word embeddings."""
         return self.embedding_factor_bytes > 0

@@ -462,3 +462,52 @@ def test_experts_of_a_recording_are_those_of_its_config() -> None:
     own = 3000 * (6 * 4096 * 2 + 128 * 4 + 4 * 12)
     line = plan.ranks[0].line("peak activation")
     assert products + own == line.size_bytes
+
+
+M3 = {
+    "tensor_parallel_size": 8,
+    "max_model_len": 8192,
+    "max_num_batched_tokens": 8192,
+    "max_num_seqs": 16,
+    "trust_remote_code": True,
+}
+
+
+def test_outputs_of_experts_are_added_up_beside_the_sum() -> None:
+    """MiniMax-M3 on eight H200, whose experts keep their results in the workspace.
+
+    Three hidden states of 6,144 beside three outputs: of routed and shared experts, and
+    their sum, which the next norm adds up over ranks; scores of 128 experts.
+    """
+    plan = planner.plan(
+        "MiniMaxAI/MiniMax-M3", language_model_only=True, **M3, gpu="H200"
+    )
+    line = plan.ranks[0].line("peak activation")
+    assert 8192 * (6 * 6144 * 2 + 128 * 4) == line.size_bytes
+
+
+def test_images_are_merged_into_a_buffer_which_is_the_residual() -> None:
+    """Without images there is no such buffer, and the embeddings are a state more."""
+    with_images, without = (
+        planner.plan("MiniMaxAI/MiniMax-M3", **M3, **given, gpu="H200").ranks[0]
+        for given in ({"skip_mm_profiling": True}, {"language_model_only": True})
+    )
+    state = 8192 * 6144 * 2
+    peak, buffers = "peak activation", "persistent buffers"
+    assert state == without.line(peak).size_bytes - with_images.line(peak).size_bytes
+    assert state == (
+        with_images.line(buffers).size_bytes - without.line(buffers).size_bytes
+    )
+
+
+def test_ranks_add_up_what_experts_put_out() -> None:
+    """Qwen3-235B's on four H100: the output of experts and the sum over ranks.
+
+    Compiled, and in releases that were not read, it is the output and the routing.
+    """
+    divided = run(QWEN3_235B, tensor_parallel_size=4)
+    eager = replace(divided, enforce_eager=True)
+    older = replace(run(QWEN3_235B, "0.32.0"), enforce_eager=True)
+    once = 8192 * (4096 * 2 + 128 * 4 + 8 * 12)
+    assert 8192 * (2 * 4096 * 2 + 128 * 4) == expert_transient_bytes(eager)
+    assert [once, once] == [expert_transient_bytes(one) for one in (divided, older)]

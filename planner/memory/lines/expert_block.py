@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from planner.engine.releases.change import Change
+from planner.memory.account import NOTHING, Sized
 from planner.memory.profile_run import ProfileRun
 from planner.models.experts import FusedMoE
 from planner.models.families.recorded import RecordedModule
 from planner.models.layers import Module
 from planner.models.tensors import ExpertsKernel, ServedExperts
+from planner.units import format_size
 from planner.values import frozen
 
 _COUNTS = ("n_routed_experts", "num_experts", "num_local_experts")
 _CHOSEN = "num_experts_per_tok"
 _TWO = 2
+_ROUTER_BYTES = 4
+_SUMMED_IN_NORM = ("MiniMaxM3SparseForConditionalGeneration",)
+"""Models whose layers leave the sum over ranks to the norm that follows."""
+_ADDS_UP_IN_RUNNER = Change(
+    since=(0, 33),
+    what=(
+        "The outputs of routed and shared experts have names while they are added up. "
+        "Releases before 0.33.0 were not read."
+    ),
+)
 
 
 @frozen
@@ -76,6 +89,30 @@ def blocks_of_draft(run: ProfileRun) -> Iterator[ExpertBlock]:
     speculation = run.model.speculation if run.samples else None
     if speculation is not None and speculation.draft is not None:
         yield from _of(run, speculation.draft.last_stage)
+
+
+def added_up(block: ExpertBlock) -> Sized:
+    """Return a layer's outputs while they are added up, without compilation.
+
+    Those of the routed and of the shared experts have names, beside them their sum, and
+    the sum over ranks, unless the next norm adds it up; and so have the scores.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/runner/moe_runner.py` forward; dry runs of
+    MiniMax-M3 on eight H200 and of Qwen3-VL-235B on eight H100.
+    """
+    run, experts = block.run, block.experts
+    if run.compiles or block.is_gathered or not run.release.has(_ADDS_UP_IN_RUNNER):
+        return NOTHING
+    is_divided = run.layout.tensor_parallel_size > 1
+    sums = is_divided and run.model.architecture not in _SUMMED_IN_NORM
+    count = 1 + 2 * int(block.has_shared_experts) + int(sums)
+    hidden = run.model.hidden_size * run.element_size
+    each = count * hidden + _ROUTER_BYTES * experts.num_experts
+    size_bytes = run.max_num_batched_tokens * each
+    return Sized(
+        size_bytes=size_bytes,
+        why=f"{count} outputs of experts and sums {format_size(size_bytes)}",
+    )
 
 
 def _of(run: ProfileRun, modules: Sequence[Module]) -> Iterator[ExpertBlock]:

@@ -13,7 +13,12 @@ from typing import NamedTuple
 from planner.engine.dtypes import element_bytes
 from planner.engine.releases.change import Change
 from planner.memory.account import Sized, larger
-from planner.memory.lines.expert_block import ExpertBlock, blocks, blocks_of_draft
+from planner.memory.lines.expert_block import (
+    ExpertBlock,
+    added_up,
+    blocks,
+    blocks_of_draft,
+)
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.experts import FusedMoE
 from planner.models.tensors import ExpertsKernel, ServedExperts
@@ -198,9 +203,10 @@ def _transient(block: ExpertBlock) -> Sized:
         "routing": tokens * _routing_bytes(block.experts),
     }
     terms = " + ".join(f"{name} {format_size(b)}" for name, b in parts.items() if b)
-    return Sized(
+    in_kernel = Sized(
         size_bytes=sum(parts.values()), why=f"{served.kernel} experts: {terms}"
     )
+    return larger([in_kernel, added_up(block)])
 
 
 def _inputs_bytes(block: ExpertBlock) -> int:

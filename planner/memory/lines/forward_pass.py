@@ -146,7 +146,15 @@ def states_beside_experts(run: ProfileRun) -> int:
     """
     with_experts = (k for k in _kinds(run) if _has_experts(k))
     count = 3 if any(kind.caches for kind in with_experts) else 2
-    return count + int(is_served_by_transformers(run.model.architecture))
+    count += int(is_served_by_transformers(run.model.architecture))
+    return count - int(_adds_up_in_buffer(run))
+
+
+def _adds_up_in_buffer(run: ProfileRun) -> bool:
+    """Whether the residual is the buffer in which images and text are merged."""
+    own = (*_ADDS_UP_ANEW, *_HAS_OWN_SUMS)
+    is_merged = run.has_media and run.is_first_stage
+    return is_merged and _language_model(run) not in own
 
 
 def _has_experts(kind: LayerKind) -> bool:
@@ -206,7 +214,7 @@ def _held_of(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     before_sum = held, text
     if is_cut and _language_model(run) not in _NAMES_MLP_INPUT:
         before_sum = held - hidden, f"{text} - {hidden:,} of a later sum"
-    if not run.model.towers or not run.is_first_stage:
+    if not run.has_media or not run.is_first_stage:
         return before_sum
     if any(isinstance(cache, CrossAttentionLayer) for cache in kind.caches):
         return held + 2 * hidden, f"{text} + 2 x {hidden:,} positions"
