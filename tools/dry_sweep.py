@@ -113,16 +113,18 @@ def _case(name: str, gpu: str, version: str) -> tuple[dict[str, Any] | None, str
     return None, ""
 
 
-def swept(
+def swept(  # noqa: PLR0913 - the parts of a sweep
     group: list[dict[str, Any]],
     found: installation.Installation,
     seconds: float,
     worker: str = "dry_worker.py",
     read: Callable[[Iterable[str]], dict[str, Any]] | None = None,
+    caches: Path | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Run cases of one GPU in one process of vLLM's Python; yield their rows.
 
-    `read` makes a row of what a case wrote; None: `row_of`.
+    `read` makes a row of what a case wrote; None: `row_of`. `caches`: the folder of
+    compiled models; None: that of all dry runs.
     """
     libraries = false_gpu.built_for(found)
     with tempfile.TemporaryDirectory(prefix="sweep-") as text:
@@ -130,7 +132,9 @@ def swept(
         tasks: list[dict[str, Any]] = []
         variables: dict[str, str] = {}
         for number, case in enumerate(group):
-            task, variables = _task(case, found, libraries, scratch / str(number))
+            task, variables = _task(
+                case, found, libraries, scratch / str(number), caches
+            )
             tasks.append(task)
         listed = scratch / "tasks.jsonl"
         listed.write_text("\n".join(map(json.dumps, tasks)), encoding="utf-8")
@@ -149,6 +153,7 @@ def _task(
     found: installation.Installation,
     libraries: Path,
     folder: Path,
+    caches: Path | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     folder.mkdir()
     gpu = gpu_named(case["gpu"])
@@ -169,7 +174,8 @@ def _task(
         unplanned=unplanned,
         driver=(),
     )
-    caches = cache_folder("dry-run") / f"compiled-{found.version}"
+    if caches is None:
+        caches = cache_folder("dry-run") / f"compiled-{found.version}"
     command, variables, _notes = launch(prepared, folder, caches)
     task = json.loads(Path(command[-1]).read_text(encoding="utf-8"))
     return {**task, "file": command[-1], "log": str(folder / "log")}, variables

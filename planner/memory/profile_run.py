@@ -130,6 +130,8 @@ class ProfileRun:
     """The entries of mm_processor_kwargs that determine sizes."""
     mm_sizes: tuple[tuple[str, DummySizes], ...] = ()
     """Sizes of limit_mm_per_prompt, by modality."""
+    divides_items: bool = False
+    """Whether ranks divide whole items among them (mm_encoder_tp_mode="data")."""
     skip_mm_profiling: bool = False
     embeds_only: tuple[Tower, ...] = ()
     """Towers that are not served, but whose embeddings requests may contain."""
@@ -226,6 +228,15 @@ class ProfileRun:
     def compiles(self) -> bool:
         """Whether the model runs compiled."""
         return self.is_compiled and not self.enforce_eager
+
+    @property
+    def has_media(self) -> bool:
+        """Whether requests may contain images, sounds or their embeddings.
+
+        Source: vLLM 0.33.0 `config/model.py` supports_multimodal_inputs (not
+        where all limits are 0).
+        """
+        return bool(self.towers or self.embeds_only)
 
     @property
     def has_adapters(self) -> bool:

@@ -84,6 +84,8 @@ class FusedMoE:
     """The checkpoint's names of an expert's three layers."""
     is_quantizable: bool = True
     method: ExpertsMethod | None = None
+    router_dtype: str | None = None
+    """Of the router's inputs where the layer's code keeps them beside the experts."""
 
     def uses_trtllm(self, layout: ParallelLayout) -> bool:
         """Whether FlashInfer's TRT-LLM kernel serves unquantised experts.

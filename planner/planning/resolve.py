@@ -65,6 +65,7 @@ from planner.planning.dtypes import (
 )
 from planner.planning.first_engine import check_engine
 from planner.planning.load import Load
+from planner.planning.profile_refusals import check_profile_run
 from planner.planning.refusals import (
     check_architecture,
     check_batch,
@@ -247,6 +248,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     _check_build(question, before)
     kernels = resolve_kernels(model, _context(question, before))
     check_block_size(kernels, model, gpu)
+    check_profile_run(question, before, kernels)
     mode = runner_mode(compilation, kernels, gpu) if sizes else GraphMode.NONE
     resolved = replace(
         before,

@@ -298,6 +298,7 @@ def _profile_run(
         ),
         mm_settings=size_settings(question.settings),
         mm_sizes=sizes_of(question.settings, question.model),
+        divides_items=question.settings.mm_encoder_tp_mode == "data",
         skip_mm_profiling=bool(question.settings.skip_mm_profiling),
         takes_prompt_embeds=bool(question.settings.enable_prompt_embeds),
         embeds_only=unserved_towers(

@@ -375,6 +375,17 @@ def test_a_share_of_the_inputs_is_copied() -> None:
     assert (3 * 400 * 22 + 40000 + 3 * 4000) * 2 == peak.size_bytes
 
 
+@pytest.mark.parametrize(("divides", "copied"), [(True, 40000), (False, 0)])
+def test_one_rank_copies_all_inputs_where_ranks_divide_items(
+    divides: bool, copied: int
+) -> None:
+    """mm_encoder_tp_mode="data" puts a rank's images together, be it all of them."""
+    forward = TowerPass(moments=(WIDEST,), copies_share=True)
+    alone = run(counted(forward, IMAGE, supports_data_parallel=True))
+    peak = encoder_peak_bytes(replace(alone, divides_items=divides))
+    assert (4000 * 22 + 40000 + copied) * 2 == peak.size_bytes
+
+
 @pytest.mark.parametrize(
     ("version", "rows", "earlier"), [("0.20.0", 100, None), ("0.23.0", 1700, 1700)]
 )

@@ -5,12 +5,14 @@ Unless a test says otherwise: 8,192 tokens in bfloat16 on one H100.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import planner
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import MODELLED, resolve_version
 from planner.memory.lines.expert_workspace import (
@@ -20,6 +22,7 @@ from planner.memory.lines.expert_workspace import (
     expert_workspace_bytes,
 )
 from planner.memory.profile_run import ProfileRun
+from planner.models.experts import FusedMoE
 from planner.models.tensors import ExpertsKernel
 from planner.units import GIB
 from tests.configs import LLAMA_8B, QWEN3_MOE, architecture, gpu
@@ -370,3 +373,141 @@ def test_more_tokens_never_need_less(
     assert expert_workspace_bytes(few) <= expert_workspace_bytes(many)
     assert expert_transient_bytes(few) <= expert_transient_bytes(many)
     assert " experts: " in expert_transient(few).why
+
+
+NVFP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": []}
+
+
+def test_trtllm_pads_inputs_and_outputs_of_nvfp4_as_its_weights() -> None:
+    """2,688 values become 2,816, and 1,504 columns 1,536: inputs are copied.
+
+    8,192 x 8 choices fill tiles of 192 rows for 128 experts.
+    """
+    config = {
+        **QWEN3_235B,
+        "hidden_size": 2688,
+        "moe_intermediate_size": 1504,
+        "quantization_config": NVFP4,
+    }
+    start = run(config, capability=(10, 0))
+    rows = (128 + (65536 - 128) // 192) * 192
+    products = rows * (1536 // 2 + 1536 // 16 + 2816 * 2 + 4)
+    inputs = 2816 * 2 + 2816 // 2 + 2816 // 16
+    own = 8192 * (inputs + 2816 * 2 + 128 * 4 + 8 * 12)
+    assert products + own == expert_transient_bytes(start)
+
+
+@pytest.mark.parametrize(("dtype", "each"), [("float32", 4), ("bfloat16", 0)])
+def test_a_name_keeps_the_inputs_that_a_router_reads_in_another_dtype(
+    dtype: str, each: int
+) -> None:
+    """MiMo-V2's code has one; compiled, they are freed once the router has run."""
+    plain = run(QWEN3_235B)
+    experts = [
+        replace(m, router_dtype=dtype) if isinstance(m, FusedMoE) else m
+        for m in plain.model.layer_kinds[0].modules
+    ]
+    kind = replace(plain.model.layer_kinds[0], modules=tuple(experts))
+    model = replace(plain.model, layer_kinds=(kind,))
+    start = replace(plain, model=model, enforce_eager=True)
+    before = expert_transient_bytes(replace(plain, enforce_eager=True))
+    assert before + 8192 * 4096 * each == expert_transient_bytes(start)
+    compiled = replace(start, enforce_eager=False)
+    assert expert_transient_bytes(plain) == expert_transient_bytes(compiled)
+
+
+def test_a_draft_of_nvidia_has_experts_in_16_bits_beside_four_hidden_states() -> None:
+    """Nemotron 3 Super on four B200, as a traced dry run of 0.33.0 had it.
+
+    65,536 x 22 rows for 512 experts in tiles of 64: 768 and 1,024 values wide. Beside
+    them the target's states, embeddings, residual and input, 4,096 wide, and as much
+    of shared experts; the narrow inputs and outputs; scores in fp32.
+    """
+    plan = planner.plan(
+        "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4",
+        gpu="B200",
+        tensor_parallel_size=4,
+        max_model_len=11231,
+        max_num_seqs=128,
+        max_num_batched_tokens=65536,
+        kv_cache_dtype="fp8",
+        enforce_eager=True,
+        trust_remote_code=True,
+        speculative_config={"method": "mtp", "num_speculative_tokens": 1},
+    )
+    rows = (512 + (65536 * 22 - 512) // 64) * 64
+    products = rows * (768 * 2 + 1024 * 2 + 4)
+    own = 65536 * (5 * 4096 * 2 + 2 * 1024 * 2 + 512 * 4 + 22 * 12)
+    line = plan.ranks[0].line("peak activation")
+    assert products + own == line.size_bytes
+
+
+def test_experts_of_a_recording_are_those_of_its_config() -> None:
+    """Mistral Small 4 on two B200, which Transformers serves: four hidden states.
+
+    3,000 x 4 rows for 128 experts in tiles of 64: 1,024 and 4,096 values wide. Beside
+    them the output and that of shared experts, scores in fp32 and choices.
+    """
+    plan = planner.plan(
+        "mistralai/Mistral-Small-4-119B-2603",
+        gpu="B200",
+        max_model_len=3533,
+        max_num_seqs=10,
+        max_num_batched_tokens=3000,
+        enforce_eager=True,
+        tensor_parallel_size=2,
+    )
+    rows = (128 + (3000 * 4 - 128) // 64) * 64
+    products = rows * (1024 * 2 + 4096 * 2 + 4)
+    own = 3000 * (6 * 4096 * 2 + 128 * 4 + 4 * 12)
+    line = plan.ranks[0].line("peak activation")
+    assert products + own == line.size_bytes
+
+
+M3 = {
+    "tensor_parallel_size": 8,
+    "max_model_len": 8192,
+    "max_num_batched_tokens": 8192,
+    "max_num_seqs": 16,
+    "trust_remote_code": True,
+}
+
+
+def test_outputs_of_experts_are_added_up_beside_the_sum() -> None:
+    """MiniMax-M3 on eight H200, whose experts keep their results in the workspace.
+
+    Three hidden states of 6,144 beside three outputs: of routed and shared experts, and
+    their sum, which the next norm adds up over ranks; scores of 128 experts.
+    """
+    plan = planner.plan(
+        "MiniMaxAI/MiniMax-M3", language_model_only=True, **M3, gpu="H200"
+    )
+    line = plan.ranks[0].line("peak activation")
+    assert 8192 * (6 * 6144 * 2 + 128 * 4) == line.size_bytes
+
+
+def test_images_are_merged_into_a_buffer_which_is_the_residual() -> None:
+    """Without images there is no such buffer, and the embeddings are a state more."""
+    with_images, without = (
+        planner.plan("MiniMaxAI/MiniMax-M3", **M3, **given, gpu="H200").ranks[0]
+        for given in ({"skip_mm_profiling": True}, {"language_model_only": True})
+    )
+    state = 8192 * 6144 * 2
+    peak, buffers = "peak activation", "persistent buffers"
+    assert state == without.line(peak).size_bytes - with_images.line(peak).size_bytes
+    assert state == (
+        with_images.line(buffers).size_bytes - without.line(buffers).size_bytes
+    )
+
+
+def test_ranks_add_up_what_experts_put_out() -> None:
+    """Qwen3-235B's on four H100: the output of experts and the sum over ranks.
+
+    Compiled, and in releases that were not read, it is the output and the routing.
+    """
+    divided = run(QWEN3_235B, tensor_parallel_size=4)
+    eager = replace(divided, enforce_eager=True)
+    older = replace(run(QWEN3_235B, "0.32.0"), enforce_eager=True)
+    once = 8192 * (4096 * 2 + 128 * 4 + 8 * 12)
+    assert 8192 * (2 * 4096 * 2 + 128 * 4) == expert_transient_bytes(eager)
+    assert [once, once] == [expert_transient_bytes(one) for one in (divided, older)]

@@ -239,3 +239,26 @@ def test_deepseek_v32_has_no_context_since_its_class_is_its_own() -> None:
     tokens, heads, indexer = 65536, 128 // 8, 512 * MIB
     assert peak_of_context("0.28.0") > 2 * tokens * heads * (128 + 128)
     assert peak_of_context("0.29.0") - indexer < 64 * MIB
+
+
+def test_the_indexer_of_glm_5_3_runs_beside_what_attention_projected() -> None:
+    """On eight ranks, for 8,192 tokens, as a traced dry run of 0.33.0 had it.
+
+    Queries of 1,536 and keys of 512 values, and once more behind their norms; 2,048 of
+    a rank's heads; 4,096 of the indexer's queries, as many bytes in FP8, and 160 more.
+    """
+    plan = planner.plan(
+        "zai-org/GLM-5.3-Flash",
+        gpu="H100",
+        max_model_len=32768,
+        max_num_seqs=16,
+        max_num_batched_tokens=8192,
+        tensor_parallel_size=8,
+        enforce_eager=True,
+    )
+    values = 2 * (1536 + 512) + 2048 + 4096 + 4096 // 2 + 128 + 32
+    streams = (2 * 4 + 2) * 4096
+    choices = 2 * 8192 * 2176 * 4
+    images = 31_980 * 4096 * 2
+    size_bytes = 8192 * (values + streams) * 2 + 512 * MIB + choices + images
+    assert size_bytes == plan.ranks[0].line("peak activation").size_bytes

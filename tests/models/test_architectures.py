@@ -223,6 +223,17 @@ def test_an_architecture_that_vllm_dropped_is_refused_in_its_words() -> None:
         architecture(LLAMA_8B, architectures=["QWenLMHeadModel"], model_type="qwen")
 
 
+@pytest.mark.parametrize(
+    "dropped", ["MllamaForConditionalGeneration", "PersimmonForCausalLM"]
+)
+def test_what_vllm_dropped_and_transformers_has_is_only_not_modelled(
+    dropped: str,
+) -> None:
+    """Llama 3.2 Vision starts with 0.33.0, by the Transformers backend."""
+    with pytest.raises(UnknownArchitecture, match=f"{dropped}.*is not modelled yet"):
+        architecture(LLAMA_8B, architectures=[dropped])
+
+
 def test_attention_in_both_directions_keeps_no_cache() -> None:
     """is_causal: false makes an embedding model of Llama and Qwen."""
     model = architecture(LLAMA_8B, is_causal=False)

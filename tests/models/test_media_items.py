@@ -6,7 +6,7 @@ import pytest
 
 from planner.models.architecture import MediaItem
 from planner.models.families.facts import Facts
-from planner.models.families.towers import items, sounds, tiles
+from planner.models.families.towers import budgets, items, sounds, tiles
 
 
 def facts(model_type: str = "", **config: Any) -> Facts:
@@ -21,6 +21,7 @@ def tokens(found: tuple[MediaItem, ...]) -> dict[str, int]:
 
 MERGED_14 = facts(patch_size=14, spatial_merge_size=2)
 MERGED_16 = facts(patch_size=16, spatial_merge_size=2)
+GLM_5_3 = facts(patch_size=14, spatial_merge_size=2, temporal_patch_size=2)
 TILE: dict[str, Any] = {"image_size": 448, "patch_size": 14}
 
 
@@ -165,3 +166,29 @@ def test_sounds() -> None:
 def test_what_weights_do_not_need_may_be_missing(found: tuple[MediaItem, ...]) -> None:
     """Nothing is known then, and the model is read all the same."""
     assert () == found
+
+
+@pytest.mark.parametrize(
+    ("length", "tokens"),
+    [(4096, 8000), (16384, 16000), (24768, 24000), (32768, 31980), (65536, 37345)],
+)
+def test_glm_5_3_pads_odd_frames_beyond_its_budget(length: int, tokens: int) -> None:
+    """Nine frames of 77 x 97 tokens are made to fit as eight, and padded to ten.
+
+    Lengths below 16,000 tokens have room for one pair of frames, of 80 x 100.
+    """
+    found = budgets.glm5_next_items(GLM_5_3)
+    videos = [i for i in found if length in (i.for_lengths or ())]
+    assert [tokens] == [item.embeddings for item in videos]
+    assert [4 * tokens] == [item.patches for item in videos]
+    assert 9 // 2 * 77 * 97 <= 30_000 < 5 * 77 * 97 == 37_345
+
+
+def test_images_of_glm_5_3_are_eight_thousand_tokens() -> None:
+    """Of four patches each, with two frames of 14 x 14 pixels in three colours."""
+    image = budgets.glm5_next_items(GLM_5_3)[0]
+    assert (8000, 32_000, 32_000 * 2 * 3 * 14 * 14) == (
+        image.tokens,
+        image.patches,
+        image.inputs,
+    )

@@ -196,3 +196,21 @@ def test_a_checkpoint_that_was_still_taken_is_planned() -> None:
     other = replace(model, quantization_limits=was_not_modelled)
     with pytest.raises(UnknownArchitecture, match=r"0\.29\.0 still takes"):
         check_quantization(other, "bfloat16", gpu(), Release((0, 29, 0)))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "XiaomiMiMo/MiMo-7B-Base",
+        "internlm/internlm2-7b",
+        "openbmb/MiniCPM4-8B",
+        "LGAI-EXAONE/EXAONE-3.5-7.8B-Instruct",
+        "allenai/Molmo-7B-D-0924",
+    ],
+)
+def test_models_of_custom_code_start_only_where_it_is_allowed(model: str) -> None:
+    """Neither vLLM nor Transformers has a configuration class of their types."""
+    refused = planner.plan(model).error
+    assert refused is not None
+    assert "trust_remote_code=True" in refused.message
+    assert planner.plan(model, trust_remote_code=True).fits

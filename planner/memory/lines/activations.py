@@ -30,11 +30,17 @@ from planner.memory.lines.drafting import (
     draft_step_bytes,
 )
 from planner.memory.lines.expert_workspace import (
+    draft_transient,
     expert_transient,
     expert_transient_bytes,
     expert_workspace_bytes,
 )
-from planner.memory.lines.forward_pass import forward, held_bytes, unpacked_bytes
+from planner.memory.lines.forward_pass import (
+    forward,
+    held_bytes,
+    states_beside_experts,
+    unpacked_bytes,
+)
 from planner.memory.lines.latent_context import latent_context
 from planner.memory.lines.persistent import (
     BLAS_WORKSPACE,
@@ -47,6 +53,7 @@ from planner.memory.lines.sampler import (
     depends_on_installed,
     sampling,
 )
+from planner.memory.lines.tuning import tuning
 from planner.memory.media.encoder import encoder_kept_bytes
 from planner.memory.media.peak import encoder_peak_bytes
 from planner.memory.profile_run import ProfileRun, once
@@ -145,8 +152,11 @@ def _peaks(run: ProfileRun) -> tuple[Ranged, Ranged]:
         shared += [_sampling(run), *_checking(run), *_drafting(run)]
     pass_ = _forward_moment(run, is_first=False)
     later = _largest([pass_, *shared])
+    tuned = tuning(run)
+    if tuned.size_bytes:
+        shared.append(around(tuned.size_bytes, 0, tuned.why))
     if not run.compiles:
-        return later, later
+        return later, _largest([pass_, *shared])
     if flushes_as_it_runs(run):
         pass_ = _forward_moment(run, is_first=True)
     return later, _pinning(run, _largest([pass_, _compiling(run), *shared]))
@@ -246,14 +256,20 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
         # Residual streams before and after mixing, the input and the previous output.
         beside = callers = (2 * streams + 2) * tokens
     elif not run.compiles and run.release.has(_KEEPS_EXPERT_INPUT_ONCE):
-        # The experts' input is one of the three that their callers hold.
-        beside = 3 * tokens
+        # The experts' input is one of those that their callers hold.
+        beside = states_beside_experts(run) * tokens
     scratch, context = expert_transient(run), latent_context(run)
+    of_draft = draft_transient(run)
+    in_draft = max(beside, 3 * tokens)
     steps = [
         (dense.size_bytes, dense.why),
         (
             beside + scratch.size_bytes if scratch.size_bytes else 0,
             f"forward pass: hidden states {format_size(beside)} + {scratch.why}",
+        ),
+        (
+            in_draft + of_draft.size_bytes if of_draft.size_bytes else 0,
+            f"the draft's pass: hidden states {format_size(in_draft)} + {of_draft.why}",
         ),
         (
             callers + context.size_bytes if context.size_bytes else 0,

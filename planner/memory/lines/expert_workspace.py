@@ -10,13 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from planner.engine.dtypes import element_bytes
 from planner.engine.releases.change import Change
 from planner.memory.account import Sized, larger
+from planner.memory.lines.expert_block import (
+    ExpertBlock,
+    added_up,
+    blocks,
+    blocks_of_draft,
+)
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.experts import FusedMoE
 from planner.models.tensors import ExpertsKernel, ServedExperts
 from planner.units import format_size
-from planner.values import frozen
 
 _ALIGNMENT = 256
 _DEEPGEMM_ROWS = 128
@@ -24,6 +30,7 @@ _DEEPGEMM_ROWS = 128
 _TRTLLM_TILES = (8, 16, 32, 64)
 """Rows of FlashInfer's TRT-LLM tiles; every kernel has these."""
 _FP8_BLOCK, _SCALE_ROWS = 128, 32
+_BYTE_BITS = 8
 _SLOT_BYTES = 4
 """Where a row came from."""
 _ROUTER_BYTES = 4
@@ -55,55 +62,6 @@ class _Shapes(NamedTuple):
     output: int
 
 
-@frozen
-class _Block:
-    """A layer's routed experts, as a rank computes them."""
-
-    run: ProfileRun
-    experts: FusedMoE
-    served: ServedExperts
-    has_shared_experts: bool
-
-    @property
-    def tokens(self) -> int:
-        """Tokens that enter the experts: those of all data-parallel ranks."""
-        layout = self.run.layout
-        return self.run.max_num_batched_tokens * layout.data_parallel_size
-
-    @property
-    def is_gathered(self) -> bool:
-        """Whether the tokens of other ranks enter the experts too."""
-        return self.run.layout.data_parallel_size > 1
-
-    @property
-    def chunk(self) -> int:
-        """Tokens computed at once.
-
-        Source: vLLM 0.17.1 `layers/fused_moe/modular_kernel.py` _chunk_info and
-        `fused_moe.py` fused_experts_impl; Marlin's own function has no chunks.
-        """
-        limit = self.run.expert_chunk_tokens
-        is_marlin = self.served.kernel is ExpertsKernel.MARLIN
-        if limit is None or (is_marlin and not self.served.keeps_workspace):
-            return self.tokens
-        return min(self.tokens, limit)
-
-    @property
-    def gate_and_up(self) -> int:
-        """Rows of w13 on the rank."""
-        return self.served.intermediate_size * (2 if self.experts.is_gated else 1)
-
-    @property
-    def is_monolithic(self) -> bool:
-        """Whether one call computes the layer, without the workspace.
-
-        Source: vLLM 0.33.0 `layers/fused_moe/experts/`, classes named Monolithic.
-        """
-        is_triton = self.served.kernel is ExpertsKernel.OAI_TRITON
-        is_trtllm = self.served.kernel is ExpertsKernel.TRTLLM
-        return is_trtllm or (is_triton and not self.is_gathered)
-
-
 @once_for_all_lengths
 def expert_workspace(run: ProfileRun) -> Sized:
     """Return the workspace that all layers of routed experts share.
@@ -113,7 +71,7 @@ def expert_workspace(run: ProfileRun) -> Sized:
     Source: vLLM 0.33.0 `layers/fused_moe/modular_kernel.py` _allocate_buffers,
     workspace_shapes of `layers/fused_moe/experts/`, `v1/worker/workspace.py`.
     """
-    return larger([_kept(block) for block in _blocks(run)])
+    return larger([_kept(b) for b in (*blocks(run), *blocks_of_draft(run))])
 
 
 def expert_workspace_bytes(run: ProfileRun) -> int:
@@ -130,7 +88,16 @@ def expert_transient(run: ProfileRun) -> Sized:
     Source: vLLM 0.33.0 `layers/fused_moe/modular_kernel.py`; 0.13.0
     `layers/fused_moe/fused_moe.py` fused_experts_impl.
     """
-    return larger([_transient(block) for block in _blocks(run)])
+    return larger([_transient(block) for block in blocks(run)])
+
+
+@once_for_all_lengths
+def draft_transient(run: ProfileRun) -> Sized:
+    """Return the same of a draft's experts, which may have another kernel.
+
+    NVIDIA leaves those in 16 bits.
+    """
+    return larger([_transient(block) for block in blocks_of_draft(run)])
 
 
 def expert_transient_bytes(run: ProfileRun) -> int:
@@ -138,20 +105,7 @@ def expert_transient_bytes(run: ProfileRun) -> int:
     return expert_transient(run).size_bytes
 
 
-def _blocks(run: ProfileRun) -> Iterator[_Block]:
-    for kind in run.model.layer_kinds:
-        names = [module.name for module in kind.modules]
-        for module in kind.modules:
-            if isinstance(module, FusedMoE):
-                yield _Block(
-                    run=run,
-                    experts=module,
-                    served=module.served(run.layout),
-                    has_shared_experts=any("shared_expert" in name for name in names),
-                )
-
-
-def _kept(block: _Block) -> Sized:
+def _kept(block: ExpertBlock) -> Sized:
     if not block.served.keeps_workspace or block.is_monolithic:
         return Sized(size_bytes=0)
     size_bytes = _workspace_bytes(block, block.chunk, block.tokens)
@@ -172,7 +126,7 @@ def _kept(block: _Block) -> Sized:
     )
 
 
-def _workspace_bytes(block: _Block, chunk: int, tokens: int) -> int:
+def _workspace_bytes(block: ExpertBlock, chunk: int, tokens: int) -> int:
     """Return the bytes of the workspace for `tokens`, processed `chunk` at once."""
     shapes = _shapes(block, chunk)
     is_whole = chunk == tokens
@@ -185,13 +139,13 @@ def _workspace_bytes(block: _Block, chunk: int, tokens: int) -> int:
     return sum(_aligned(block, _Shapes(shapes.first, shapes.second, output)))
 
 
-def _aligned(block: _Block, shapes: _Shapes) -> Iterator[int]:
+def _aligned(block: ExpertBlock, shapes: _Shapes) -> Iterator[int]:
     for elements in shapes:
         size_bytes = elements * block.run.element_size
         yield -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def _shapes(block: _Block, tokens: int) -> _Shapes:
+def _shapes(block: ExpertBlock, tokens: int) -> _Shapes:
     """Return the buffers of a kernel for that many tokens."""
     served = block.served
     if served.kernel is ExpertsKernel.DEEPGEMM:
@@ -213,7 +167,7 @@ def _shapes(block: _Block, tokens: int) -> _Shapes:
     return _Shapes(*buffers.get(served.kernel, (0, 0)), output)
 
 
-def _deepgemm(block: _Block, tokens: int) -> _Shapes:
+def _deepgemm(block: ExpertBlock, tokens: int) -> _Shapes:
     """Return DeepGEMM's buffers: the tokens of each expert fill whole tiles.
 
     Source: vLLM 0.33.0 `layers/fused_moe/deep_gemm_utils.py` compute_aligned_M,
@@ -234,22 +188,53 @@ def _deepgemm(block: _Block, tokens: int) -> _Shapes:
     )
 
 
-def _transient(block: _Block) -> Sized:
+def _transient(block: ExpertBlock) -> Sized:
     run, served = block.run, block.served
     tokens, size = run.max_num_batched_tokens, run.element_size
-    hidden = tokens * served.hidden_size * size
+    hidden = tokens * run.model.hidden_size * size
     parts = {
         "intermediate results": _intermediate_bytes(block),
         "gathered from replicas": _gathered_bytes(block),
+        "narrower or padded inputs": _inputs_bytes(block),
+        "router's inputs": _router_inputs_bytes(block),
         "quantised inputs": _copied_bytes(block),
         "output": _output_bytes(block),
         "shared experts' output": hidden if block.has_shared_experts else 0,
         "routing": tokens * _routing_bytes(block.experts),
     }
     terms = " + ".join(f"{name} {format_size(b)}" for name, b in parts.items() if b)
-    return Sized(
+    in_kernel = Sized(
         size_bytes=sum(parts.values()), why=f"{served.kernel} experts: {terms}"
     )
+    return larger([in_kernel, added_up(block)])
+
+
+def _inputs_bytes(block: ExpertBlock) -> int:
+    """Return the inputs where they are not the layer's own hidden states.
+
+    They are projected to fewer values first, and padded as the kernel needs them.
+    MXFP8 inputs of MXFP4 weights are padded as they are quantised.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/runner/moe_runner.py` forward
+    (apply_routed_input_transform, _maybe_pad_hidden_states),
+    `layers/quantization/mxfp4.py` skip_forward_padding; traced dry runs of Nemotron 3
+    Super and Nano in NVFP4 on B200.
+    """
+    served, own = block.served, block.experts.hidden_size
+    copy = served.input_copy
+    narrow = own if own != block.run.model.hidden_size else 0
+    pads_copy = served.has_fp4_weights and copy is not None and copy.bits == _BYTE_BITS
+    padded = served.hidden_size if served.hidden_size != own and not pads_copy else 0
+    tokens = block.run.max_num_batched_tokens * block.run.element_size
+    return tokens * (narrow + padded)
+
+
+def _router_inputs_bytes(block: ExpertBlock) -> int:
+    """Return the router's inputs where it reads another dtype and a name keeps them."""
+    dtype, run = block.experts.router_dtype, block.run
+    if dtype in (None, run.dtype) or run.compiles:
+        return 0
+    return run.max_num_batched_tokens * run.model.hidden_size * element_bytes(dtype)
 
 
 def _routing_bytes(experts: FusedMoE) -> int:
@@ -257,7 +242,7 @@ def _routing_bytes(experts: FusedMoE) -> int:
     return _ROUTER_BYTES * experts.num_experts + _CHOICE_BYTES * experts.top_k
 
 
-def _gathered_bytes(block: _Block) -> int:
+def _gathered_bytes(block: ExpertBlock) -> int:
     """Return what comes from all data-parallel ranks: 16 bit inputs, and routing.
 
     Quantised inputs are counted as such. Routing is scores, or chosen experts.
@@ -273,7 +258,7 @@ def _gathered_bytes(block: _Block) -> int:
     return block.tokens * (row + _GATHERED_CHOICE_BYTES * experts.top_k)
 
 
-def _output_bytes(block: _Block) -> int:
+def _output_bytes(block: ExpertBlock) -> int:
     """Return the layer's output, which one call computes for all ranks' tokens."""
     served, run = block.served, block.run
     is_triton = served.kernel is ExpertsKernel.TRITON
@@ -283,7 +268,7 @@ def _output_bytes(block: _Block) -> int:
     return tokens * served.hidden_size * run.element_size
 
 
-def _intermediate_bytes(block: _Block) -> int:
+def _intermediate_bytes(block: ExpertBlock) -> int:
     """Return the results between the GEMMs that are not in the workspace."""
     served, size = block.served, block.run.element_size
     rows = block.chunk * block.experts.top_k
@@ -303,7 +288,7 @@ def _intermediate_bytes(block: _Block) -> int:
     return (shapes.first + shapes.second) * size
 
 
-def _flashinfer_bytes(block: _Block, rows: int) -> int:
+def _flashinfer_bytes(block: ExpertBlock, rows: int) -> int:
     """Return the workspace of FlashInfer's CUTLASS kernels for so many rows.
 
     The inputs of both products overlap, and so do their outputs, except in blocks.
@@ -322,7 +307,7 @@ def _flashinfer_bytes(block: _Block, rows: int) -> int:
     return inputs + max(first, rows * hidden * size)
 
 
-def _block_copy_bytes(block: _Block, rows: int, columns: int) -> int:
+def _block_copy_bytes(block: ExpertBlock, rows: int, columns: int) -> int:
     """Return the inputs of a product in FP8, whose scales are padded by expert.
 
     Source: FlashInfer 0.7.2 `fp8_blockscale_gemm.cu` getWorkspaceSizeBase.
@@ -332,7 +317,7 @@ def _block_copy_bytes(block: _Block, rows: int, columns: int) -> int:
     return rows * columns + padded * (-(-columns // _FP8_BLOCK)) * 4
 
 
-def _trtllm_bytes(block: _Block) -> int:
+def _trtllm_bytes(block: ExpertBlock) -> int:
     """Return the buffers of FlashInfer's TRT-LLM kernels: both outputs, in tiles.
 
     Source: FlashInfer 0.7.2 `csrc/trtllm_fused_moe_kernel_launcher.cu` prepare_moe of
@@ -346,7 +331,7 @@ def _trtllm_bytes(block: _Block) -> int:
     return rows * (_trtllm_row_bytes(block) + second + _SLOT_BYTES)
 
 
-def _trtllm_tile(block: _Block, rows: int) -> int:
+def _trtllm_tile(block: ExpertBlock, rows: int) -> int:
     """Return the tile before tuning: one below the first that holds an expert's rows.
 
     Source: FlashInfer 0.7.2 `csrc/trtllm_fused_moe_kernel_launcher.cu`
@@ -366,7 +351,7 @@ def _trtllm_tiles(served: ServedExperts) -> tuple[int, ...]:
     return (*_TRTLLM_TILES, 128, 256) if is_mxfp8 else (*_TRTLLM_TILES, 128)
 
 
-def _trtllm_row_bytes(block: _Block) -> int:
+def _trtllm_row_bytes(block: ExpertBlock) -> int:
     """Return the first output of a row; FP8's activation is a step of its own."""
     columns, copy = block.served.intermediate_size, block.served.input_copy
     if copy is None:
@@ -377,7 +362,7 @@ def _trtllm_row_bytes(block: _Block) -> int:
     return values + values // _FP8_BLOCK * 4
 
 
-def _copied_bytes(block: _Block) -> int:
+def _copied_bytes(block: ExpertBlock) -> int:
     """Return the quantised copies of both GEMMs' inputs.
 
     DeepGEMM and FlashInfer have the second one in their own buffers; CUTLASS's FP4

@@ -21,6 +21,7 @@ from planner.models.architecture import LayerKind
 from planner.models.caches import CrossAttentionLayer
 from planner.models.experts import FusedMoE
 from planner.models.families.recorded import RecordedModule
+from planner.models.families.refused import is_served_by_transformers
 from planner.models.layers import (
     ColumnParallelLinear,
     Part,
@@ -130,6 +131,40 @@ def held_bytes(run: ProfileRun) -> int:
     return tokens * max(widths, default=2 * hidden)
 
 
+@once_for_all_lengths
+def states_beside_experts(run: ProfileRun) -> int:
+    """Return the hidden states beside routed experts, without compilation.
+
+    The residual, their input, and the output of the layer before, to which its caller
+    still refers. Where experts are a layer of their own, that output is their input.
+    Transformers' classes have a name for the embeddings too.
+
+    Source: vLLM 0.33.0 `models/nemotron_h.py` NemotronHModel.forward,
+    NemotronHMoEDecoderLayer; Transformers 5.20 `models/mistral4/modeling_mistral4.py`
+    Mistral4Model.forward; traced dry runs of MiMo-V2.5-Pro, Nemotron 3 Nano and Mistral
+    Small 4.
+    """
+    with_experts = (k for k in _kinds(run) if _has_experts(k))
+    count = 3 if any(kind.caches for kind in with_experts) else 2
+    count += int(is_served_by_transformers(run.model.architecture))
+    return count - int(_adds_up_in_buffer(run))
+
+
+def _adds_up_in_buffer(run: ProfileRun) -> bool:
+    """Whether the residual is the buffer in which images and text are merged."""
+    own = (*_ADDS_UP_ANEW, *_HAS_OWN_SUMS)
+    is_merged = run.has_media and run.is_first_stage
+    return is_merged and _language_model(run) not in own
+
+
+def _has_experts(kind: LayerKind) -> bool:
+    return any(
+        isinstance(module, FusedMoE)
+        or (isinstance(module, RecordedModule) and module.is_expert)
+        for module in kind.modules
+    )
+
+
 def _kinds(run: ProfileRun) -> Iterator[LayerKind]:
     """Yield the kinds that layers have: a family may list more."""
     for index in dict.fromkeys(run.model.layers):
@@ -179,7 +214,7 @@ def _held_of(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     before_sum = held, text
     if is_cut and _language_model(run) not in _NAMES_MLP_INPUT:
         before_sum = held - hidden, f"{text} - {hidden:,} of a later sum"
-    if not run.model.towers or not run.is_first_stage:
+    if not run.has_media or not run.is_first_stage:
         return before_sum
     if any(isinstance(cache, CrossAttentionLayer) for cache in kind.caches):
         return held + 2 * hidden, f"{text} + 2 x {hidden:,} positions"

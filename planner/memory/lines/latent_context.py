@@ -19,7 +19,7 @@ from planner.models.caches import (
     PooledIndexerLayer,
 )
 from planner.models.families.compressed_attention import AttentionSinks
-from planner.models.layers import TokenBuffer
+from planner.models.layers import ColumnParallelLinear, ReplicatedLinear, TokenBuffer
 from planner.units import MIB, format_size
 
 _MOST_CONTEXT_TOKENS = 64 * 1024
@@ -29,6 +29,8 @@ _SCALE_BYTES = 4
 _INDEXER_LOGITS = 512 * MIB
 """The default of VLLM_SPARSE_INDEXER_MAX_LOGITS_MB."""
 _INT32 = 4
+_IS_OWN, _LATENT = "self_attn.", "self_attn.fused_qkv_a_proj"
+_QUERIES, _INDEX_QUERIES = "self_attn.q_b_proj", "self_attn.indexer.wq_b"
 _RESERVES_LATENT_CONTEXT = Change(
     since=(0, 11),
     what="The profile run of MLA allocates keys and values of a chunk of context.",
@@ -216,14 +218,43 @@ def _indexer_logits(run: ProfileRun) -> Sized:
         ]
         rows = 2 * run.max_num_batched_tokens
         exchanged = rows * max(widths, default=0) * _INT32
-    size_bytes = _INDEXER_LOGITS + exchanged
+    inputs = _pooled_inputs_bytes(run)
+    size_bytes = _INDEXER_LOGITS + exchanged + inputs
+    named = f" + {format_size(inputs)} queries and keys" if inputs else ""
     return Sized(
         size_bytes=size_bytes,
         why=(
             f"indexer: {format_size(_INDEXER_LOGITS)} logits + "
-            f"{format_size(exchanged)} choices = {format_size(size_bytes)}"
+            f"{format_size(exchanged)} choices{named} = {format_size(size_bytes)}"
         ),
     )
+
+
+def _pooled_inputs_bytes(run: ProfileRun) -> int:
+    """Return what attention has projected when GLM-5.3-Flash's indexer runs.
+
+    Attention's queries and keys before and after their norms, and on a rank's heads;
+    the indexer's, its queries in FP8 as well. Other indexers run without attention, or
+    were not traced.
+
+    Source: vLLM 0.33.0 `layers/mla.py` forward, `models/glm5next/common/attention.py`
+    Glm5NextIndexer.forward; a traced dry run of GLM-5.3-Flash on eight ranks.
+    """
+    ranks = run.layout.tensor_parallel_size
+    values = 0
+    for kind in run.model.layer_kinds:
+        if not any(isinstance(cache, PooledIndexerLayer) for cache in kind.caches):
+            continue
+        whole = {m.name: m for m in kind.modules if isinstance(m, ReplicatedLinear)}
+        divided = (m for m in kind.modules if isinstance(m, ColumnParallelLinear))
+        of_heads = sum(sum(m.output_sizes) for m in divided if m.name == _QUERIES)
+        of_attention = sum(
+            sum(m.output_sizes) for name, m in whole.items() if _IS_OWN in name
+        )
+        normed = sum(whole[_LATENT].output_sizes)
+        in_fp8 = sum(whole[_INDEX_QUERIES].output_sizes) // run.element_size
+        values = max(values, of_attention + normed + in_fp8 + of_heads // ranks)
+    return run.max_num_batched_tokens * values * run.element_size
 
 
 def heads_on_rank(run: ProfileRun, layer: MLALayer) -> int:

@@ -151,7 +151,7 @@ def multimodal_input_bytes(run: ProfileRun) -> int:
     Source: vLLM 0.33.0 `v1/worker/gpu/mm/encoder_runner.py`; 0.19.0
     `v1/worker/gpu_model_runner.py` (inputs_embeds).
     """
-    has_vectors = bool(run.model.towers) or run.takes_prompt_embeds
+    has_vectors = run.has_media or run.takes_prompt_embeds
     if not has_vectors or not run.is_first_stage:
         return 0
     return run.max_num_batched_tokens * run.model.hidden_size * run.element_size

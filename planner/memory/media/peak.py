@@ -45,7 +45,7 @@ class _Rows:
     of_piece: int = 0
     """Of what attends to itself, where pieces are encoded in turns."""
     is_share: bool = False
-    """Whether other ranks encode other items."""
+    """Whether they are a rank's share of the items, be it of one rank."""
 
 
 def encoder_peak_bytes(run: ProfileRun) -> Ranged:
@@ -137,12 +137,17 @@ def _beside_bytes(
 def _rows(
     run: ProfileRun, batch: EncoderBatch, tower: Tower, layout: ParallelLayout
 ) -> _Rows:
-    """Return the rows on the rank: its share of the items, or a turn's."""
+    """Return the rows on the rank: its share of the items, or a turn's.
+
+    Source: vLLM 0.33.0 `models/vision.py` run_dp_sharded_mrope_vision_model, which puts
+    a share together on one rank as well.
+    """
     if batch.pieces is None:
         ranks = data_parallel_ranks(run, tower, layout)
         each = batch.patches // batch.items
         share = each * -(-batch.items // ranks)
-        return _Rows(at_once=share, is_share=ranks > 1)
+        is_divided = run.divides_items and tower.supports_data_parallel
+        return _Rows(at_once=share, is_share=is_divided or ranks > 1)
     count = batch.items * batch.pieces
     each = batch.patches // count
     turns = None if tower.forward is None else tower.forward.turns

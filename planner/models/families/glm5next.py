@@ -43,6 +43,7 @@ from planner.models.families.qwen_vl import QWEN3_RENAMES
 from planner.models.families.styles import experts_shape
 from planner.models.families.towers import blocks
 from planner.models.families.towers.blocks import IMAGE_AND_VIDEO
+from planner.models.families.towers.budgets import glm5_next_items
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
@@ -241,7 +242,10 @@ def _glm5_next_tower(facts: Facts, *, max_position: int, name: str = "visual") -
         *downsampling(facts, name),
     )
     return Tower(
-        IMAGE_AND_VIDEO, blocks.unquantised(*modules), supports_data_parallel=True
+        IMAGE_AND_VIDEO,
+        blocks.unquantised(*modules),
+        items=glm5_next_items(facts),
+        supports_data_parallel=True,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from planner.engine.releases.change import Change
 from planner.models.architecture import MediaItem, ModelArchitecture, Tower
 from planner.models.families.assembly import Label, Reader
 from planner.models.families.composite import (
@@ -227,6 +228,17 @@ def _projector(facts: Facts, text_size: int, *, widening: int) -> Iterator[Modul
 
 # Mistral Small 3.1 and later, and LightOnOCR: Pixtral's tower, patches merged.
 _LLAVA_RENAMES = (*RENAMES, ("model.", "language_model.model."))
+_PASSES_RAW_PIXELS = Change(
+    since=(0, 33),
+    what=(
+        "The GPU gets the pixels of Mistral 3's images as bytes and normalises them. "
+        "Releases before 0.33.0 were not read."
+    ),
+    source=(
+        "vLLM 0.33.0 `models/mistral3.py` supports_mm_device_do_normalize; a traced "
+        "dry run of Devstral Small 2"
+    ),
+)
 
 
 def _mistral3_tower(
@@ -235,7 +247,7 @@ def _mistral3_tower(
     """Source: vLLM 0.33.0 `models/mistral3.py` Mistral3ForConditionalGeneration.
 
     Mistral publishes its own format beside this one; who quantises a model publishes
-    only this one.
+    only this one. `has_own_format`: whether the model is Mistral's.
     """
     vision, modules = vision_tower(facts)
     size = vision.integer("hidden_size")
@@ -249,6 +261,7 @@ def _mistral3_tower(
     return replace(
         images(vision, (*modules, *own), tiles.mistral3_items(facts, vision)),
         has_mistral_format=has_own_format and not quant_method(facts),
+        reads_raw_pixels_since=_PASSES_RAW_PIXELS if has_own_format else None,
     )
 
 

@@ -178,15 +178,16 @@ def _attention(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
 def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
     """Return router and experts; the router's dtype is the config's own.
 
-    Source: vLLM 0.33.0 `models/mimo_v2.py` MiMoV2MoE.
+    Source: vLLM 0.33.0 `models/mimo_v2.py` MiMoV2MoE (gate_input).
     """
     num_experts = facts.integer("n_routed_experts")
+    router_dtype = str(facts.value("moe_router_dtype") or "float32")
     return (
         Replicated(
             "mlp.gate",
             Part.ROUTER,
             ((num_experts, hidden_size),),
-            dtype=str(facts.value("moe_router_dtype") or "float32"),
+            dtype=router_dtype,
         ),
         correction_bias(num_experts),
         FusedMoE(
@@ -196,6 +197,7 @@ def _experts(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
             hidden_size=hidden_size,
             intermediate_size=facts.integer("moe_intermediate_size"),
             is_renormalized=facts.flag("norm_topk_prob"),
+            router_dtype=router_dtype,
         ),
     )
 

@@ -23,6 +23,7 @@ from planner.models.families.refused import (
     check_custom_code,
     check_model_type,
     check_sizes,
+    is_served_by_transformers,
     vllm_architectures,
 )
 from planner.models.families.registry import Before, readers
@@ -69,7 +70,7 @@ def read(
     check_custom_code(files.name, files.config, is_trusted=trust_remote_code)
     check_model_type(files.config)
     architecture = _architecture_name(files)
-    if architecture in REMOVED_IN:
+    if architecture in REMOVED_IN and not is_served_by_transformers(architecture):
         last = REMOVED_IN[architecture]
         major, minor, patch = map(int, last.split("."))
         raise RefusedSince(

@@ -7,6 +7,7 @@ compressed_tensors_moe_w4a4_nvfp4.py`, `layers/fused_moe/oracle/nvfp4.py`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from planner.engine.layout import ParallelLayout
@@ -26,7 +27,13 @@ from planner.models.quantization.experts.serving import (
     weights,
 )
 from planner.models.quantization.padding import round_up
-from planner.models.tensors import ExpertsOnRank, ServedExperts, Tensor, Tensors
+from planner.models.tensors import (
+    ExpertsKernel,
+    ExpertsOnRank,
+    ServedExperts,
+    Tensor,
+    Tensors,
+)
 from planner.values import frozen
 
 _GROUP = 16
@@ -87,7 +94,7 @@ class NvFp4Experts:
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""
         kernel = nvfp4_kernel(on_rank, layout, has_input_scale=self.has_input_scale)
-        return serving.by_nvfp4(on_rank, layout, kernel)
+        return _served(on_rank, layout, kernel, hidden_tile=256)
 
 
 @frozen
@@ -108,16 +115,38 @@ class NvFp4OnlineExperts:
             raise Refused(
                 "nvfp4_per_token online quantization requires a Blackwell (SM100) GPU."
             )
-        tile = 256 if on_rank.is_gated else 512
+        padded = _padded(on_rank, Kernel.TRTLLM, hidden_tile=_online_tile(on_rank))
         return (
-            *_held(on_rank, _padded(on_rank, Kernel.TRTLLM, hidden_tile=tile)),
+            *_held(on_rank, padded),
             Tensor(5 * on_rank.num_experts, "float32"),
             *biases(on_rank),
         )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""
-        return serving.by_nvfp4(on_rank, layout, Kernel.TRTLLM)
+        tile = _online_tile(on_rank)
+        return _served(on_rank, layout, Kernel.TRTLLM, hidden_tile=tile)
+
+
+def _online_tile(on_rank: ExpertsOnRank) -> int:
+    return 256 if on_rank.is_gated else 512
+
+
+def _served(
+    on_rank: ExpertsOnRank, layout: ParallelLayout, kernel: Kernel, *, hidden_tile: int
+) -> ServedExperts:
+    """Return the kernel and its sizes; TRT-LLM's inputs and outputs are padded too.
+
+    Source: vLLM 0.33.0 `layers/quantization/utils/flashinfer_fp4_moe.py`
+    prepare_nvfp4_moe_layer_for_fi_or_cutlass (moe_config.hidden_dim).
+    """
+    found = serving.by_nvfp4(on_rank, layout, kernel)
+    if found.kernel is not ExpertsKernel.TRTLLM:
+        return found
+    padded = _padded(on_rank, kernel, hidden_tile=hidden_tile)
+    return replace(
+        found, hidden_size=padded.hidden_size, intermediate_size=padded.columns
+    )
 
 
 def _held(on_rank: ExpertsOnRank, padded: _Padded) -> Tensors:

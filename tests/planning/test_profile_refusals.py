@@ -1,0 +1,68 @@
+"""What vLLM refuses after it has loaded the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import planner
+
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
+MTP = {"method": "mtp", "num_speculative_tokens": 1}
+RERANKER, EMBEDDING = "BAAI/bge-reranker-v2-m3", "Qwen/Qwen3-Embedding-0.6B"
+SMALL = "Qwen/Qwen3-0.6B"
+V32, V32_FP4 = "deepseek-ai/DeepSeek-V3.2", "nvidia/DeepSeek-V3.2-NVFP4"
+ON_B200 = {"gpu": "B200", "tensor_parallel_size": 8, "max_model_len": 4352}
+
+
+def error(model: str, **given: Any) -> str:
+    """Return the words of the refusal; empty where the start is not refused."""
+    found = planner.plan(model, **given).error
+    return found.message if found is not None and found.kind == "refused" else ""
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "words"),
+    [
+        (RERANKER, {"enable_prefix_caching": True}, "at least one cacheable group"),
+        (RERANKER, {"speculative_config": NGRAM}, "assert self.sampler is not None"),
+        (EMBEDDING, {"speculative_config": NGRAM}, "assert self.sampler is not None"),
+        (SMALL, {"dtype": "float32", "enable_lora": True}, "assert weight.dtype in"),
+        (
+            V32_FP4,
+            {**ON_B200, "enable_lora": True, "speculative_config": MTP},
+            "LoRA context must be set",
+        ),
+    ],
+)
+def test_assertions_of_the_profile_run(
+    model: str, given: dict[str, Any], words: str
+) -> None:
+    """In the words of traced dry runs of 0.33.0; older releases were not read."""
+    assert words in error(model, **given)
+    assert "" == error(model, vllm_version="0.32.0", **given)
+
+
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        (RERANKER, {}),
+        (EMBEDDING, {"enable_prefix_caching": True}),
+        ("Qwen/Qwen3-Reranker-0.6B", {"speculative_config": NGRAM}),
+        (SMALL, {"dtype": "float32"}),
+        (SMALL, {"enable_lora": True}),
+        # Its draft's experts are FP8, whose kernel runs without adapters.
+        (V32, {**ON_B200, "enable_lora": True, "speculative_config": MTP}),
+        (V32_FP4, {**ON_B200, "speculative_config": MTP}),
+    ],
+)
+def test_what_starts(model: str, given: dict[str, Any]) -> None:
+    """A part of what is refused together starts."""
+    assert "" == error(model, **given)
+
+
+def test_the_cpu_build_has_other_kernels() -> None:
+    """Adapters of float32 are computed by PyTorch there."""
+    given = {"dtype": "float32", "enable_lora": True, "gpu": "CPU"}
+    assert "assert weight" not in error(SMALL, **given)
