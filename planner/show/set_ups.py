@@ -282,7 +282,7 @@ def _page_row(set_up: SetUp, found: SetUps) -> dict[str, object]:
     source = "" if price is None else f"{price.source}, {price.date}".rstrip(", ")
     others = found.others(set_up)
     return {
-        **_figures(set_up, found),
+        **_page_figures(set_up, found),
         "gpu": set_up.gpu.name,
         "gpus": gpus_text(set_up),
         "format": set_up.format.name,
@@ -291,7 +291,7 @@ def _page_row(set_up: SetUp, found: SetUps) -> dict[str, object]:
         "each": "" if price is None else f"{price.per_hour:g}",
         "source": source,
         "own": price is not None and price.is_own,
-        "others": [_figures(other, found) for other in others],
+        "others": [_page_figures(other, found) for other in others],
     }
 
 
@@ -314,3 +314,33 @@ def _figures(set_up: SetUp, found: SetUps) -> dict[str, str]:
         "first": "" if first is None else seconds_text(first),
         "cost": price_text(set_up.at_least_price_per_million_tokens, found.currency),
     }
+
+
+def _page_figures(set_up: SetUp, found: SetUps) -> dict[str, object]:
+    """Return the same for the page: the forecast and its range, else the bound."""
+    figures = _figures(set_up, found)
+    return {
+        **figures,
+        "speed": _forecast(
+            set_up, "total_tokens_per_second", rate_text, f"at most {figures['speed']}"
+        ),
+        "user": _forecast(
+            set_up,
+            "per_request_tokens_per_second",
+            rate_text,
+            f"at most {figures['user']}",
+        ),
+        "first": _forecast(
+            set_up, "first_token_seconds", seconds_text, f"at least {figures['first']}"
+        ),
+    }
+
+
+def _forecast(
+    set_up: SetUp, name: str, write: Callable[[float], str], bound: str
+) -> tuple[str, str]:
+    """Return a figure of the forecast and its range; without one, what bounds it."""
+    found = None if set_up.forecast is None else getattr(set_up.forecast, name)
+    if found is None:
+        return "", bound if any(map(str.isdigit, bound)) else ""
+    return write(found.value), f"{write(found.low)} to {write(found.high)}"

@@ -8,9 +8,9 @@ const figures = (/** @type {string} */ key, layout = "TP 2") => ({
   key,
   layout,
   held: "23",
-  speed: "821",
-  user: "41",
-  first: "1.55 s",
+  speed: ["821", "600 to 1,100"],
+  user: ["41", "30 to 55"],
+  first: ["", "at least 1.55 s"],
   cost: "3.10 USD",
 });
 
@@ -48,7 +48,7 @@ test("the deciding columns come first, and five rows", () => {
     "GPUs",
     "USD per hour",
     "Holds (needs 20)",
-    "Tokens per second, at most",
+    "Tokens per second",
   ]);
   assert.equal(el.querySelectorAll("tbody tr").length, 5);
   find(el, ".pl-more").click();
@@ -216,4 +216,11 @@ test("a price that is typed while rows are drawn anew is told at Enter", async (
   same.dispatchEvent(new Event("change"));
   assert.deepEqual(model.sent, [{ price: "0,5", gpu: "B" }]);
   el.remove();
+});
+
+test("a forecast has its range below it, and a bound stands alone", () => {
+  const cells = drawn().el.querySelectorAll("tbody tr:first-child td");
+  assert.equal(cells[2].textContent, "821600 to 1,100");
+  assert.equal(cells[2].querySelector(".ps-range")?.textContent, "600 to 1,100");
+  assert.equal(cells[4].textContent, "at least 1.55 s");
 });

@@ -14,6 +14,7 @@ from math import hypot
 from typing import TypeAlias
 
 from planner.engine.gpu import GPU
+from planner.engine.links import Link, link_of
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.solve.speed.running import Same, known_work, running
@@ -22,8 +23,8 @@ from planner.values import frozen
 
 Parameters: TypeAlias = "Mapping[str, float]"
 """Values by name; their units and sources are in the data file."""
-LINKS = {"HBM": "NVLink", "GDDR": "PCIe", "unified": "network"}
-"""What connects the GPUs of a start, by kind of memory, unless the name says PCIe."""
+LINKS = ("NVLink", "PCIe", "network")
+"""What connects the GPUs of a start: `planner.engine.links`, or a network."""
 _LINK_BYTES_PER_SECOND = {"NVLink": 300e9, "PCIe": 5e9, "network": 12e9}
 """Assumed, rounded: NVLink of the A100, PCIe 4.0 through the memory of the processor
 (of 3 to 12 GB/s, what explains sources that were left out), a port of 100 Gbit/s."""
@@ -181,7 +182,7 @@ def point_of(plan: Plan, load: Load, memory: str, drafts: int = 0) -> Point:
     tensor_ranks = settings.tensor_parallel_size or 1
     return Point(
         kind=kind_of(plan, memory),
-        link="PCIe" if "PCIe" in plan.gpu.name else LINKS[memory],
+        link=_link(plan, memory),
         layers=model.num_hidden_layers,
         hidden_size=model.hidden_size,
         tensor_ranks=tensor_ranks,
@@ -199,6 +200,14 @@ def point_of(plan: Plan, load: Load, memory: str, drafts: int = 0) -> Point:
         prompt_steps=-(-(load.mean_prompt - cached) // most),
         prompt_tokens=load.mean_prompt - cached,
     )
+
+
+def _link(plan: Plan, memory: str) -> str:
+    """Return what all-reduces go over: unified memory stands for single machines."""
+    if memory == "unified":
+        return "network"
+    is_slow = link_of(plan.gpu, plan.settings.interconnect) is Link.PCIE
+    return "PCIe" if is_slow else "NVLink"
 
 
 def times_of(point: Point, parameters: Parameters, gained: float = 1.0) -> Times:

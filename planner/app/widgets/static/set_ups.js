@@ -10,9 +10,9 @@ import { chooser, keep, keepPrice, kept } from "./set_ups_parts.js";
  * @property {string} key
  * @property {string} layout
  * @property {string} held
- * @property {string} speed
- * @property {string} user
- * @property {string} first
+ * @property {[string, string]} speed the forecast and its range, or what bounds it
+ * @property {[string, string]} user
+ * @property {[string, string]} first
  * @property {string} cost
  *
  * @typedef {object} GPUs
@@ -57,13 +57,7 @@ const SHOWN = 5;
 /** Rows that no other beats are shown, up to so many. */
 const MOST_SHOWN = 10;
 /** What a figure is called where it stands alone, in a narrow page. */
-const SHORT = [
-  "Holds",
-  "Tokens/s, at most",
-  "Of one user",
-  "First token",
-  "Per million",
-];
+const SHORT = ["Holds", "Tokens/s", "Of one user", "First token", "Per million"];
 /** @type {(keyof Table)[]} */
 // biome-ignore format: a list of names
 const DRAWN = [
@@ -156,9 +150,9 @@ class TableView extends SearchView {
       "GPUs",
       `${currency} per hour`.trim(),
       `Holds (needs ${this.model.get("needs")})`,
-      "Tokens per second, at most",
+      "Tokens per second",
       "Of one user",
-      "First token, at least",
+      "First token",
       "Per million answer tokens, at least",
       "Actions",
     ];
@@ -197,7 +191,7 @@ class TableView extends SearchView {
   line(own, row, heading, price) {
     const texts = [own.held, own.speed, own.user, own.first, own.cost];
     const cells = texts.map((text, at) =>
-      make("td", { "data-label": SHORT[at], class: LATER[at + 2] }, text),
+      make("td", { "data-label": SHORT[at], class: LATER[at + 2] }, ...spoken(text)),
     );
     const name = [row.gpus, own.layout, row.format].filter(Boolean).join(" ");
     const isMapped = this.model.get("mapped") === own.key;
@@ -295,6 +289,13 @@ class TableView extends SearchView {
     );
     return [line];
   }
+}
+
+/** @param {string | [string, string]} figure with its range, if it has one */
+function spoken(figure) {
+  if (typeof figure === "string") return [figure];
+  const [value, range] = figure;
+  return [value, make("span", { class: "ps-range" }, range)];
 }
 
 /** @param {SetUp} row */
