@@ -143,3 +143,31 @@ def test_a_shared_prefix(visitor) -> None:
     served = planner.plan(MODEL, gpu="H100", load=load).serving
     assert served.is_served
     visitor.sees(VERDICT, "Starts, and serves 20 of 20 at once")
+
+
+def test_a_private_model_by_its_dimensions(visitor) -> None:
+    """A Llama of other sizes: no config.json is needed, nor a name."""
+    visitor.unfold("By hand")
+    visitor.choose("Architecture", "^LlamaForCausalLM$")
+    visitor.fill("Layers", "40")
+    visitor.fill("Hidden size", "5120")
+    visitor.fill("Intermediate size", "13824")
+
+    visitor.reads(".pl-subject", "my-model on H100")
+    visitor.sees(".planner-bars", "weights")
+
+
+def test_tokens_per_second(visitor) -> None:
+    """A forecast with its range, how many measurements stand near it, and the bound."""
+    visitor.fill("Prompt tokens", "3000")
+    visitor.fill("Answer tokens", "1000")
+    visitor.fill("Users at once", "16")
+    visitor.open("Speed")
+
+    load = planner.Load(prompt_tokens=3000, output_tokens=1000, requests=16)
+    plan = planner.plan(MODEL, gpu="H100", load=load)
+    found = planner.speed_forecast(plan, load)
+    total = found.total_tokens_per_second
+    said = f"About {total.value:,.0f} ({total.low:,.0f} to {total.high:,.0f})"
+    visitor.sees(".planner-tab-speed .pl-headline", said)
+    visitor.reads(".planner-tab-speed", "are near it", "at most")

@@ -27,6 +27,7 @@ from planner.app.widgets.upgrade_section import UpgradeSection
 from planner.errors import PlannerError
 from planner.show.html import Html, tag
 from planner.show.page import NOTES, OPEN_AT_FIRST, PANELS
+from planner.show.sheet import pinned
 from planner.solve.speed.forecast import speed_forecast
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _speed_html(plan: Plan) -> Html:
         return tag("p", str(error), class_="pl-note")
     from planner.show.speed_forecast import sheet  # noqa: PLC0415 - once it is open
 
-    return sheet(forecast).to_html()
+    return pinned(sheet(forecast))
 
 
 class Results(w.VBox):
