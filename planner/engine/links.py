@@ -46,3 +46,14 @@ def link_of(gpu: GPU, given: str | None = None) -> Link:
         return Link.NVLINK
     has_switch = gpu.compute_capability[0] in (HOPPER.major, DATACENTER_BLACKWELL.major)
     return Link.NVSWITCH if has_switch else Link.PCIE
+
+
+def slow_link(gpu: GPU, ranks: int, given: str | None) -> str:
+    """Say that PCIe joins ranks of tensor parallel; empty where it does not."""
+    if ranks == 1 or gpu.is_cpu or link_of(gpu, given) is not Link.PCIE:
+        return ""
+    usual = "" if given else " Where bridges join them, say interconnect=NVLink."
+    return (
+        f"{ranks} x {gpu.name} add up their results over PCIe at every layer: that "
+        f"costs speed, not memory; pipeline parallel sends less.{usual}"
+    )

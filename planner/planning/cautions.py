@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from planner.engine.arguments import ARGUMENTS, Memory
-from planner.engine.links import Link, link_of
+from planner.engine.links import slow_link
 from planner.engine.releases.change import Change
 from planner.engine.settings import moe_backend, table
 from planner.memory.host.offloading import is_ignored
@@ -198,10 +198,11 @@ def cautions(
     question: Question, resolved: ResolvedSettings, stages: Sequence[Stage]
 ) -> tuple[str, ...]:
     """Return the warnings that apply to a start."""
+    ranks = question.layout.tensor_parallel_size
     found = [
         _others(question),
         _shared(stages),
-        _links(question),
+        slow_link(question.gpu, ranks, question.settings.interconnect),
         _offloading(question),
         _kv_offloading(question),
         _under_windows(question, resolved),
@@ -228,19 +229,6 @@ def _others(question: Question) -> str:
         f"{format_gib(taken)} of this GPU are in use already. The budget is a share of "
         "the whole GPU, so vLLM does not make room for them; what they take or give "
         "back while it starts changes the KV cache."
-    )
-
-
-def _links(question: Question) -> str:
-    """Say what joins the ranks of tensor parallel, where that is slow."""
-    size = question.layout.tensor_parallel_size
-    given = question.settings.interconnect
-    if size == 1 or question.gpu.is_cpu or link_of(question.gpu, given) != Link.PCIE:
-        return ""
-    usual = "" if given else " Where bridges join them, say interconnect=NVLink."
-    return (
-        f"{size} x {question.gpu.name} add up their results over PCIe at every layer: "
-        f"that costs speed, not memory; pipeline parallel sends less.{usual}"
     )
 
 

@@ -6,7 +6,7 @@ import math
 import shlex
 from typing import TYPE_CHECKING
 
-from planner.engine.releases import Change
+from planner.engine.releases.change import Change
 from planner.errors import PlannerError
 from planner.memory.host.nodes import GPUS_IN_A_NODE
 from planner.planning.entrypoints import release_of

@@ -131,24 +131,6 @@ def set_ups(  # noqa: PLR0913 - the load, and what may be used for it
     return replace(search.result(), order=order)
 
 
-def page_search(
-    inputs: Inputs, nodes: int, prices: PriceList, quality: str
-) -> SetUpSearch:
-    """Return the search of a page, over the catalogue and machines of eight GPUs.
-
-    Raises:
-        PlannerError: where the inputs have no load, or cannot be planned.
-    """
-    return SetUpSearch.of(
-        inputs,
-        None,
-        None,
-        prices=prices,
-        room=Room.of(8, nodes),
-        quality=checked_quality(quality),
-    )
-
-
 @dataclass(kw_only=True)
 class _Nearest:
     """Of a kind of GPU, what comes nearest to the load and the speed."""

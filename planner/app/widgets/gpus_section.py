@@ -21,21 +21,22 @@ from planner.app.widgets.map_view import MapView
 from planner.app.widgets.section import Section, named
 from planner.app.widgets.set_up_table import SetUpTable, read_price
 from planner.errors import PlannerError
+from planner.memory.host.nodes import GPUS_IN_A_NODE
 from planner.planning.inputs import Inputs
-from planner.solve.formats import QUALITIES
+from planner.solve.formats import QUALITIES, checked_quality
+from planner.solve.layouts import Room
 from planner.solve.price_list import (
     gpu_prices,
     save_currency,
     save_price,
     saved_prices_path,
 )
-from planner.solve.set_up_search import page_search
+from planner.solve.set_up_search import SetUpSearch
 from planner.solve.set_ups import ORDERS
 
 if TYPE_CHECKING:
     from planner.planning.result import Plan
     from planner.solve.price_list import PriceList
-    from planner.solve.set_up_search import SetUpSearch
     from planner.solve.set_ups import SetUp, SetUps
 
 log = logging.getLogger(__name__)
@@ -152,7 +153,12 @@ class GpusSection(Section):
 
     def _begin(self, inputs: Inputs, nodes: int, quality: str) -> None:
         prices = self._price_list()
-        search = page_search(inputs, nodes, prices, quality)
+        search = SetUpSearch.of(
+            *(inputs, None, None),
+            prices=prices,
+            room=Room.of(GPUS_IN_A_NODE, nodes),
+            quality=checked_quality(quality),
+        )
         self._search = search
         self._drawn_at = 0.0
         kept = saved_prices_path()
