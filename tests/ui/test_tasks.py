@@ -224,10 +224,12 @@ def test_bars_and_figures_are_those_of_the_plan(browser, app, inputs) -> None:
     visitor.reads(".planner-command", said["command"])
     visitor.sees(".pl-headline", verdict(plan).headline)
     visitor.reads(".planner-bars", *bars)
-    visitor.reads(
-        ".planner-figures",
-        f"{max(said['all_engines']['kv_cache_size_tokens'], 0):,}",
-        f"{max(said['all_engines']['max_concurrency'], 0):,.2f}x",
+    figures = [
+        f"{said['all_engines']['kv_cache_size_tokens']:,}",
+        f"{said['all_engines']['max_concurrency']:,.2f}x",
         format_gib(said["available_kv_cache_bytes"]),
-    )
+    ]
+    if said["available_kv_cache_bytes"] <= 0:
+        figures = ["Available KV cache", "none", "weights do not fit"]
+    visitor.reads(".planner-figures", *figures)
     context.close()

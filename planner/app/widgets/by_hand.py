@@ -71,19 +71,17 @@ class ByHand:
         tied = (("as published", None), ("on", True), ("off", False))
         self.tied = ChoiceField("hand_tie", "one matrix for input and output", tied)
         self.tied.title, self.tied.label = "Tied embeddings", _TIE
-        for field in self.fields.values():
+        fields = (self.architecture, *self.sizes.values(), self.tied)
+        self.fields: dict[str, Field] = {field.name: field for field in fields}
+        """By name, in the order of the page."""
+        self._others = [name for name in self.fields if name != ARCHITECTURE]
+        for field in fields:
             field.term = "by hand"
 
     @property
     def group(self) -> FieldGroup:
         """The fields, folded."""
-        fields = [self.architecture, *self.sizes.values(), self.tied]
-        return FieldGroup("By hand", fields, is_folded=True)
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        """The fields by name."""
-        return {field.name: field for field in self.group.fields}
+        return FieldGroup("By hand", [*self.fields.values()], is_folded=True)
 
     @property
     def is_chosen(self) -> bool:
@@ -101,7 +99,7 @@ class ByHand:
     def gone(self) -> list[str]:
         """Return the names of the fields that do not apply."""
         if not self.is_chosen:
-            return [name for name in self.fields if name != ARCHITECTURE]
+            return self._others
         base = self._base()
         return [
             field.name

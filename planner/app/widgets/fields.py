@@ -107,7 +107,7 @@ class Field:
 
     def show_default(self, resolved: object) -> None:
         """Show what vLLM chooses while nothing is set; None: nothing."""
-        if not self.is_set:
+        if (resolved is not None or self.chosen) and not self.is_set:
             self.say(chosen=self.written(resolved))
 
     def say(self, **words: str) -> None:
