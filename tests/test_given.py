@@ -42,6 +42,7 @@ WRONG: tuple[Any, ...] = (
     (planner.compare, (PLAN, 5), {}, "takes plans, not int"),
     (planner.compare_gpus, (PLAN, [1]), {}, "text such as 'H100'"),
     (planner.speed_bound, (PLAN, "x"), {}, "load='x': a Load or None is needed"),
+    (planner.speed_forecast, (PLAN, "x"), {}, "load='x': a Load or None is needed"),
     (planner.read, (5,), {}, "text=5: a text or a path is needed, not an int"),
     (planner.read_log, (None,), {}, "text=None: a text is needed, not None"),
     (planner.export.compose, (1,), {}, "plan=1: a Plan is needed"),

@@ -175,6 +175,7 @@ def functions() -> Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         "sweep": (planner.sweep, (base(),)),
         "upgrade": (planner.upgrade, (base(),)),
         "speed_bound": (planner.speed_bound, (base(),)),
+        "speed_forecast": (planner.speed_forecast, (base(),)),
         "read": (planner.read, ("vllm serve a/b",)),
         "read_log": (planner.read_log, ("x",)),
         "read_link": (export.read_link, ("model=a/b",)),

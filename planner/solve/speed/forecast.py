@@ -233,7 +233,8 @@ def _drafts(plan: Plan, acceptance_length: float | None) -> int:
         PlannerError: for an acceptance length that cannot be.
     """
     config = plan.settings.speculative_config
-    drafts = 0 if config is None else int(config.get("num_speculative_tokens") or 1)
+    given = None if config is None else config.get("num_speculative_tokens")
+    drafts = 0 if config is None else given if isinstance(given, int) else 1
     if acceptance_length is not None and not 1 <= acceptance_length <= 1 + drafts:
         most = "1, without speculative decoding" if not drafts else f"{1 + drafts}"
         raise PlannerError(
