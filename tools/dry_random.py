@@ -166,7 +166,8 @@ def command_of(case: dict[str, Any]) -> str:
 
 
 def _is_cold(case: dict[str, Any]) -> bool:
-    return _COLD.items() <= case["args"].items()
+    args: dict[str, Any] = case["args"]
+    return _COLD.items() <= args.items()
 
 
 def _run(drawn: Iterable[dict[str, Any]], out: Path, seconds: float) -> None:

@@ -55,6 +55,17 @@ class StageWeights:
     prefetch_bytes: int = 0
     """GPU buffers into which they are prefetched, allocated after loading."""
 
+    def with_buffer(self, name: str, size_bytes: int) -> StageWeights:
+        """Return them with a buffer that is allocated while the model is loaded."""
+        if not size_bytes:
+            return self
+        buffer = WeightPart(name=name, size_bytes=size_bytes)
+        return replace(
+            self,
+            allocated_bytes=self.allocated_bytes + size_bytes,
+            workspaces=(*self.workspaces, buffer),
+        )
+
 
 @dataclass(slots=True)
 class _Tally:

@@ -26,6 +26,7 @@ from planner.memory.kv_cache.capacity import StageCache, empty_cache, kernel_gro
 from planner.memory.kv_cache.kernels import Kernels, stage_layers
 from planner.memory.kv_cache.kv_groups import LayerGroup
 from planner.memory.lines.activations import compile_bytes
+from planner.memory.lines.drafting import loaded_buffer_bytes
 from planner.memory.lines.eplb import window_size
 from planner.memory.lines.non_torch import fused_all_reduce_bytes
 from planner.memory.media.encoder import (
@@ -112,6 +113,7 @@ def plan_stages(
         )
         run = _profile_run(question, resolved, pp_rank, adapters)
         check_whole_items(run, is_whole=is_whole)
+        stage = stage.with_buffer("images for the draft", loaded_buffer_bytes(run))
         lines = _lines(question, resolved, run, stage, found)
         rank = rank_memory(run, stage, lines, _budget(question, resolved), cache)
         if question.dry is not None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+import planner
 from planner import plan
 from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
@@ -223,3 +224,20 @@ def test_gpt_neox_of_transformers_copies_what_it_has_rotated() -> None:
     peak = made.ranks[0].line("peak activation").size_bytes
     tokens = made.resolved.max_num_batched_tokens
     assert peak == tokens * 2 * 25 * 6144 // 2
+
+
+def test_inputs_that_are_quantised_while_loading_exist_in_fp8_too() -> None:
+    """Granite 4.2 3B on an L40S: 8,192 bytes of a token before the down projection."""
+    given = {
+        "gpu": "L40S",
+        "max_num_batched_tokens": 22684,
+        "max_num_seqs": 32,
+        "max_model_len": 8192,
+        "enforce_eager": True,
+    }
+    plain, online = (
+        planner.plan("ibm-granite/granite-4.2-3b", **given, **more).ranks[0]
+        for more in ({}, {"quantization": "fp8_per_tensor"})
+    )
+    more = online.line("peak activation").size_bytes
+    assert more - plain.line("peak activation").size_bytes == 22684 * 8192

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+import planner
 from planner.engine.layout import ParallelLayout
 from planner.memory.account import Basis
 from planner.memory.lines import activations, cudagraphs, persistent
@@ -167,3 +168,23 @@ def test_experts_widen_the_line_that_holds_them() -> None:
     for start in (newer, older):
         line = activations.line(start)
         assert 0 <= line.low_bytes < line.size_bytes < line.high_bytes
+
+
+def test_a_draft_has_its_buffer_for_images_among_the_weights() -> None:
+    """Qwen3.5-9B's, 4,096 wide for 8,192 tokens; without images there is none.
+
+    Before 0.33.0 it is one of the draft's buffers.
+    """
+    given = {
+        "max_num_batched_tokens": 8192,
+        "max_model_len": 8192,
+        "speculative_config": {"method": "mtp", "num_speculative_tokens": 1},
+    }
+    without = {"limit_mm_per_prompt": {"image": 0, "video": 0}}
+    loaded, textual, older = (
+        planner.plan("Qwen/Qwen3.5-9B", vllm_version=version, **given, **more).ranks[0]
+        for version, more in (("0.33.0", {}), ("0.33.0", without), ("0.32.0", {}))
+    )
+    named = f"images for the draft {8192 * 4096 * 2 / MIB:.1f} MiB"
+    assert named in loaded.line("weights").why
+    assert "images" not in textual.line("weights").why + older.line("weights").why

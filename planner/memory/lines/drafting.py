@@ -34,6 +34,13 @@ _KEEPS_RAW_LOGITS = Change(
     what="Rejection sampling copies the target's logits before it changes them.",
     source="vLLM 0.13.0 and 0.14.0 `v1/sample/rejection_sampler.py`",
 )
+_LOADS_DRAFT_INPUTS = Change(
+    since=(0, 33),
+    what=(
+        "The buffer for a draft's images is allocated while it is loaded, and counts "
+        "as weights. Releases before 0.33.0 were not read."
+    ),
+)
 _CAPTURES_BLOCK_INPUTS = Change(
     since=(0, 33),
     what=(
@@ -70,12 +77,35 @@ def draft_buffer_bytes(run: ProfileRun) -> int:
     else:
         hidden = tokens * speculation.draft.hidden_size * run.element_size
         hidden *= speculation.num_streams
-        # Drafts from the target's own checkpoint may receive images as well.
-        takes_images = speculation.method == "mtp" and bool(run.towers)
-        size_bytes += hidden * (2 if takes_images else 1)
+        # Images go into a buffer that later releases allocate with the draft.
+        is_loaded = run.release.has(_LOADS_DRAFT_INPUTS)
+        size_bytes += hidden + (0 if is_loaded else _image_buffer_bytes(run))
         # The target stores its streams for the draft before they are joined.
         size_bytes += hidden if speculation.num_streams > 1 else 0
     return size_bytes + _kept_logits_bytes(run, speculation)
+
+
+def loaded_buffer_bytes(run: ProfileRun) -> int:
+    """Return the buffer for images that is allocated while a draft is loaded.
+
+    vLLM counts it as weights.
+
+    Source: vLLM 0.33.0 `v1/worker/gpu/spec_decode/target_dependent_ar/speculator.py`
+    load_model (inputs_embeds); a dry run of Qwen3.5-9B.
+    """
+    is_loaded = run.release.has(_LOADS_DRAFT_INPUTS)
+    return _image_buffer_bytes(run) if is_loaded else 0
+
+
+def _image_buffer_bytes(run: ProfileRun) -> int:
+    """Return the buffer for images of a draft of the target's own checkpoint."""
+    speculation = _speculation(run)
+    if speculation is None or speculation.draft is None or not run.towers:
+        return 0
+    if speculation.method != "mtp":
+        return 0
+    size = speculation.draft.hidden_size * speculation.num_streams
+    return run.max_num_batched_tokens * size * run.element_size
 
 
 def _block_buffer_bytes(run: ProfileRun, speculation: Speculation) -> int:

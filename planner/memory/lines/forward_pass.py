@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.engine.generations import ADA
 from planner.engine.layout import divide
 from planner.memory.account import Sized
 from planner.memory.lines.attention_pass import (
@@ -29,7 +30,11 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 from planner.models.quantization.choosing import PLUGINS
-from planner.models.quantization.fp8 import Fp8BlockLinear, Fp8OnlineBlockLinear
+from planner.models.quantization.fp8 import (
+    Fp8BlockLinear,
+    Fp8OnlineBlockLinear,
+    Fp8TensorLinear,
+)
 from planner.models.quantization.fp8_kernels import BLOCK, quantises_block_inputs
 from planner.units import format_size
 
@@ -281,12 +286,17 @@ def _mlp_width(run: ProfileRun, module: object) -> tuple[int, int]:
 def _fp8_copy_width(run: ProfileRun, module: object, inner: int) -> int:
     """Return the values that the down projection's input in FP8 is as large as.
 
-    Blocks of 128 have a scale in fp32.
+    Blocks of 128 have a scale in fp32; weights that were quantised whole, none that
+    matters.
 
     Source: vLLM 0.29.0 `layers/quantization/utils/fp8_utils.py`
-    per_token_group_quant_fp8; a dry run of Qwen3-8B-FP8 on H100.
+    per_token_group_quant_fp8; 0.33.0 `layers/quantization/online/fp8.py`; dry runs of
+    Qwen3-8B-FP8 on H100 and of Granite 4.2 3B with fp8_per_tensor on L40S.
     """
     method = getattr(module, "method", None)
+    if isinstance(method, Fp8TensorLinear) and method.loads_unquantised:
+        has_kernel = run.layout.compute_capability >= ADA
+        return inner // run.element_size if has_kernel else 0
     is_in_blocks = isinstance(method, Fp8BlockLinear | Fp8OnlineBlockLinear)
     if not is_in_blocks or not quantises_block_inputs(run.layout):
         return 0
