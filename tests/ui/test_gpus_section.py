@@ -105,6 +105,7 @@ def test_a_typed_price_is_used_and_stays(browser, address) -> None:
     """H200 for half a dollar each: 2 cost 1.00, also for the next visitor."""
     cheapest = "Cheapest: 2 x H200 (1.00 USD per hour)"
     page = opened(browser, address)
+    page.get_by_role("button", name="Show all").click()
     entry = page.get_by_label("Price of one H200 for an hour")
     entry.fill("0,5")
     entry.press("Enter")

@@ -11,6 +11,7 @@ import planner
 from planner.planning.machines import commands
 from planner.solve.price_list import list_prices
 from tests.ui.control_pages import MODEL
+from tests.ui.run_pages import violations
 from tests.ui.visiting import VERDICT, visit
 
 pytestmark = pytest.mark.browser
@@ -50,6 +51,7 @@ def test_which_models_by_the_controls(visitor) -> None:
 
     visitor.sees(".ps-models .ps-answer", "RTX5090 with 5 requests of 16,000 tokens")
     visitor.sees(".ps-models tbody tr", "Coder", "Open")
+    assert [] == violations(visitor.page, ".planner-tab-models")
 
 
 def test_a_server_out_of_cache(visitor) -> None:
@@ -71,6 +73,7 @@ def test_an_upgrade(visitor) -> None:
 
     visitor.sees(".pl-answered", "vLLM 0.19.0 to 0.33.0: KV cache")
     visitor.reads(".planner-tab-upgrade table", "gpu_memory_utilization is 0.92")
+    assert [] == violations(visitor.page, ".planner-tab-upgrade")
 
 
 def test_a_model_that_nobody_knows(visitor) -> None:
@@ -98,6 +101,7 @@ def test_three_gpus_with_prices(visitor) -> None:
     visitor.sees(".planner-other-gpus .pl-headline", answer)
     for name in ("L4", "L40S", "RTX4090"):
         visitor.reads(".planner-other-gpus table", name, "USD")
+    assert [] == violations(visitor.page, ".planner-other-gpus")
 
 
 def test_two_machines(visitor) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 _LINE = re.compile(
-    r"Running:\s+(?P<running>\d+)\s+reqs?,\s+(?:Swapped:\s+\d+\s+reqs?,\s+)?"
-    r"(?:Pending|Waiting):\s+(?P<waiting>\d+)\s+reqs?,[^\n]{0,300}?"
-    r"(?:Preemptions:\s+(?P<preemptions>\d+),[^\n]{0,40}?)?"
-    r"KV\s+cache\s+usage:\s+(?P<usage>\d+(?:\.\d+)?)%"
+    r"Running: +(?P<running>\d+) +reqs?, +(?:Swapped: +\d+ +reqs?, +)?"
+    r"(?:Pending|Waiting): +(?P<waiting>\d+) +reqs?,[^\n]{0,300}?"
+    r"(?:Preemptions: +(?P<preemptions>\d+),[^\n]{0,40}?)?"
+    r"KV +cache +usage: +(?P<usage>\d+(?:\.\d+)?)%"
 )
 
 

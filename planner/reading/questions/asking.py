@@ -33,6 +33,8 @@ from planner.values import frozen
 _LONGEST = 2_000
 """Characters; a longer text is no question."""
 _MOST_LINES = 12
+_MODEL = re.compile(r"mod[eè]l|模型|モデル|\bLLM", re.IGNORECASE)
+"""Some model is meant, though none is named."""
 _COMMAND = re.compile(
     r"\s*(?:[$%>#] )?(?:[a-z][\w./-]* ){1,4}--?[a-z][\w-]*[ =]\S", re.A
 )
@@ -112,8 +114,9 @@ def _reading(asked: Question, model: NamedModel, place: Place) -> Reading:
         place.gpu or asked.refused or arguments or load.load or versions or format_note
     )
     intent = asked.intent if has_more or asked.intents else ""
-    if intent == "other" and place.gpu and not (name or model.note):
-        intent = "which_models"  # a GPU alone
+    is_alone = not (name or model.note or _MODEL.search(asked.text))
+    if intent == "other" and place.gpu and is_alone:
+        intent = "which_models"
     is_open = not name and intent != "which_models"
     return Reading(
         kind=Kind.QUESTION if has_more or asked.intents else Kind.MODEL,

@@ -28,7 +28,7 @@ _PRINTED = {
 }
 """Keys of the result file, and what is printed for each."""
 _NEEDED = ("completed", "duration", "total_input_tokens", "total_output_tokens")
-_LINE = re.compile(r"^\s*(.+?):\s+([0-9.]+)\s*$", re.MULTILINE)
+_LINE = re.compile(r"^[ \t]*([^:\n]+?):[ \t]+([0-9.]+)[ \t]*$", re.MULTILINE)
 
 
 @frozen
