@@ -50,7 +50,13 @@ def test_a_switch_brings_its_fields_and_takes_them_away(browser, app) -> None:
     page.context.close()
 
     assert text_only == [
-        *("LoRA", "Speculative decoding", "Offloading and host memory", "CUDA graphs")
+        *(
+            "By hand",
+            "LoRA",
+            "Speculative decoding",
+            "Offloading and host memory",
+            "CUDA graphs",
+        )
     ]
     assert before == 1
 

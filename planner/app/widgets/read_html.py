@@ -97,7 +97,8 @@ def reading_html(
     """Write what was done with each part of a text; `inside` comes before.
 
     `release` says what another release would answer, where the text names none.
-    Folded where the text is answered and all of it was understood.
+    Where the text is answered and all of it was understood, only what was assumed
+    stands there, and the rest is folded.
     """
     unknown = [note for note in reading.notes if _is_unknown(reading, note)]
     others = not_understood(
@@ -113,14 +114,18 @@ def reading_html(
         ("Open", _list(filter(None, [*reading.open, release]))),
         ("Not understood", _list([*unknown, *others])),
     ]
-    lines = [(tag("dt", name), tag("dd", what)) for name, what in rows if what]
-    told = fragment(
-        tag("dl", lines, class_="pl-read") if lines else None, account_html(reading)
-    )
+    account = account_html(reading)
     if not is_answered or unknown or others:
-        return fragment(inside, told)
+        return fragment(inside, _told(rows), account)
     said = f"How it was read: {summary_of(reading.account)}"
-    return fragment(inside, to_open(said, told, "pl-how", key="how"))
+    folded = to_open(said, fragment(_told(rows[:2]), account), "pl-how", key="how")
+    return fragment(inside, _told(rows[2:]), folded)
+
+
+def _told(rows: Iterable[tuple[str, Content]]) -> Html | None:
+    """Write the rows that say anything; None without one."""
+    lines = [(tag("dt", name), tag("dd", what)) for name, what in rows if what]
+    return tag("dl", lines, class_="pl-read") if lines else None
 
 
 def answered_html(lines: Sequence[str]) -> Html | None:
