@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
 
-from planner.app.widgets.background import SlicedJob
-from planner.app.widgets.callbacks import UNEXPECTED, guarded
 from planner.app.widgets.map_view import MapView
-from planner.app.widgets.section import Section, named
+from planner.app.widgets.search_section import SearchSection
+from planner.app.widgets.section import named
 from planner.app.widgets.set_up_table import SetUpTable, read_price
 from planner.errors import PlannerError
 from planner.memory.host.nodes import GPUS_IN_A_NODE
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
     from planner.solve.set_ups import SetUp, SetUps
 
 log = logging.getLogger(__name__)
-PAUSE_SECONDS = 0.5
-"""The search waits until a slider rests."""
 REDRAW_SECONDS = 0.15
 """The first rows are shown at once, further ones at most so often."""
 MOST = {"8": 1, "16": 2, "32": 4}
@@ -61,24 +58,20 @@ _BROUGHT = (*_OF_FORMAT, "gpu_memory_utilization")
 """What an applied row brings besides GPU and layout."""
 
 
-class GpusSection(Section):
+class GpusSection(SearchSection):
     """Searches GPUs and layouts for the load; `apply` gets the changes of one row."""
 
     def __init__(self, apply: Callable[[Mapping[str, Any]], None]) -> None:
-        super().__init__("GPUs", "gpus", PAUSE_SECONDS)
-        guard = guarded(self._report)
-        self.table = SetUpTable(guard(self._told))
+        super().__init__("GPUs", "gpus")
+        self.table = SetUpTable(self._guard(self._told))
         self.map = MapView(self.redraw, self._failed)
         self._apply = apply
-        self._guarded_refresh = guard(self.refresh)
-        self._slices = SlicedJob()
         self._asked: tuple[Inputs, str, str] | None = None
         self._search: SetUpSearch | None = None
         self._prices: PriceList | None = None
         self._rows: dict[str, SetUp] = {}
         self._brought: dict[str, tuple[Any, Any]] = {}
         """What an applied row brought, and what was given before, by argument."""
-        self._drawn_at = 0.0
 
     def inside(self) -> tuple[w.Widget, ...]:
         """Return the table, and the map of loads of the row that was chosen."""
@@ -192,23 +185,8 @@ class GpusSection(Section):
         self._draw(1.0)
         self._map_first()
 
-    def _failed(self, error: Exception) -> None:
-        if not isinstance(error, PlannerError):
-            log.error("the search for set-ups failed", exc_info=error)
-        self._say(str(error) if isinstance(error, PlannerError) else UNEXPECTED)
-
-    def _report(self, message: str) -> None:
-        """Show the error of a callback; the guard clears it with an empty text."""
-        if message:
-            self._say(message)
-
-    def _say(self, note: str) -> None:
-        """Show a sentence in place of the rows."""
+    def _forget(self) -> None:
         self._rows = {}
-        with self.table.hold_sync():
-            self.table.rows, self.table.misses, self.table.remarks = [], [], []
-            self.table.answer, self.table.note = "", note
-            self.table.progress, self.table.is_stale = 1.0, False
         self._hide_map()
 
     def _draw(self, progress: float) -> None:
@@ -219,11 +197,7 @@ class GpusSection(Section):
         found: SetUps = self._search.result()
         self._rows = {row_key(one.plan): one for one in found.found}
         shown = drawn(found, self.table.order, is_whole=progress == 1)
-        with self.table.hold_sync():
-            for name, value in shown.items():
-                setattr(self.table, name, value)
-            self.table.note = ""
-            self.table.progress, self.table.is_stale = progress, False
+        self._put(shown, progress)
 
     def _told(self, said: Mapping[str, Any]) -> None:
         """Do what the page says; its values are a stranger's."""

@@ -15,10 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import ipywidgets as w
 import traitlets
 
-from planner.app.widgets.background import SlicedJob
-from planner.app.widgets.callbacks import UNEXPECTED, guarded
-from planner.app.widgets.page_widget import PageWidget
-from planner.app.widgets.section import Section
+from planner.app.widgets.search_section import SearchSection, SearchTable
 from planner.app.widgets.static_files import script, sheet
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _Question: TypeAlias = "tuple[GPU, int, Load | None, str]"
-PAUSE_SECONDS = 0.5
 REDRAW_SECONDS = 0.3
 COUNTS = ("1", "2", "4", "8")
 SIZES = {"": inf, "4B": 4e9, "9B": 9e9, "16B": 16e9, "36B": 36e9, "80B": 80e9}
@@ -43,21 +39,14 @@ NO_LOAD = (
 )
 
 
-class ModelTable(PageWidget):
+class ModelTable(SearchTable):
     """The table: the page chooses a kind, a size, an order and a number of GPUs."""
 
     _esm = script("models.js")
     _css = sheet("actions.css", "set_ups.css")
     called = "models"
+    look = "planner-model-fits"
 
-    note = traitlets.Unicode().tag(sync=True)
-    """A sentence instead of rows."""
-    answer = traitlets.Unicode().tag(sync=True)
-    needs = traitlets.Int(1).tag(sync=True)
-    """Requests at once of the load."""
-    rows: Any = traitlets.List().tag(sync=True)
-    misses: Any = traitlets.List().tag(sync=True)
-    remarks: Any = traitlets.List().tag(sync=True)
     gpus = traitlets.Unicode("1").tag(sync=True)
     counts: Any = traitlets.List([*COUNTS]).tag(sync=True)
     kind = traitlets.Unicode().tag(sync=True)
@@ -66,39 +55,18 @@ class ModelTable(PageWidget):
     sizes: Any = traitlets.List([name for name in SIZES if name]).tag(sync=True)
     order = traitlets.Unicode(ORDERS[0]).tag(sync=True)
     orders: Any = traitlets.List([*ORDERS]).tag(sync=True)
-    progress = traitlets.Float(1.0).tag(sync=True)
-    """Share of the search that is done; 1: it has ended."""
-    is_stale = traitlets.Bool(False).tag(sync=True)
-    """Whether the rows are for an earlier GPU or load."""
-    current = traitlets.Unicode().tag(sync=True)
-    """Name of the model on the screen."""
-
-    def __init__(self, told: Callable[[Mapping[str, Any]], None]) -> None:
-        super().__init__()
-        self.add_class("planner-model-fits")
-        self._told = told
-
-    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
-        """Pass on what the page says; it is checked where it is used."""
-        if isinstance(message, Mapping):
-            self._told(message)
-        return isinstance(message, Mapping)
 
 
-class ModelsSection(Section):
+class ModelsSection(SearchSection):
     """Searches the catalogue for the GPU and load; `apply` gets one row's changes."""
 
     def __init__(self, apply: Callable[[Mapping[str, Any]], None]) -> None:
-        super().__init__("Models", "models", PAUSE_SECONDS)
-        guard = guarded(self._report)
-        self.table = ModelTable(guard(self._told))
+        super().__init__("Models", "models")
+        self.table = ModelTable(self._guard(self._told))
         self._apply = apply
-        self._guarded_refresh = guard(self.refresh)
-        self._slices = SlicedJob()
         self._asked: _Question | None = None
         self._search: ModelSearch | None = None
         self._fits: dict[str, ModelFit] = {}
-        self._drawn_at = 0.0
 
     def inside(self) -> tuple[w.Widget, ...]:
         """Return the table."""
@@ -175,23 +143,8 @@ class ModelsSection(Section):
     def _done(self) -> None:
         self._draw(1.0)
 
-    def _failed(self, error: Exception) -> None:
-        if not isinstance(error, PlannerError):
-            log.error("the search for models failed", exc_info=error)
-        self._say(str(error) if isinstance(error, PlannerError) else UNEXPECTED)
-
-    def _report(self, message: str) -> None:
-        """Show the error of a callback; the guard clears it with an empty text."""
-        if message:
-            self._say(message)
-
-    def _say(self, note: str) -> None:
-        """Show a sentence in place of the rows."""
+    def _forget(self) -> None:
         self._fits = {}
-        with self.table.hold_sync():
-            self.table.rows, self.table.misses, self.table.remarks = [], [], []
-            self.table.answer, self.table.note = "", note
-            self.table.progress, self.table.is_stale = 1.0, False
 
     def _draw(self, progress: float) -> None:
         search = self._search
@@ -202,12 +155,7 @@ class ModelsSection(Section):
         kind, at_most = self.table.kind or None, SIZES[self.table.size]
         found = search.result(self.table.order, kind, at_most=at_most)
         self._fits = {one.name: one for one in found.found}
-        shown = drawn(found, is_whole=progress == 1)
-        with self.table.hold_sync():
-            for name, value in shown.items():
-                setattr(self.table, name, value)
-            self.table.note = ""
-            self.table.progress, self.table.is_stale = progress, False
+        self._put(drawn(found, is_whole=progress == 1), progress)
 
     def _told(self, said: Mapping[str, Any]) -> None:
         """Do what the page says; its values are a stranger's."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import traitlets
 
-from planner.app.widgets.page_widget import PageWidget
+from planner.app.widgets.search_section import SearchTable
 from planner.app.widgets.static_files import script, sheet
 from planner.errors import PlannerError
 from planner.solve.advice.situation import CostClass
@@ -17,24 +15,16 @@ from planner.solve.price_list import list_prices
 _LONGEST_PRICE = 12
 
 
-class SetUpTable(PageWidget):
+class SetUpTable(SearchTable):
     """The table: the page sorts, edits prices, applies, and shows progress."""
 
     _esm = script("set_ups.js")
     _css = sheet("actions.css", "set_ups.css")
     called = "set-ups"
+    look = "planner-set-ups"
 
-    note = traitlets.Unicode().tag(sync=True)
-    """A sentence instead of rows."""
-    answer = traitlets.Unicode().tag(sync=True)
-    """The fewest and the cheapest in a sentence."""
-    needs = traitlets.Int(1).tag(sync=True)
-    """Requests at once of the load."""
-    rows: Any = traitlets.List().tag(sync=True)
     best = traitlets.Int(0).tag(sync=True)
     """How many of the first rows no other beats."""
-    misses: Any = traitlets.List().tag(sync=True)
-    remarks: Any = traitlets.List().tag(sync=True)
     order = traitlets.Unicode("fewest").tag(sync=True)
     quality = traitlets.Unicode(str(CostClass.NO_LOSS)).tag(sync=True)
     """What formats may cost in answers, of `planner.solve.formats.QUALITIES`."""
@@ -44,27 +34,10 @@ class SetUpTable(PageWidget):
     rate = traitlets.Unicode("1").tag(sync=True)
     """What one unit of the list's currency is in this one."""
     listed_in = traitlets.Unicode(list_prices().currency).tag(sync=True)
-    progress = traitlets.Float(1.0).tag(sync=True)
-    """Share of the search that is done; 1: it has ended."""
-    is_stale = traitlets.Bool(False).tag(sync=True)
-    """Whether the rows are for an earlier plan, so that none can be applied."""
     is_kept_by_page = traitlets.Bool(False).tag(sync=True)
     """Whether the page keeps the user's prices, as no server does it."""
-    current = traitlets.Unicode().tag(sync=True)
-    """Key of the plan on the screen, whether it is a row or not."""
     mapped = traitlets.Unicode().tag(sync=True)
     """Key of the row whose loads are drawn."""
-
-    def __init__(self, told: Callable[[Mapping[str, Any]], None]) -> None:
-        super().__init__()
-        self.add_class("planner-set-ups")
-        self._told = told
-
-    def hear(self, message: Any) -> bool:  # noqa: ANN401 - what a page sent
-        """Pass on what the page says; it is checked where it is used."""
-        if isinstance(message, Mapping):
-            self._told(message)
-        return isinstance(message, Mapping)
 
 
 def read_price(text: str) -> float | None:
