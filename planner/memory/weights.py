@@ -130,6 +130,7 @@ def stage_weights(
         _tally(kind.modules if index in model.layers else (), layout, dtype)
         for index, kind in enumerate(model.layer_kinds)
     ]
+    online = [any(map(_loads_unquantised, kind.modules)) for kind in model.layer_kinds]
     first = _tally(model.first_stage, layout, dtype)
     encoders = _encoders(towers, dtype)
     last = _tally(model.last_stage, layout, dtype)
@@ -158,7 +159,7 @@ def stage_weights(
         if is_last and not is_first:
             total.add(tied)
         total.allocated_bytes += _reuse_bytes(
-            (m for index in layers for m in model.layer_kinds[index].modules),
+            (m for at in layers if online[at] for m in model.layer_kinds[at].modules),
             layout,
             dtype,
         )
@@ -304,7 +305,7 @@ def _reuse_bytes(modules: Iterable[Module], layout: ParallelLayout, dtype: str) 
         return 0  # larger blocks are split
     segments, beyond = _Segments(), 0
     for module in modules:
-        if not getattr(getattr(module, "method", None), "loads_unquantised", False):
+        if not _loads_unquantised(module):
             continue
         linear: Any = module
         loaded = [
@@ -317,6 +318,10 @@ def _reuse_bytes(modules: Iterable[Module], layout: ParallelLayout, dtype: str) 
         for block in loaded:
             segments.release(block)
     return beyond
+
+
+def _loads_unquantised(module: Module) -> bool:
+    return getattr(getattr(module, "method", None), "loads_unquantised", False)
 
 
 def _large(module: Module, layout: ParallelLayout, dtype: str) -> list[int]:
