@@ -218,6 +218,7 @@ $(VENV)/lab.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@$(BIN)/python tools/lock.py lab > $(VENV)/lab.lock
 	$(LOCKED) $(VENV)/lab.lock
 	$(PACKAGE)
+	@$(BIN)/jupyter server extension enable --sys-prefix planner.app.jupyter_extension
 	@touch $(VENV)/app.stamp $@
 
 $(VENV)/test.stamp: pyproject.toml requirements.lock | $(BIN)/python
