@@ -139,8 +139,11 @@ def prepare_output() -> None:
 def _visible(stream: TextIO) -> TextIO:
     if not isinstance(stream, TextIOWrapper):
         return stream
-    encoding, errors, is_shown = stream.encoding, stream.errors, stream.isatty()
-    return _Visible(stream.detach(), encoding, errors, line_buffering=is_shown)
+    kept = {
+        name: getattr(stream, name)
+        for name in ("encoding", "errors", "line_buffering", "write_through")
+    }
+    return _Visible(stream.detach(), **kept)
 
 
 def _in_plain(error: UnicodeError) -> tuple[str | bytes, int]:
