@@ -1,4 +1,4 @@
-"""Texts that reach lines of the readers that none before reached: libFuzzer, by atheris.
+"""Texts that reach lines of the readers that none reached before, by atheris.
 
 `make fuzz-guided MINUTES=10`; the texts that reach something are kept in
 `build/fuzz/corpus`, from one run to the next, and fewer stand for as many lines after
@@ -30,7 +30,7 @@ MOST_MIB = 700
 def fuzz(words: list[str]) -> None:
     """Read texts until libFuzzer's time is over, or one of them escapes."""
     with atheris.instrument_imports(include=["planner.reading"]):
-        import planner  # noqa: PLC0415 - instrumented
+        import planner
 
         for path in sorted(SEEDS.iterdir()):  # what is imported late, too
             _read(planner, path.read_bytes()[:MOST_BYTES])
@@ -41,7 +41,7 @@ def fuzz(words: list[str]) -> None:
 
 
 def _read(planner: object, data: bytes) -> None:
-    from tests.fuzz.entries import sentences  # noqa: PLC0415 - imports the planner
+    from tests.fuzz.entries import sentences
 
     with sentences():
         found = planner.read(data.decode("utf-8", "replace"))  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def minutes(length: float) -> int:
         for path in CORPUS.iterdir():
             if path.name not in kept:
                 path.unlink()
-    print(f"{len(list(CORPUS.iterdir()))} texts are in {CORPUS}.")
+    sys.stdout.write(f"{len(list(CORPUS.iterdir()))} texts are in {CORPUS}.\n")
     return status
 
 
