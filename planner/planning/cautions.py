@@ -23,7 +23,7 @@ from planner.planning.defaults import ResolvedSettings
 from planner.planning.refusals import is_lmcache
 from planner.planning.resolve import Question
 from planner.planning.stages import Stage, bounds
-from planner.units import MIB, format_gib
+from planner.units import GIB, MIB, format_gib
 
 _SMALLEST_OTHER_BYTES = 256 * MIB
 _TOKEN_ID_BYTES = 4
@@ -201,7 +201,7 @@ def cautions(
     ranks = question.layout.tensor_parallel_size
     found = [
         _others(question),
-        _shared(stages),
+        _shared(stages, resolved),
         slow_link(question.gpu, ranks, question.settings.interconnect),
         _offloading(question),
         _kv_offloading(question),
@@ -321,16 +321,24 @@ def _plugin(question: Question) -> str:
     )
 
 
-def _shared(stages: Sequence[Stage]) -> str:
+def _shared(stages: Sequence[Stage], resolved: ResolvedSettings) -> str:
     """Warn where GPU and CPU share their memory."""
     run = stages[0].rank.profile_run
     if run is None or not is_unified(run.gpu):
         return ""
+    least = min(stage.rank.available_kv_cache_low_bytes for stage in stages)
+    pinned = least // GIB * GIB
+    advice = ""
+    if pinned > 0 and resolved.kv_cache_memory_bytes is None:
+        advice = (
+            f" With kv_cache_memory_bytes={pinned}, the low end of the range, vLLM "
+            "measures nothing and starts alike each time."
+        )
     return (
         "GPU and processor share their memory here: every process and the page cache "
         "count against the budget, so the range is wide. Start vLLM after other "
         "programs, and drop the page cache first. What moves to CPU memory (weights, "
-        "KV blocks, adapters) stays in the same memory."
+        f"KV blocks, adapters) stays in the same memory.{advice}"
     )
 
 
