@@ -20,6 +20,8 @@ _UNSET: tuple[object, ...] = (None, False, "False", "false", "auto", {}, [])
 _ON_BY_DEFAULT = ("use_inductor", "use_cudagraph")
 """Keys of tables that are something only where they are off."""
 _SHOWN = 60
+_APPLIED = ("VLLM_ENABLE_STARTUP_PLAN",)
+"""It fixes the size of the KV cache, unless that is given."""
 _STATES = (
     *("use_replayssm", "replayssm_buffer_len", "enable_mamba_shared_prefix_checkpoint"),
     *("kda_decode_backend", "kda_prefill_backend"),
@@ -176,6 +178,7 @@ def _balances(question: Question) -> bool:
 
 
 _ONLY_WITH: tuple[tuple[tuple[str, ...], Callable[[Question], bool]], ...] = (
+    (_APPLIED, lambda question: question.settings.kv_cache_memory_bytes is None),
     (_STATES, lambda question: bool(question.model.state_layers)),
     (_MEDIA, lambda question: question.model.is_multimodal),
     (_LATENT, lambda question: question.model.has_latent_attention),
