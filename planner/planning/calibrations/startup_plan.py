@@ -60,12 +60,18 @@ def _read(path: Path) -> StartupPlan:
         raise PlannerError(f"{path} is not vLLM's startup plan: {reason}.") from None
     if not isinstance(held, dict) or held.get("schema") != _SCHEMA:
         raise PlannerError(f"{path} is not vLLM's startup plan of schema {_SCHEMA}.")
-    sizes = [held.get("kv_cache_memory_bytes"), held.get("free_memory_baseline")]
-    if any(type(size) is not int or size <= 0 for size in sizes):
-        raise PlannerError(
-            f"{path}: kv_cache_memory_bytes and free_memory_baseline are whole bytes "
-            "in a startup plan that vLLM applies."
-        )
     return StartupPlan(
-        path=str(path), kv_cache_memory_bytes=sizes[0], free_memory_bytes=sizes[1]
+        path=str(path),
+        kv_cache_memory_bytes=_size(held, "kv_cache_memory_bytes", path),
+        free_memory_bytes=_size(held, "free_memory_baseline", path),
     )
+
+
+def _size(held: dict[str, Any], name: str, path: Path) -> int:
+    size = held.get(name)
+    if not isinstance(size, int) or isinstance(size, bool) or size <= 0:
+        raise PlannerError(
+            f"{path}: {name} is a whole number of bytes in a startup plan that vLLM "
+            "applies."
+        )
+    return size
