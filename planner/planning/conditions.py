@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 from planner.engine.arguments import ARGUMENTS, Memory
 from planner.engine.releases.change import Change
-from planner.engine.releases.shared import PACKS_PAGES
 from planner.engine.settings import moe_backend, table
 from planner.memory.host.kv_connectors import IS_READ
-from planner.models.caches import CompressedMLALayer
+from planner.memory.kv_cache.layer_tuples import UNREAD_BYTES, is_unread
 from planner.models.experts import FusedMoE
 from planner.models.tensors import ExpertsKernel
 from planner.planning.resolve import Question
+from planner.units import format_gib
 
 _TABLES = ("attention_config", "kernel_config", "compilation_config")
 _UNSET: tuple[object, ...] = (None, False, "False", "false", "auto", {}, [])
@@ -97,16 +97,12 @@ def _earlier(question: Question) -> Iterator[tuple[str, str]]:
             f"what only the connectors of vLLM {release.version} do: they are planned "
             "as those of 0.28.0",
         )
-    is_compressed = any(
-        isinstance(cache, CompressedMLALayer)
-        for kind in question.model.layer_kinds
-        for cache in kind.caches
-    )
-    if is_compressed and not release.has(PACKS_PAGES):
+    if is_unread(question.model, release):
         yield (
             f"vllm_version={release.version}",
-            "what this release allocates beside later ones while DeepSeek-V4 runs; its "
-            "KV cache is grouped as this release does it",
+            "what this release allocates beside later ones while DeepSeek-V4 runs, up "
+            f"to {format_gib(UNREAD_BYTES)} in the range; its KV cache is grouped as "
+            "this release does it",
         )
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 import planner
+from planner.memory.estimate import RankMemory
 from planner.units import GIB
 from tools.configs import named
 
@@ -55,3 +56,26 @@ def test_blocks_are_those_of_the_releases_own_code(
     small = start(GIB)
     assert small.error is not None
     assert f"({needed_gib} GiB KV cache is needed" in small.error.message
+
+
+def test_what_only_those_releases_allocate_is_in_the_range() -> None:
+    """A published start of 0.26.0 on two H20 had 7.7 GiB, 1.3 less than planned."""
+
+    def rank(version: str) -> RankMemory:
+        made = planner.plan(
+            named("deepseek-ai--DeepSeek-V4-Flash"),
+            "H20",
+            vllm_version=version,
+            tensor_parallel_size=2,
+            kv_cache_dtype="fp8",
+            max_model_len=LENGTH,
+            max_num_batched_tokens=8192,
+            max_num_seqs=32,
+        )
+        return made.ranks[0]
+
+    earlier, later = rank("0.26.0"), rank("0.29.0")
+    assert earlier.available_kv_cache_low_bytes < 7.7 * GIB
+    assert 7.7 * GIB < earlier.available_kv_cache_high_bytes
+    width = later.available_kv_cache_high_bytes - later.available_kv_cache_low_bytes
+    assert width < GIB
