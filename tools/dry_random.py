@@ -75,7 +75,7 @@ _LENGTHS = (2048, 4096, 8192, 32768)
 _LEAST_TOKENS, _MOST_TOKENS = 8, 16
 """Powers of two: 256 and 65,536."""
 _ANY_SIZE = 10_000
-_STARTS_OF_A_GPU = 5
+_STARTS_OF_A_GPU = 8
 """On average: starts of one GPU share a process, and so the import of vLLM."""
 _REFUSED = 15
 """Of a hundred features that are refused by their plan, how many are tried."""

@@ -48,8 +48,10 @@ from planner.memory.lines.persistent import (
     kept_during,
     layer_inputs_bytes,
 )
+from planner.memory.lines.rounding import rounding_bytes
 from planner.memory.lines.sampler import (
     blas_workspace_bytes,
+    changes_stream,
     depends_on_installed,
     sampling,
 )
@@ -247,7 +249,8 @@ def _checking(run: ProfileRun) -> tuple[Ranged, ...]:
 
 def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
     """Return the largest layer: dense, of experts, or of latent attention."""
-    dense = forward(run)
+    dense, rounding = forward(run), rounding_bytes(run)
+    rounded = f" + {format_size(rounding)} in larger blocks" if rounding else ""
     tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
     held = held_bytes(run)
     streams = run.model.residual_streams
@@ -265,7 +268,7 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
     of_draft = draft_transient(run)
     in_draft = max(beside, 3 * tokens)
     steps = [
-        (dense.size_bytes, dense.why),
+        (dense.size_bytes + rounding, f"{dense.why}{rounded}"),
         (
             beside + scratch.size_bytes if scratch.size_bytes else 0,
             f"forward pass: hidden states {format_size(beside)} + {scratch.why}",
@@ -321,7 +324,7 @@ def _encoder(run: ProfileRun) -> Ranged:
     if not peak.size_bytes:
         return around(0, 0, "no encoder")
     kept = kept_during(run)
-    workspace = kept[BLAS_WORKSPACE]
+    workspace = 0 if changes_stream(run) else kept[BLAS_WORKSPACE]
     beside, text = workspace, f" + {BLAS_WORKSPACE} {format_size(workspace)}"
     if run.release.has(SUBTRACTS_CONSUMED):
         beside = workspace - sum(kept.values())
