@@ -129,6 +129,11 @@ def about(run: DryRun) -> str:
 
 def _sentence(run: DryRun) -> str:
     measured = run.measurement
+    if run.fault is not None:
+        return (
+            f"the dry run itself failed, which is no answer of vLLM: {run.fault}. "
+            "Please report it, with its log."
+        )
     if run.started is None:
         return "the run ended before vLLM did."
     if not run.started:
