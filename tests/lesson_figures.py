@@ -154,6 +154,12 @@ def _graphs_charged(version: str) -> bool:
     return line_of(DESK.changed(vllm_version=version), "CUDA graphs").size_bytes > 0
 
 
+def _if_charged(words: str, charged: str, *others: str) -> str:
+    """Return the words, if one release takes graphs off its budget and others do not."""
+    is_so = not charged or _graphs_charged(charged)
+    return words if is_so and not any(map(_graphs_charged, others)) else "other words"
+
+
 def _slid(lesson: int) -> tuple[float, ...]:
     """Return the values of a lesson's slider, as its code has them."""
     (path,) = notebooks.LESSONS.glob(f"{lesson}_*.py")
@@ -184,7 +190,6 @@ def _words(number: float) -> str:
 FIRST: Computed = {
     "8 %": _not_requested,
     "24 GB": lambda: f"{_as_sold():.0f} GB",
-    "A GiB is 7 % more": lambda: f"A GiB is {100 * (GIB / 1e9 - 1):.0f} % more",
     "16": lambda: f"{line_of(DESK, 'weights').size_bytes / 1e9:.0f}",
     "16.4 GB": lambda: f"{_files():.1f} GB",
     "8,192": lambda: f"{_setting(DESK, 'max_model_len'):,.0f}",
@@ -210,8 +215,9 @@ SECOND: Computed = {
     "24 GB": lambda: f"{_as_sold():.0f} GB",
     "48": lambda: f"{2 * _as_sold():.0f}",
     "20.27 GiB": lambda: format_gib(rank_of(DESK).requested_memory_bytes),
-    "22.03 GiB, of which vLLM may use 20.27.": lambda: (
-        f"{format_gib(DESK.gpu.total_memory_bytes)}, of which vLLM may use "
+    "24": lambda: f"{_as_sold():.0f}",
+    "22.03 GiB of an L4, of which vLLM may use 20.27.": lambda: (
+        f"{format_gib(DESK.gpu.total_memory_bytes)} of an L4, of which vLLM may use "
         f"{format_gib(rank_of(DESK).requested_memory_bytes).split()[0]}."
     ),
     "16": lambda: _bits("bfloat16").split()[0],
@@ -230,7 +236,7 @@ SECOND: Computed = {
 }
 
 THIRD: Computed = {
-    "4 GiB": lambda: f"{_left(DESK) / GIB:.0f} GiB",
+    "3.62 GiB": lambda: format_gib(_left(DESK)),
     "36": lambda: f"{DESK.kv_groups[0].num_layers}",
     "36 layers": lambda: f"{DESK.kv_groups[0].num_layers} layers",
     "32 attention heads": lambda: f"{_model('num_attention_heads')} attention heads",
@@ -274,7 +280,7 @@ THIRD: Computed = {
 FOURTH: Computed = {
     "20 GiB": lambda: f"{rank_of(DESK).requested_memory_bytes / GIB:.0f} GiB",
     "15.27 GiB": lambda: format_gib(line_of(DESK, "weights").size_bytes),
-    "the KV cache about 4.": lambda: f"the KV cache about {_left(DESK) / GIB:.0f}.",
+    "3.62 GiB": lambda: format_gib(_left(DESK)),
     "0.92": lambda: f"{_setting(DESK, 'gpu_memory_utilization')}",
     "92 %": lambda: f"{_setting(DESK, 'gpu_memory_utilization'):.0%}".replace(
         "%", " %"
@@ -299,11 +305,10 @@ FOURTH: Computed = {
     "2.5 GiB": lambda: _example("2.5 GiB", "4.1", "gained"),
     "300 MiB": lambda: _example("300 MiB", "4.1", "gained"),
     "at 1.0": lambda: f"at {_slid(4)[-1]}",
-    "since vLLM 0.20; up to 0.19": lambda: (
-        "since vLLM 0.20; up to 0.19"
-        if _graphs_charged("0.20.0") and not _graphs_charged("0.19.1")
-        else "since another release"
-    ),
+    "Since vLLM 0.20": lambda: _if_charged("Since vLLM 0.20", "0.20.0", "0.19.1"),
+    "than it did in 0.19": lambda: _if_charged("than it did in 0.19", "", "0.19.1"),
+    "0.22 to 0.28": lambda: _if_charged("0.22 to 0.28", "0.21.0", "0.22.0", "0.28.0"),
+    "until 0.29": lambda: _if_charged("until 0.29", "0.29.0", "0.28.0"),
     "three and a half such requests": lambda: (
         "three and a half such requests"
         if rest_of_the_budget._TOKENS_AT_ONCE == 3.5 * rest_of_the_budget._LENGTH

@@ -35,7 +35,7 @@ _FLAGS = {
 }
 _OWN = "measured here"
 _MEANINGS = {
-    "exact": "follows from vLLM's code, byte for byte",
+    "exact": "follows from the model's files and vLLM's code",
     "dry run": "measured by vLLM itself, on a GPU that is not there",
     "formula": "derived from vLLM's code",
     "measured": "fitted to published start-ups",

@@ -45,7 +45,6 @@ learn.set_aside()
 
 # %% [markdown]
 # Some words you will meet.
-# A GiB is 7 % more than a GB.
 
 # %%
 learn.words("token", "weights", "KV cache", "GiB")
@@ -53,7 +52,7 @@ learn.words("token", "weights", "KV cache", "GiB")
 # %% [markdown]
 # ## Predict: how much is left for conversations?
 #
-# The L4 is sold as a card with 24 GB.
+# The L4 is sold as a card with 24 GB: so large are its memory chips, and programs get a little less.
 # The model's files take up 16.4 GB.
 # How much is left for the KV cache, which holds the conversations?
 #
@@ -117,7 +116,7 @@ learn.exercise("1.1").solution()
 # ## Investigate: which lines are there?
 #
 # Each line of the plan is one use of memory.
-# "How it is known" says how certain it is: `exact` to the byte, `formula` derived from vLLM's source, `measured` in published starts, `assumed` a guess with a wide range.
+# "How it is known" says how certain it is: `exact` follows from the model's files, `formula` from vLLM's source, `measured` comes from published starts, and `assumed` is a guess with a wide range.
 # The KV cache comes last because it gets whatever remains.
 
 # %%

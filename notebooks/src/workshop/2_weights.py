@@ -83,7 +83,7 @@ guess.reveal(
 #
 # There is an even larger model, Qwen3-32B, with 32.8 billion parameters.
 # How much memory do its weights take in bfloat16?
-# Write the size with its unit: GB and GiB differ by 7 %, and here that counts.
+# Write the size with its unit: a GiB is 7 % more than a GB, and for whole files that counts.
 # And how many L4 cards do the weights alone need, if vLLM may use 20.27 GiB of each, as the plan above says?
 
 # %% tags=["learner"]

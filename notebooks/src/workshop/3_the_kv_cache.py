@@ -52,7 +52,7 @@ learn.words(
 # %% [markdown]
 # ## Predict: how many tokens does the cache hold?
 #
-# The desk has a KV cache of about 4 GiB.
+# The desk has a KV cache of 3.62 GiB.
 # For every token of a conversation, each layer of the model stores a key and a value there.
 # How many tokens does the cache hold?
 

@@ -49,7 +49,7 @@ learn.words("requested memory", "profile run", "peak activation", "CUDA graphs")
 # ## Predict: between the weights and the cache
 #
 # vLLM requests about 20 GiB of the card.
-# The weights take 15.27 GiB, the KV cache about 4.
+# The weights take 15.27 GiB, the KV cache 3.62 GiB.
 # How large is the largest of the lines between them?
 
 # %%
@@ -301,7 +301,8 @@ learn.guess_the_bar()
 #
 # Some memory is outside the budget: the driver's context, and tables and workspaces that are allocated after the KV cache.
 # A share near 1 leaves no room for it, and vLLM fails late in the start or while serving.
-# CUDA graphs are inside the budget since vLLM 0.20; up to 0.19 they came in addition, so the same share leaves less KV cache today.
+# Since vLLM 0.20 CUDA graphs are inside the budget, so the same share leaves less KV cache than it did in 0.19.
+# There is one exception: 0.22 to 0.28 run models such as this one with a new runner, which did not count them until 0.29.
 # `planner.advise(plan)` lists what would help, and what each change costs.
 #
 # ## Further reading
