@@ -155,7 +155,7 @@ def _graphs_charged(version: str) -> bool:
 
 
 def _if_charged(words: str, charged: str, *others: str) -> str:
-    """Return the words, if one release takes graphs off its budget and others do not."""
+    """Return the words, if one release charges graphs and the others do not."""
     is_so = not charged or _graphs_charged(charged)
     return words if is_so and not any(map(_graphs_charged, others)) else "other words"
 
