@@ -115,6 +115,11 @@ def _model(name: str) -> int:
     return int(getattr(DESK.model, name))
 
 
+def _between() -> int:
+    """Return the bytes of the lines between the weights and the KV cache."""
+    return sum(line_of(DESK, name).size_bytes for name in where_memory_goes._BETWEEN)
+
+
 def _left(plan: Plan) -> int:
     return rank_of(plan).available_kv_cache_bytes
 
@@ -192,6 +197,14 @@ FIRST: Computed = {
     "24 GB": lambda: f"{_as_sold():.0f} GB",
     "16": lambda: f"{line_of(DESK, 'weights').size_bytes / 1e9:.0f}",
     "16.4 GB": lambda: f"{_files():.1f} GB",
+    "22.03 GiB": lambda: format_gib(DESK.gpu.total_memory_bytes),
+    "0.92": lambda: f"{_setting(DESK, 'gpu_memory_utilization')}",
+    "15.27 GiB": lambda: format_gib(line_of(DESK, "weights").size_bytes),
+    "four smaller lines take 1.38 GiB": lambda: (
+        f"{_words(len(where_memory_goes._BETWEEN))} smaller lines take "
+        f"{format_gib(_between())}"
+    ),
+    "1.38 GiB": lambda: format_gib(_between()),
     "8,192": lambda: f"{_setting(DESK, 'max_model_len'):,.0f}",
     "8,192 tokens": lambda: _tokens(_setting(DESK, "max_model_len")),
     "12,000": lambda: f"{where_memory_goes._LONG:,}",
@@ -336,6 +349,8 @@ FIFTH: Computed = {
         else "another part of a GiB"
     ),
     "128": lambda: f"{SMALL.kv_groups[0].block_size}",
+    "128 tokens": lambda: _tokens(SMALL.kv_groups[0].block_size),
+    "0.6": lambda: f"{line_of(SMALL, 'weights').size_bytes / 4e9:.1f}",
     "16 tokens": lambda: _tokens(DESK.kv_groups[0].block_size),
     "Four colleagues": lambda: f"{_words(confirm._AT_ONCE).capitalize()} colleagues",
     "4096": lambda: f"{confirm._LENGTH}",

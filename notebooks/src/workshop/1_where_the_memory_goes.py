@@ -64,11 +64,34 @@ guess = learn.predict("KV cache on the L4", ...)
 guess
 
 # %% [markdown]
+# ### Exercise 1.1: The budget by hand (2 minutes)
+#
+# A program that asks CUDA for the size of the L4 gets 22.03 GiB.
+# vLLM requests 0.92 of that.
+# The weights take 15.27 GiB, and four smaller lines take 1.38 GiB together.
+# How much memory does vLLM request, and how much of it does the KV cache get?
+#
+# Replace each `...` with a size, such as `"5.5 GiB"`.
+# The check says which part is wrong, and its buttons have hints.
+
+# %% tags=["learner"]
+learn.exercise("1.1").check(requested=..., kv_cache=...)
+
+# %% tags=["solution"]
+learn.exercise("1.1").check(requested="20.27 GiB", kv_cache="3.62 GiB")
+
+# %% [markdown] tags=["solution"]
+# The arithmetic:
+
+# %% tags=["solution"]
+learn.exercise("1.1").solution()
+
+# %% [markdown]
 # ## Run: the plan of the first day
 #
 # `checkpoint(1)` is the plan that this lesson starts from.
 # It says what vLLM would do on this card, and nothing is started.
-# Read the verdict first, then the bar from left to right.
+# Read the verdict first, then the bar from left to right, and find your two figures in it.
 # The first start of a model compiles it and has less room; the bar is that of later starts.
 
 # %%
@@ -76,9 +99,8 @@ desk = learn.checkpoint(1)
 desk
 
 # %% [markdown]
-# Your guess and the plan.
+# Here is your first guess beside the plan.
 # If a forgotten step gives your figure, it says which one.
-# Open "The arithmetic": what vLLM requests, minus everything that is allocated before the KV cache.
 # `limiting_rank` is the GPU with the least room; here there is only one.
 
 # %%
@@ -87,30 +109,6 @@ guess.reveal(
     desk.limiting_rank.line("KV cache").why,
     learn.slips(1),
 )
-
-# %% [markdown]
-# ### Exercise 1.1: Read the bar (2 minutes)
-#
-# How much memory does vLLM request in total, and how much of it does the KV cache get?
-#
-# Replace each `...` with a size, such as `"5.5 GiB"`.
-# The check says which part is wrong.
-# Stuck? Type `learn.exercise("1.1").hint()` into a new cell, then `hint(2)`, and at last `solution()`.
-
-# %% tags=["learner"]
-learn.exercise("1.1").check(requested=..., kv_cache=...)
-
-# %% tags=["solution"]
-learn.exercise("1.1").check(
-    requested=desk.limiting_rank.requested_memory_bytes,
-    kv_cache=desk.limiting_rank.available_kv_cache_bytes,
-)
-
-# %% [markdown] tags=["solution"]
-# The arithmetic:
-
-# %% tags=["solution"]
-learn.exercise("1.1").solution()
 
 # %% [markdown]
 # ## Investigate: which lines are there?

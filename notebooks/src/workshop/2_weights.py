@@ -146,16 +146,10 @@ learn.exercise("2.2").solution()
 # ## Modify: a second card
 #
 # `tensor_parallel_size=2` splits every large part in two, one half for each card.
-# The plan's lines are for one card.
-
-# %%
-pair = larger.changed(tensor_parallel_size=2)
-pair
-
-# %% [markdown]
+#
 # ### Exercise 2.3: Two cards (2 minutes)
 #
-# How much memory do the weights of Qwen3-14B take on each of the two cards?
+# Before you look: about how much memory do the weights of Qwen3-14B take on each of the two cards?
 # And which part is stored in full on both cards?
 #
 # - `a`: attention
@@ -167,15 +161,21 @@ pair
 learn.exercise("2.3").check(each_card=..., copied=...)
 
 # %% tags=["solution"]
-learn.exercise("2.3").check(
-    each_card=pair.limiting_rank.line("weights").size_bytes, copied="c"
-)
+learn.exercise("2.3").check(each_card="13.8 GiB", copied="c")
 
 # %% [markdown] tags=["solution"]
 # Both accounts:
 
 # %% tags=["solution"]
 learn.exercise("2.3").solution()
+
+# %% [markdown]
+# Now the plan, whose lines are for one card.
+# Is a card's share exactly half of the model?
+
+# %%
+pair = larger.changed(tensor_parallel_size=2)
+pair
 
 # %% [markdown]
 # ## Drag: the number of cards

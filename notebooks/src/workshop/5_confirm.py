@@ -60,9 +60,28 @@ guess = learn.predict("KV cache on a processor", ...)
 guess
 
 # %% [markdown]
+# ### Exercise 5.1: Before it starts (2 minutes)
+#
+# Two figures can be worked out before anything runs.
+# The model has 0.6 billion parameters: how large are its weights?
+# And how much memory does vLLM request in total?
+
+# %% tags=["learner"]
+learn.exercise("5.1").check(weights=..., requested=...)
+
+# %% tags=["solution"]
+learn.exercise("5.1").check(weights="2.24 GiB", requested="7.06 GiB")
+
+# %% [markdown] tags=["solution"]
+# The arithmetic:
+
+# %% tags=["solution"]
+learn.exercise("5.1").solution()
+
+# %% [markdown]
 # ## Run: the plan, then the start
 #
-# First the plan for that computer.
+# First the plan for that computer; find your two figures in it.
 
 # %%
 small = learn.checkpoint(5)
@@ -79,46 +98,19 @@ guess.reveal(
 )
 
 # %% [markdown]
-# ### Exercise 5.1: Before it starts (2 minutes)
-#
-# How large are the weights, and how much memory does vLLM request in total?
-
-# %% tags=["learner"]
-learn.exercise("5.1").check(weights=..., requested=...)
-
-# %% tags=["solution"]
-learn.exercise("5.1").check(
-    weights=small.limiting_rank.weights_bytes,
-    requested=small.limiting_rank.requested_memory_bytes,
-)
-
-# %% [markdown] tags=["solution"]
-# The arithmetic:
-
-# %% tags=["solution"]
-learn.exercise("5.1").solution()
-
-# %% [markdown]
 # Now the start.
-# This one was recorded: nothing is started here, and the comparison is computed from vLLM's log.
-# A difference is what was measured minus what was planned.
+# This one was recorded, so nothing is started here.
+# Here is what vLLM wrote while it started.
 
 # %%
 run = learn.recorded()
-run
-
-# %% [markdown]
-# ## Investigate: vLLM's own words
-#
-# Two lines of the log say nearly everything.
-
-# %%
-run.said("Auto set", "KV cache size")
+run.said("INFO")
 
 # %% [markdown]
 # ### Exercise 5.2: Read the log (2 minutes)
 #
 # How large is the KV cache that vLLM allocated, and how many tokens does it hold?
+# Find both in the log; the plan's figures are others.
 
 # %% tags=["learner"]
 learn.exercise("5.2").check(kv_cache=..., tokens=...)
@@ -127,10 +119,19 @@ learn.exercise("5.2").check(kv_cache=..., tokens=...)
 learn.exercise("5.2").check(kv_cache="2.61 GiB", tokens=12160)
 
 # %% [markdown] tags=["solution"]
-# The lines again:
+# The two lines:
 
 # %% tags=["solution"]
 learn.exercise("5.2").solution()
+
+# %% [markdown]
+# ## Investigate: plan and start, side by side
+#
+# The comparison is computed from that log.
+# A difference is what was measured minus what was planned.
+
+# %%
+run
 
 # %% [markdown]
 # `planner.read_log` extracts the figures from the logs of many releases.
@@ -142,8 +143,8 @@ planner.read_log(run.log_text).to_dict()
 # ### Exercise 5.3: Explain the difference (2 minutes)
 #
 # The plan estimated more blocks than vLLM had.
-# How many blocks did vLLM have?
-# And why fewer than planned?
+# On this processor a block holds 128 tokens: how many blocks did vLLM have?
+# And why were there fewer than planned?
 #
 # - `a`: a block takes more bytes than planned
 # - `b`: the model has more layers than planned
