@@ -23,7 +23,9 @@ sys.path.insert(0, str(ROOT))
 
 from planner import learn, solve  # noqa: E402
 from planner.confirming.confirmation import ComparisonRow  # noqa: E402
+from planner.learn import drawings  # noqa: E402
 from planner.learn.account import line_of, message_of, rank_of, token_bytes  # noqa: E402
+from planner.learn.lessons import capacity_plan, confirm, kv_cache  # noqa: E402
 from planner.learn.lessons.capacity_plan import PRICES, VISITORS  # noqa: E402
 from planner.learn.parts import Choice  # noqa: E402
 from planner.planning.result import Plan  # noqa: E402
@@ -64,10 +66,18 @@ def figures() -> dict[str, Any]:
         "token": lambda plan: format_size(token_bytes(plan)),
         "message": message_of,
         "number": lambda value: f"{value:,}",
-        "bar": slide_pictures.bar,
-        "budget": slide_pictures.budget,
-        "blocks": slide_pictures.blocks,
-        "preemption": slide_pictures.preemption,
+        "models": [
+            desk.changed(model=name, max_model_len=kv_cache.LENGTH)
+            for name in ("meta-llama/Llama-2-7b-hf", *kv_cache.MODELS[:3])
+        ],
+        "draw": lambda name, *plans: drawings.picture(name, *plans).svg,
+        "sizes": _sizes,
+        "weights_of": lambda plan: line_of(plan, "weights").size_bytes,
+        "cache_of": lambda plan: rank_of(plan).available_kv_cache_bytes,
+        "logged": confirm.figures()["logged_available_kv"],
+        "needed": capacity_plan.figures()["all"],
+        "blocks": lambda plan: slide_pictures.blocks(plan).svg,
+        "preemption": lambda *given: slide_pictures.preemption(*given).svg,
         "lengths": _lengths,
         "question": _question,
         "compared": _compared,
@@ -83,6 +93,12 @@ def _lengths(plan: Plan) -> str:
     return "\n".join(
         ["| Tokens of a request | Requests at once |", "| ---: | ---: |", *rows]
     )
+
+
+def _sizes(title: str, fill: str, **named: int) -> str:
+    """Draw sizes below each other, one colour for all; `_` in a name is a blank."""
+    rows = [(name, 0, size, fill) for name, size in named.items()]
+    return drawings.sizes(title, rows).svg
 
 
 def _question(name: str) -> str:
@@ -145,7 +161,7 @@ def _slide(number: int, source: str, markdown: Callable[[str], Any]) -> str:
 
 
 def _page(slides: str, number: int) -> str:
-    css = (PARTS / "slides.css").read_text(encoding="utf-8")
+    css = drawings.styles() + (PARTS / "slides.css").read_text(encoding="utf-8")
     script = (PARTS / "slides.js").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -153,7 +169,9 @@ def _page(slides: str, number: int) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>Where the memory goes: {number} slides of the workshop</title>\n"
-        f"<style>\n{css}</style>\n</head>\n<body>\n<main>\n{slides}\n"
+        f"<style>\n{css}</style>\n"
+        "<noscript><style>.notes { display: block; }</style></noscript>\n</head>\n"
+        f"<body>\n<main>\n{slides}\n"
         f"</main>\n<script>\n{script}</script>\n</body>\n</html>\n"
     )
 

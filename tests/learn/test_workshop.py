@@ -218,10 +218,10 @@ def test_slides_are_one_file_with_notes_and_one_title(built: str) -> None:
     """Nothing is loaded; no braces are left; each slide has one heading."""
     each = re.findall(r"<section.*?</section>", built, re.DOTALL)
 
-    assert 18 == len(each)
+    assert 21 == len(each)
     assert "{{" not in built
     assert not re.findall(r"(?:src|href)=|url\(|@import", built)
-    assert ["h1", *["h2"] * 17] == re.findall(r"<(h\d)", "".join(each))
+    assert ["h1", *["h2"] * 20] == re.findall(r"<(h\d)", "".join(each))
     assert sum("class='notes'" in one for one in each) >= 12
 
 

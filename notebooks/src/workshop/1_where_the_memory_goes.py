@@ -121,6 +121,12 @@ guess.reveal(
 learn.lines(desk)
 
 # %% [markdown]
+# Here is the same as a subtraction: from the card to the request, and from the request to what is left.
+
+# %%
+learn.picture("budget", desk)
+
+# %% [markdown]
 # ### Exercise 1.2: Which line grows? (2 minutes)
 #
 # Visitors want to send longer texts.

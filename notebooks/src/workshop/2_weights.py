@@ -178,6 +178,12 @@ pair = larger.changed(tensor_parallel_size=2)
 pair
 
 # %% [markdown]
+# And here is what each card holds of each part.
+
+# %%
+learn.picture("two cards", larger, pair)
+
+# %% [markdown]
 # ## Drag: the number of cards
 #
 # How many cards does the larger model need, and what does each further one add?

@@ -64,11 +64,10 @@ guess
 # ## Run: what the plan says
 #
 # The lesson starts from the desk of lesson 1.
-# Look at the size of the KV cache, in GiB and in tokens.
 
 # %%
 desk = learn.checkpoint(3)
-desk
+learn.picture("budget", desk)
 
 # %% [markdown]
 # Your guess and the plan:
@@ -102,6 +101,12 @@ learn.exercise("3.1").check(token="144 KiB")
 
 # %% tags=["solution"]
 learn.exercise("3.1").solution()
+
+# %% [markdown]
+# The picture has a line for each layer on the left, and what one layer stores of a token on the right: keys and values by turns.
+
+# %%
+learn.picture("token", desk)
 
 # %% [markdown]
 # ### Blocks
@@ -142,6 +147,12 @@ learn.exercise("3.2").check(blocks=63, start="a")
 
 # %% tags=["solution"]
 learn.exercise("3.2").solution()
+
+# %% [markdown]
+# Requests with the same beginning share its blocks; vLLM calls that prefix caching.
+
+# %%
+learn.picture("sharing", desk)
 
 # %% [markdown]
 # ## Modify: length against number
@@ -202,6 +213,13 @@ learn.exercise("3.3").check(gemma="a", deepseek="b", qwen_next="c")
 
 # %% tags=["solution"]
 learn.exercise("3.3").solution()
+
+# %% [markdown]
+# One token in three of them, on one scale.
+# Dashed layers forget what is older than their window.
+
+# %%
+learn.picture("token", llama, gemma, deepseek)
 
 # %% [markdown]
 # ## Drag: length against number, once more

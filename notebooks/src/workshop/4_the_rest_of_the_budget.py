@@ -63,7 +63,7 @@ guess
 
 # %%
 desk = learn.checkpoint(4)
-desk
+learn.picture("bar", desk)
 
 # %% [markdown]
 # CUDA graphs are recordings of a step, which the GPU replays without waiting for the processor.
