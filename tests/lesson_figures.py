@@ -279,8 +279,8 @@ THIRD: Computed = {
         if 75 < _all_at_full_length() / _left(DESK) < 85
         else "many times"
     ),
-    "DeepSeek-V3 eighty times": lambda: (
-        "DeepSeek-V3 eighty times"
+    "DeepSeek-V3 has eighty times": lambda: (
+        "DeepSeek-V3 has eighty times"
         if 80 == round(_parameters_named("deepseek-ai/DeepSeek-V3") / _of_llama(), -1)
         else "another number of times"
     ),

@@ -36,7 +36,7 @@ _FLAGS = {
 _OWN = "measured here"
 _MEANINGS = {
     "exact": "follows from the model's files and vLLM's code",
-    "dry run": "measured by vLLM itself, on a GPU that is not there",
+    "dry run": "measured by vLLM itself, on a simulated GPU",
     "formula": "derived from vLLM's code",
     "measured": "fitted to published start-ups",
     _OWN: "by one of your own starts",

@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## The story
 #
-# The help desk works, but some answers are too simplistic.
+# The help desk works, but visitors find some answers too simple.
 # Your colleague wants Qwen3-14B instead of Qwen3-8B.
 # The library can buy a second L4 if it has to.
 
@@ -104,14 +104,15 @@ learn.exercise("2.1").solution()
 # A model has a few kinds of parts.
 # The embeddings turn tokens into vectors, and the head (`lm_head`) turns vectors into logits, one for each token of the vocabulary.
 # Between them are layers: attention looks at the other tokens, the mlp processes each token by itself, and small norms keep the numbers in range.
-# Open "The arithmetic" of the weights to see what each part takes.
+# Open "The arithmetic" of the weights to see the size of each part.
 
 # %%
 learn.lines(desk)
 
 # %% [markdown]
 # Quantization stores weights in fewer bits.
-# With `quantization="fp8"`, vLLM does it while it loads: 8 bits instead of 16.
+# It is like printing the books on thinner paper: they say nearly the same and take less room.
+# With `quantization="fp8"`, vLLM does this while it loads the model, with 8 bits instead of 16.
 
 # %%
 planner.compare(desk, desk.changed(quantization="fp8"))
@@ -186,7 +187,7 @@ learn.picture("two cards", larger, pair)
 # %% [markdown]
 # ## Drag: the number of cards
 #
-# How many cards does the larger model need, and what does each further one add?
+# How many cards does the larger model need, and how much room does each further card add?
 # Predict what happens to the weights on each card when the number of cards doubles, then drag.
 
 # %%
@@ -265,7 +266,7 @@ larger.changed(tensor_parallel_size=3)
 #
 # ## Further reading
 #
-# - `docs/how-it-counts.md`, "Weights", says which parts each format covers.
+# - `docs/memory-model.md`, "What vLLM measures when it starts", says when the weights are loaded and how vLLM logs them.
 # - `docs/compare.md`, "Plans side by side", says what a comparison shows.
 #
 # Your progress in this lesson:
@@ -276,6 +277,6 @@ learn.progress(2)
 # %% [markdown]
 # ## Next
 #
-# **3. The KV cache**: more visitors come, with longer documents.
+# **[3. The KV cache](3_the_kv_cache.ipynb)**: more visitors come, with longer documents.
 # How many fit at once, and why do some models hold many more?
 # Before you go on: which part of a model would you have forgotten?

@@ -23,10 +23,9 @@
 # %% [markdown]
 # ## The story
 #
-# Before the library pays for anything, the city's office wants to know: are these figures true?
-# The desk's card is in use.
-# So you test on a computer without a GPU, with vLLM's CPU build and a small model of the same family.
-# The method carries over to GPUs; the speed does not.
+# Before the library pays for anything, the city's office wants to know whether these figures are true.
+# The desk's card is in use, so you test on a computer without a GPU, with vLLM's CPU build and a small model of the same family.
+# You can use the same method on a GPU later.
 
 # %% tags=["install"]
 # tools/notebooks.py writes this cell: it installs what is missing.
@@ -166,8 +165,8 @@ learn.exercise("5.3").solution()
 # %% [markdown]
 # ### Real starts on GPUs
 #
-# One start is only one case.
-# Here are starts on GPUs whose logs other people have published, with vLLM's figures beside the plan's.
+# That was a single start, and it had no GPU.
+# Other people have published logs of their starts on GPUs; here are vLLM's figures beside the plan's.
 # The first has the desk's model, the second a card with 24 GB like yours; the last two are one machine with two shares.
 
 # %%
@@ -199,7 +198,7 @@ learn.exercise("5.4").solution()
 
 # %% [markdown]
 # How sure is the plan of your own desk?
-# It says with what it was compared, and with what it was not.
+# It names the starts that it was compared with, and what nobody has compared yet.
 
 # %%
 learn.certainty(learn.checkpoint(1))
@@ -218,10 +217,10 @@ RunPanel(learn.start_here())
 # %% [markdown]
 # ### Optional: a start without a GPU
 #
-# A dry run lets vLLM's own code start for the desk's plan, on an L4 that is not there.
-# It needs vLLM's build for NVIDIA GPUs; without one, the cell says how to get it.
-# With one, write `start=True`, and after a minute compare its answer with the plan of lesson 1.
-# What PyTorch allocates is measured; only the driver's part is assumed.
+# In a dry run the installed vLLM starts for the desk's plan on a simulated L4.
+# It measures the memory that PyTorch allocates and assumes only the driver's part.
+# You need vLLM's build for NVIDIA GPUs; without it, the cell says how to get one.
+# If you have it, write `start=True`, and after a minute compare the answer with the plan of lesson 1.
 
 # %%
 learn.dry_run_here(learn.checkpoint(1), start=False)
@@ -243,7 +242,7 @@ learn.slide(
 # ## Explain
 #
 # The plan and the start differ.
-# Which figures of a plan would you rely on to the byte, which not, and why?
+# Which figures of a plan would you rely on most, which less, and why?
 #
 # Write a sentence or two in quotes instead of the dots.
 
@@ -302,8 +301,7 @@ learn.exercise("5.5").check(plan=mine)
 #
 # ## Further reading
 #
-# - `docs/confirm.md` says what is requested of vLLM, and what is stored.
-# - `docs/how-it-counts.md`, "On a processor", says what vLLM's CPU build does differently.
+# - `docs/confirm.md` says how to start vLLM for a plan, and where the planner stores what it measured.
 # - `docs/accuracy.md` lists published starts on real GPUs, each with its plan.
 #
 # Your progress in this lesson:
@@ -314,6 +312,6 @@ learn.progress(5)
 # %% [markdown]
 # ## Next
 #
-# **6. A capacity plan**: the whole city may now use the help desk.
+# **[6. A capacity plan](6_a_capacity_plan.ipynb)**: the whole city may now use the help desk.
 # Which cards, how many, and what do they cost?
 # Before you go on: which figure of a plan would you check first on your own server?
