@@ -446,11 +446,18 @@ FIGURES: Mapping[str, Computed] = {
     },
     "minute-cards.md": CARDS,
     "slides.md": SLIDES,
+    "handout.md": CARDS,
+    "learners.md": {"5 GiB": FIRST["5 GiB"]},
+    "helpers.md": {"16 bits": CARDS["16 bits"]},
 }
 
 GIVEN: Mapping[str, set[str]] = {
     # What published models have, in passing.
     "weights": {"4 bits"},
+    # How long a lesson is, which tests/learn/test_workshop.py holds.
+    "README.md": {"20 to 25 minutes", "130 words"},
+    # A version of Python, and how a figure may be written.
+    "learners.md": {"3.11", "5 GB"},
     # What learners are to try on their own.
     "rest_of_the_budget": {"8,192", "16,384"},
 }

@@ -11,7 +11,7 @@
 #
 # **What you need**: this notebook. No GPU, no network, no account.
 #
-# **Time**: 15 minutes, 9 of them for exercises.
+# **Time**: about 25 minutes, 9 of them for exercises.
 #
 # **Questions**:
 #

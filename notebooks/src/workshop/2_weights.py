@@ -11,7 +11,7 @@
 #
 # **What you need**: lesson 1, or its key points. No GPU, no network, no account.
 #
-# **Time**: 15 minutes, 10 of them for exercises.
+# **Time**: about 20 minutes, 10 of them for exercises.
 #
 # **Questions**:
 #

@@ -12,7 +12,7 @@
 #
 # **What you need**: lesson 1, or its key points. No GPU and no network: there is a recorded run. With a GPU or vLLM's CPU build you make your own.
 #
-# **Time**: 15 minutes, 10 of them for exercises.
+# **Time**: about 25 minutes, 10 of them for exercises.
 #
 # **Questions**:
 #

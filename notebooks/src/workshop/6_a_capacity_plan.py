@@ -12,7 +12,7 @@
 #
 # **What you need**: lessons 1 to 3, or their key points. No GPU, no network, no account.
 #
-# **Time**: 15 minutes, 9 of them for exercises.
+# **Time**: about 20 minutes, 9 of them for exercises.
 #
 # **Questions**:
 #

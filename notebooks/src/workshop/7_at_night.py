@@ -11,7 +11,7 @@
 #
 # **What you need**: lessons 1, 2 and 6, or their key points. No GPU, no network, no account, no Ray.
 #
-# **Time**: 15 minutes, 6 of them for exercises.
+# **Time**: about 15 minutes, 6 of them for exercises.
 # This lesson is optional: it is for people who run batch jobs.
 #
 # **Questions**:
