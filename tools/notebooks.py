@@ -136,7 +136,7 @@ def _link(up: str, named: re.Match[str]) -> str:
     """Return a link to a page, or to the section that is named behind it."""
     page, section = named[1], named[2] or ""
     slug = re.sub(r"[^\w -]", "", section.lower()).replace(" ", "-")
-    shown = f"`{page}`" + (f", {section}" if section else "")
+    shown = f"{page}, {section}" if section else page
     return f"[{shown}]({up}{page}{'#' if slug else ''}{slug})"
 
 

@@ -329,14 +329,24 @@ def test_what_the_words_tell_to_type_is_there() -> None:
 @every_lesson
 def test_further_reading_is_there(edition: Edition) -> None:
     """Each page with its section, where one is named."""
-    named = re.findall(
-        r'`(docs/[\w-]+\.md)`(?:, "([^"]+)"(?: and "([^"]+)")?)?', _text(edition)
-    )
+    named = re.findall(r"\[(docs/[^],]+)(?:, ([^]]+))?\]\(([^)#]+)(#?)", _text(edition))
 
     assert named
-    for page, *titles in named:
-        text = (ROOT / page).read_text(encoding="utf-8")
-        assert all(f"## {title}" in text for title in titles if title)
+    for page, title, address, mark in named:
+        text = (edition.path.parent / address).read_text(encoding="utf-8")
+        assert address.endswith(page)
+        assert bool(title) is bool(mark)
+        assert not title or f"## {title}\n" in text
+
+
+@every_lesson
+def test_a_lesson_leads_to_the_next_one(edition: Edition) -> None:
+    """By a link to its notebook; the last one to the explorer."""
+    (address,) = re.findall(r"\]\(([\w./]+\.ipynb)\)", _section(edition, "Next"))
+    following = _number(edition) + 1
+
+    assert (edition.path.parent / address).is_file()
+    assert address.startswith(f"{following}_" if following <= 7 else "../explorer")
 
 
 def _messages() -> str:

@@ -283,8 +283,8 @@ learn.exercise("5.5").check(plan=mine)
 #
 # ## Key points
 #
-# - Predict, run, compare: a plan is a claim that one start can check.
-# - What a token costs, and what a block holds, is exact; how much memory is left for them is an estimate with a range.
+# - One start can check a plan: predict, run, compare.
+# - A plan knows the bytes of a token and of a block; it estimates, with a range, how much memory is left for them.
 # - vLLM's log says how much memory it took, how much is left for the KV cache, and how many tokens that is.
 # - A difference has a source: find the line that is off before you change a setting.
 #
@@ -295,7 +295,7 @@ learn.exercise("5.5").check(plan=mine)
 #
 # ## In practice
 #
-# What your own starts measure is stored on your computer, and later plans of the same start use it.
+# Your computer stores what your own starts measured, and later plans of the same start use it.
 # The first start of a model also compiles it: it takes longer, and on a GPU it leaves less for the KV cache than later starts, as the plan of lesson 1 says.
 # Random weights are enough to measure memory: their shapes matter, not their values.
 #
