@@ -36,10 +36,19 @@
         if (shell.isSideTabBarVisible(side)) shell.toggleSideTabBarVisibility(side);
       }
     };
+    // The toolbar counts its buttons while it is narrow; Run is not among the first.
+    const refit = () => {
+      const { toolbar } = shell.currentWidget ?? {};
+      const { offsetWidth: width = 0, offsetHeight: height = 0 } = toolbar?.node ?? {};
+      toolbar?.processMessage({ type: "resize", width, height });
+    };
     // Again with each change: opening a notebook opens the list of files beside it.
     restored.then(() => {
       widen();
       shell.layoutModified.connect(widen);
+      const later = () => setTimeout(refit, 3000);
+      shell.currentChanged.connect(later);
+      later();
     });
   };
   let app;
