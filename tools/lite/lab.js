@@ -36,19 +36,18 @@
         if (shell.isSideTabBarVisible(side)) shell.toggleSideTabBarVisibility(side);
       }
     };
-    // The toolbar counts its buttons while it is narrow; Run is not among the first.
+    // The toolbar hid Run while it was narrow, and looks again only when it is resized.
     const refit = () => {
       const { toolbar } = shell.currentWidget ?? {};
-      const { offsetWidth: width = 0, offsetHeight: height = 0 } = toolbar?.node ?? {};
-      toolbar?.processMessage({ type: "resize", width, height });
+      if (!toolbar || toolbar.node.querySelector("[data-jp-item-name=run]")) return;
+      const { offsetWidth: width, offsetHeight: height } = toolbar.node;
+      toolbar.processMessage({ type: "resize", width, height });
     };
     // Again with each change: opening a notebook opens the list of files beside it.
     restored.then(() => {
       widen();
       shell.layoutModified.connect(widen);
-      const later = () => setTimeout(refit, 3000);
-      shell.currentChanged.connect(later);
-      later();
+      setInterval(refit, 2000);
     });
   };
   let app;
