@@ -133,11 +133,14 @@ def _cell(number: int, cell: Any, up: str) -> Any:  # noqa: ANN401 - nbformat sh
 
 
 def _link(up: str, named: re.Match[str]) -> str:
-    """Return a link to a page, or to the section that is named behind it."""
+    """Return a link to a page, or to the section that is named behind it.
+
+    Bold, for Jupyter does not underline links, and colour alone tells too little.
+    """
     page, section = named[1], named[2] or ""
     slug = re.sub(r"[^\w -]", "", section.lower()).replace(" ", "-")
     shown = f"{page}, {section}" if section else page
-    return f"[{shown}]({up}{page}{'#' if slug else ''}{slug})"
+    return f"**[{shown}]({up}{page}{'#' if slug else ''}{slug})**"
 
 
 def _uncommented(source: str) -> str:

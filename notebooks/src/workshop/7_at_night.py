@@ -228,5 +228,5 @@ learn.progress(7)
 # ## Next
 #
 # This was the last lesson.
-# Open the [explorer](../explorer.ipynb) with your own model.
+# Open the **[explorer](../explorer.ipynb)** with your own model.
 # Before you go: which job of yours could run at night?
