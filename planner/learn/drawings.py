@@ -300,7 +300,7 @@ def two_cards(alone: Plan, pair: Plan) -> Picture:
                 ink = f"style='fill:{'#fff' if fill == REQUESTS[0] else '#000'}'"
                 drawn.append(text(x + width / 2, y + 39, part, "middle", ink))
             x += width
-    y = 62.0 * len(rows)
+    foot = 62 * len(rows)
     told = [f"{name}: {format_gib(sum(parts.values()))}." for name, parts in rows]
     for part, num_bytes in one.items():
         how = "copied" if several[part] == num_bytes else "split"
@@ -308,13 +308,15 @@ def two_cards(alone: Plan, pair: Plan) -> Picture:
         told.append(f"{part}: {format_size(num_bytes)} on one card, {each}: {how}.")
     copied = [part for part in one if several[part] == one[part]]
     drawn += [
-        text(0, y + 12, ", ".join(part for part in one if part not in copied), "start"),
-        text(0, y + 32, f"copied to every card: {', '.join(copied)}", "start"),
+        text(
+            0, foot + 12, ", ".join(part for part in one if part not in copied), "start"
+        ),
+        text(0, foot + 32, f"copied to every card: {', '.join(copied)}", "start"),
     ]
     return Picture(
         title=f"{alone.name} on one card and on {cards}",
         told=tuple(told),
-        height=y + 40,
+        height=foot + 40,
         drawn=tuple(drawn),
     )
 
