@@ -34,8 +34,6 @@ _NARROW = 72
 """Below it a segment's name stands beneath the bar."""
 _LOWER = 40
 """The second row of such names lies so far below the first."""
-_COPIED = ("norms", "buffers")
-"""Parts of the weights that every card of a pair holds in full."""
 
 
 @cache
@@ -281,6 +279,7 @@ def two_cards(alone: Plan, pair: Plan) -> Picture:
         for plan in (alone, pair)
     )
     cards = pair.gpus_total
+    copied = [part for part in one if several[part] == one[part]]
     rows = [("one card", one)] + [
         (f"card {number} of {cards}", several) for number in range(1, cards + 1)
     ]
@@ -293,7 +292,7 @@ def two_cards(alone: Plan, pair: Plan) -> Picture:
             text(WIDTH, y + 13, format_gib(sum(parts.values())), "end", _HEAD),
         ]
         for place, (part, size) in enumerate(parts.items()):
-            fill = "#DDDDDD" if part in _COPIED else REQUESTS[place % len(REQUESTS)]
+            fill = "#DDDDDD" if part in copied else REQUESTS[place % len(REQUESTS)]
             width = scale * size
             drawn.append(rect((x, y + 19, width, 30), fill))
             if width > _NARROW:
@@ -303,10 +302,9 @@ def two_cards(alone: Plan, pair: Plan) -> Picture:
     foot = 62 * len(rows)
     told = [f"{name}: {format_gib(sum(parts.values()))}." for name, parts in rows]
     for part, num_bytes in one.items():
-        how = "copied" if several[part] == num_bytes else "split"
+        how = "copied" if part in copied else "split"
         each = f"{format_size(several[part])} on each of {cards}"
         told.append(f"{part}: {format_size(num_bytes)} on one card, {each}: {how}.")
-    copied = [part for part in one if several[part] == one[part]]
     drawn += [
         text(
             0, foot + 12, ", ".join(part for part in one if part not in copied), "start"
