@@ -37,7 +37,7 @@ _KV_CACHE = "KV cache"
 _OF_DRIVER = ("non-torch", "CUDA graphs")
 """Lines in which the driver allocates memory, which a dry run only assumes."""
 _ABOUT = (
-    "vLLM itself measured this on a GPU that is not there, with random weights. What "
+    "vLLM itself measured this on a simulated GPU, with random weights. Memory that "
     "PyTorch allocates is exact to the byte; memory of the driver is assumed"
 )
 
