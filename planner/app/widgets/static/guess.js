@@ -3,6 +3,7 @@
 // stands below it, with the differences and a score.
 
 import { newId, setAttribute, setText } from "./change.js";
+import { copyText } from "./copy_text.js";
 import { make } from "./make.js";
 
 /**
@@ -257,17 +258,6 @@ export function shared(round, guess) {
   return `${title}: ${score} of 100\n${subject}\n${each.join(" · ")}`;
 }
 
-/** @param {HTMLButtonElement} button @param {HTMLElement} text */
-async function copy(button, text) {
-  try {
-    await navigator.clipboard.writeText(text.textContent ?? "");
-    setText(button, "Copied");
-  } catch {
-    window.getSelection()?.selectAllChildren(text);
-    setText(button, document.execCommand("copy") ? "Copied" : "Press Ctrl+C");
-  }
-}
-
 /**
  * @param {HTMLElement} place
  * @param {GuessRound} round
@@ -303,7 +293,7 @@ function play(place, round, next) {
     const text = make("pre", { class: "pl-plain-command", tabindex: 0 });
     text.textContent = shared(round, guess);
     const button = make("button", { type: "button", class: "pp-button" }, "Copy");
-    button.addEventListener("click", () => copy(button, text));
+    button.addEventListener("click", () => copyText(button, text));
     result.replaceChildren(
       make("p", { class: "pg-score" }, make("strong", {}, `${score} of 100`)),
       make(
