@@ -9,7 +9,8 @@
 // _preempt_request; `v1/core/kv_cache_manager.py` KVCacheManager.allocate_slots.
 
 import { foundIn } from "./scheduler_hits.js";
-import { Pool, saves, tableOf } from "./scheduler_tables.js";
+import { saves, tableOf } from "./scheduler_states.js";
+import { Pool } from "./scheduler_tables.js";
 
 /**
  * @typedef {import("./scheduler_tables.js").Rule} Rule
