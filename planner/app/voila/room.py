@@ -102,12 +102,11 @@ class Room:
 
     def place_for(self, network: str, now: float) -> str | Notice:
         """Return a new place, or why there is none."""
-        if len(self.places) >= self.most_places:
-            self.places = {
-                name: one
-                for name, one in self.places.items()
-                if now - one.seen < _LEFT_SECONDS
-            }
+        self.places = {
+            name: one
+            for name, one in self.places.items()
+            if now - one.seen < _LEFT_SECONDS
+        }
         if len(self.places) >= self.most_places:
             return FULL
         same = sum(one.network == network for one in self.places.values())

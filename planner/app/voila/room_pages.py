@@ -53,7 +53,7 @@ class RoomHandler(AppHandler):
 
     def initialize(self, room: Room) -> None:
         """Store the room."""
-        self._room = room
+        self._room, self._retry_seconds = room, 0.0
 
     async def prepare(self) -> None:
         """Refuse a wrong code, other sites, and who comes too often.
@@ -81,10 +81,15 @@ class RoomHandler(AppHandler):
         return visitors.name(request)
 
     def _count(self, who: str, now: float, rate: Rate | None = None) -> None:
-        seconds = (rate or self._room.joins).wait(who, now)
-        if seconds:
-            self.set_header("Retry-After", str(math.ceil(seconds)))
+        self._retry_seconds = (rate or self._room.joins).wait(who, now)
+        if self._retry_seconds:
             raise HTTPError(429)
+
+    def write_error(self, status_code: int, **details: object) -> None:
+        """Say when to come again, where somebody comes too often."""
+        if self._retry_seconds:
+            self.set_header("Retry-After", str(math.ceil(self._retry_seconds)))
+        super().write_error(status_code, **details)
 
     def _place(self) -> Place:
         """Return the phone's place.
