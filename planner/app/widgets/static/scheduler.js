@@ -8,7 +8,7 @@
 // preempted; waiting requests start only in a step without a preemption) and
 // _preempt_request; `v1/core/kv_cache_manager.py` KVCacheManager.allocate_slots.
 
-import { foundIn } from "./scheduler_hits.js";
+import { longestHit } from "./scheduler_hits.js";
 import { saves, tableOf } from "./scheduler_states.js";
 import { Pool } from "./scheduler_tables.js";
 
@@ -142,7 +142,7 @@ export class Scheduler {
       /** @type {Cached} */
       let found = { rows: this.tables.map(() => []), tokens: 0, junction: 0 };
       if (this.pool.caching) {
-        found = foundIn(this.tables, one, this.aligned);
+        found = longestHit(this.tables, one, this.aligned);
         one.junction = found.junction;
       }
       const tokens = this.chunk(one, found.tokens);

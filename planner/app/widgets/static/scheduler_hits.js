@@ -23,7 +23,7 @@ const from = (begin, end) =>
  * @param {Table[]} tables @param {Request} one @param {number} aligned
  * @returns {Cached}
  */
-export function foundIn(tables, one, aligned) {
+export function longestHit(tables, one, aligned) {
   const parts = alike(tables);
   const isSimple = parts.length === 2 && parts[0][0].rule.kind === "full";
   /** @type {Row[]} */

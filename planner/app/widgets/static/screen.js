@@ -52,8 +52,8 @@ function histogram(groups, title) {
       make("td", { class: "pr-track" }, bar),
     );
   });
-  const heads = ["Votes", "How many", "Share"].map((text) =>
-    make("th", { scope: "col" }, text),
+  const heads = ["Votes", "How many", "Share"].map((text, at) =>
+    make("th", { scope: "col", class: at === 1 ? "pl-number" : null }, text),
   );
   return make(
     "table",
