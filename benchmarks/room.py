@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest, HTTPResponse
 
@@ -40,7 +41,7 @@ class Client:
     http: AsyncHTTPClient
     address: str
     cookie: str = ""
-    seen: list[tuple[float, dict[str, object]]] = field(default_factory=list)
+    seen: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
 
     async def open(self, query: str = "") -> None:
         """Load the page and keep its cookie."""
@@ -79,7 +80,7 @@ async def _until(client: Client, name: str, least: int, since: float) -> float:
     end = time.monotonic() + _WAIT_SECONDS
     while time.monotonic() < end:
         for when, state in client.seen:
-            if when >= since and isinstance(state[name], int) and state[name] >= least:
+            if when >= since and state[name] >= least:
                 return when
         await asyncio.sleep(0.002)
     raise TimeoutError(f"{name} never was {least}")
