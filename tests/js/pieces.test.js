@@ -154,7 +154,7 @@ test("another argument starts vLLM again, and whoever was there asks again", () 
   assert.match(day.events.at(-1) ?? "", /does not start/);
   day.set({ length: 256 });
   while (!day.isOver) day.goOn(1);
-  assert.match(day.score, /1 restarts/);
+  assert.match(day.score, /1 restart ·/);
 });
 
 test("visitors come by the day's curve or by a click, with what is set then", () => {

@@ -40,6 +40,9 @@ const FORMAT = new Intl.NumberFormat("en");
 /** @param {number} count */
 export const whole = (count) => FORMAT.format(count);
 
+/** @param {number} count @param {string} unit such as "block" */
+const counted = (count, unit) => `${whole(count)} ${unit}${count === 1 ? "" : "s"}`;
+
 /** @param {number} number @param {number} turn @returns a share from 0.6 to 1.4 */
 const spread = (number, turn) => 0.6 + 0.8 * ((number * GOLDEN * turn) % 1);
 
@@ -119,9 +122,7 @@ export class Day {
     }
     if (this.visitors.length) this.restarts += 1;
     this.events = [
-      asks.length
-        ? `vLLM starts again with an empty cache; ${asks.length} visitors ask again.`
-        : "vLLM starts with an empty cache.",
+      `vLLM starts with an empty cache; to ask again: ${counted(asks.length, "visitor")}.`,
     ];
   }
 
@@ -201,7 +202,7 @@ export class Day {
   /** @param {import("./scheduler.js").Event} event */
   tell({ what, one, blocks, tokens }) {
     const visitor = this.visitors[Number(one.name) - 1];
-    const count = `${whole(blocks)} block${blocks === 1 ? "" : "s"}`;
+    const count = counted(blocks, "block");
     if (what === "preempted") {
       this.preemptions += 1;
       this.again += tokens;
@@ -251,8 +252,8 @@ export class Day {
     const { cost, subject } = this.desk;
     const million = cost && (cost.price * this.clock * 1e6) / 3600 / this.tokens;
     const parts = [
-      `A day at the desk: ${this.served} visitors`,
-      `${this.preemptions} preemptions (${whole(this.again)} tokens computed again)`,
+      `A day at the desk: ${counted(this.served, "visitor")}`,
+      `${counted(this.preemptions, "preemption")} (${whole(this.again)} tokens computed again)`,
       `longest wait ${Math.round(this.longestWait)} s`,
       `${whole(this.tokens)} tokens in ${Math.round(this.clock)} s of GPU`,
     ];
@@ -261,7 +262,7 @@ export class Day {
         `${this.spent}, ${cost.currency} ${million.toFixed(2)} a million tokens`,
       );
     }
-    if (this.restarts) parts.push(`${this.restarts} restarts`);
+    if (this.restarts) parts.push(counted(this.restarts, "restart"));
     return `${parts.join(" · ")} · ${subject}`;
   }
 }

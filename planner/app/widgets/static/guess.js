@@ -1,6 +1,7 @@
 // Guess the bar: the learner sizes the parts of a GPU's memory. Then the planner's bar
 // stands below it, with the differences and a score.
 
+import { button } from "./button.js";
 import { copyText } from "./copy_text.js";
 import { edge, emptyBar, field, points, Sizes, written } from "./guess_bar.js";
 import { make } from "./make.js";
@@ -98,8 +99,8 @@ function play(place, round, next) {
   });
   const result = make("div", { role: "status", "aria-live": "polite" });
   const details = make("div", { class: "pg-details" });
-  const show = make("button", { type: "button", class: "pp-button" }, "Show");
-  const other = make("button", { type: "button", class: "pp-button" }, "Next");
+  const show = button("Show");
+  const other = button("Next");
   show.addEventListener("click", () => {
     const actual = parts.map(({ size }) => size);
     const guess = [...sizes.all];
@@ -109,8 +110,8 @@ function play(place, round, next) {
     changed();
     const text = make("pre", { class: "pl-plain-command", tabindex: 0 });
     text.textContent = shared(round, guess);
-    const button = make("button", { type: "button", class: "pp-button" }, "Copy");
-    button.addEventListener("click", () => copyText(button, text));
+    const copied = button("Copy");
+    copied.addEventListener("click", () => copyText(copied, text));
     result.replaceChildren(
       make("p", { class: "pg-score" }, make("strong", {}, `${score} of 100`)),
       make(
@@ -124,7 +125,7 @@ function play(place, round, next) {
       arithmetic(round),
       make("p", { class: "pg-name" }, "To share"),
       text,
-      button,
+      copied,
     );
   });
   other.addEventListener("click", next);

@@ -1,5 +1,6 @@
 // A day at the desk: the learner's settings, the KV cache while visitors come, and a score.
 
+import { button } from "./button.js";
 import { newId, setAttribute, setText } from "./change.js";
 import { copyText } from "./copy_text.js";
 import { Day, whole } from "./day.js";
@@ -85,9 +86,6 @@ function draw(canvas, { scheduler, choice }) {
   }
   return each;
 }
-
-/** @param {string} text */
-const button = (text) => make("button", { type: "button", class: "pp-button" }, text);
 
 /**
  * @param {string} label

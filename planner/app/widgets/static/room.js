@@ -1,5 +1,6 @@
 // A phone in a room: the question, a vote, and what the check says to it.
 
+import { button } from "./button.js";
 import { newId, setText } from "./change.js";
 import { edge, emptyBar, field, Sizes } from "./guess_bar.js";
 import { make } from "./make.js";
@@ -22,10 +23,6 @@ import { follow, here, send } from "./news.js";
  * @property {string} says
  * @property {string} answer
  */
-
-/** @param {string} text @param {string} [type] */
-const button = (text, type = "button") =>
-  make("button", { type, class: "pp-button" }, text);
 
 /**
  * @param {Record<string, string>} options

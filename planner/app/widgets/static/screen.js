@@ -1,5 +1,6 @@
 // The projector of a room: where phones go, the question, the votes and their slips.
 
+import { button } from "./button.js";
 import { setText } from "./change.js";
 import { make } from "./make.js";
 import { follow, here, send } from "./news.js";
@@ -18,9 +19,6 @@ import { follow, here, send } from "./news.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const SIGNS = /** @type {Record<string, string>} */ ({ right: "✔ ", slip: "✘ " });
-
-/** @param {string} text */
-const button = (text) => make("button", { type: "button", class: "pp-button" }, text);
 
 /** @param {[size: number, path: string]} code @param {string} label */
 function drawn([size, path], label) {
