@@ -1,6 +1,7 @@
-"""Record what vLLM's scheduler does with the blocks of small KV caches, step by step.
+"""Record what vLLM's scheduler does with the blocks of KV caches, step by step.
 
     PYTHON tools/record_scheduler.py tests/data/scheduler_steps.json
+    PYTHON tools/record_scheduler.py --days tests/data/scheduler_days.json
 
 PYTHON is one that has vLLM; no GPU is needed, and no model: the scheduler, the KV cache
 manager and the block pool are vLLM's, the tokens are numbers. Each case names groups of
@@ -9,7 +10,12 @@ each running request, how often it was preempted and the numbers of its blocks i
 group (0: the empty one); the names of those that are finished; and the numbers of all
 free blocks in the order in which they are taken next. 0 is written for what is as in
 the step before.
-`tests/learn/test_kv_simulation.py` holds the planner's simulation to the same.
+
+A day is longer: forty requests of thousands of tokens, whose arrivals are a day's. Of
+it are written how often each request was preempted and the step in which it ended, the
+blocks in use at every hundredth step, and a sum over all steps of blocks in use,
+requests that run and tokens that are computed.
+`tests/js/scheduler.test.js` holds the planner's scheduler to the same.
 """
 
 from __future__ import annotations
@@ -49,6 +55,11 @@ _CACHING = 0.85
 """The share of the cases with prefix caching."""
 _MOST_STEPS = 400
 _LONGEST = 512
+_DAYS, _VISITORS = 50, 40
+_LONG = 8192
+_MOST_DAY_STEPS = 40_000
+_EVERY = 100
+_MODULUS = 1_000_003
 _MODEL = {
     "architectures": ["Qwen3ForCausalLM"],
     "model_type": "qwen3",
@@ -68,10 +79,14 @@ def main() -> None:
     """Record all cases."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path)
+    parser.add_argument("--days", action="store_true")
     options = parser.parse_args()
     drawn = random.Random(33)
 
-    found = [recorded(case(drawn, number)) for number in range(_CASES)]
+    if options.days:
+        found = [recorded_day(day(drawn, number)) for number in range(_DAYS)]
+    else:
+        found = [recorded(case(drawn, number)) for number in range(_CASES)]
     lines = ",\n".join(json.dumps(one, separators=(",", ":")) for one in found)
     text = f'{{"vllm": "{vllm.__version__}", "cases": [\n{lines}\n]}}\n'
     options.output.write_text(text, encoding="utf-8")
@@ -153,6 +168,83 @@ def recorded(drawn: dict[str, Any]) -> dict[str, Any]:
         if all(one.is_finished() for one in requests.values()):
             break
     return {**drawn, "steps": steps}
+
+
+def day(drawn: random.Random, number: int) -> dict[str, Any]:
+    """Draw a day: of ten two have windows, one states; the others keep all tokens."""
+    full: dict[str, Any] = {"kind": "full", "block_size": 16}
+    window = {"kind": "window", "block_size": 16, "kept": drawn.choice((128, 1024))}
+    state = {"kind": "state", "block_size": 528, "reused": True}
+    turns = {4: [window, full], 9: [window, window, full], 5: [state, full]}
+    groups = turns.get(number % 10, [full])
+    if state in groups:
+        groups = [state, {**full, "block_size": 528}]
+    is_caching = state in groups or drawn.random() < _CACHING
+    shared = drawn.choice((0, 500, 1000, 1500))
+    length = drawn.choice((1500, 3000, 4500))
+    pause = drawn.choice((10, 20, 40))
+    requests: list[dict[str, Any]] = []
+    arrives = 1
+    for index in range(_VISITORS):
+        # Two hours of a day are busy.
+        is_busy = 8 <= index < 18 or 24 <= index < 32  # noqa: PLR2004 - a day's
+        arrives += int(drawn.expovariate(1 / (pause / 2 if is_busy else pause * 1.5)))
+        prompt = shared + int(length * drawn.uniform(0.5, 1.4))
+        answer = min(drawn.randint(100, 900), _LONG - prompt)
+        requests.append(
+            {
+                "name": str(index + 1),
+                "step": arrives,
+                "prompt": prompt,
+                "answer": answer,
+                "shared": shared,
+            }
+        )
+    size = groups[-1]["block_size"]
+    return {
+        "groups": groups,
+        "blocks": drawn.randint(700, 1600) * 16 // size * len(groups),
+        "batched": drawn.choice((2048, 8192)),
+        "seqs": drawn.choice((4, 8, 16, 256)),
+        "caching": is_caching,
+        "longest": _LONG,
+        "requests": requests,
+    }
+
+
+def recorded_day(drawn: dict[str, Any]) -> dict[str, Any]:
+    """Run a day to its end; return it with its blocks, preemptions and ends."""
+    scheduler, requests = scheduler_of(drawn)
+    pool = scheduler.kv_cache_manager.block_pool
+    waits, ends, samples = list(drawn["requests"]), dict[str, int](), list[int]()
+    number, checked = 0, 0
+    while len(ends) < len(requests) and number < _MOST_DAY_STEPS:
+        number += 1
+        while waits and waits[0]["step"] <= number:
+            scheduler.add_request(requests[waits.pop(0)["name"]])
+        step(scheduler)
+        used = drawn["blocks"] - pool.get_num_free_blocks()
+        computed = sum(one.num_computed_tokens for one in scheduler.running)
+        for seen in (used, len(scheduler.running), computed):
+            checked = (checked * 31 + seen) % _MODULUS
+        if number % _EVERY == 0:
+            samples.append(used)
+        for name, one in requests.items():
+            if one.is_finished():
+                ends.setdefault(name, number)
+    rows = [
+        [
+            one["step"],
+            one["prompt"],
+            one["answer"],
+            requests[one["name"]].num_preemptions,
+            ends[one["name"]],
+        ]
+        for one in drawn["requests"]
+    ]
+    shared = drawn["requests"][0]["shared"]
+    rest = {"shared": shared, "requests": rows, "used": samples, "checked": checked}
+    return drawn | rest
 
 
 def _news(before: list[Any], now: list[Any]) -> list[Any]:

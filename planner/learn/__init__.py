@@ -4,8 +4,7 @@ Read in this order: `quantity` (numbers as learners write them), `parts` (kinds 
 answers and how they are judged), `exercise`, `catalogue` (every exercise, and the plan
 that each lesson starts from), `lesson` and `lessons/` (for each lesson its words, and
 the figures in them), `progress`; `prediction` and `explanation` (a guess, and words);
-`starts`, `pictures`, `drawings`, `own_plan` (what lessons show); `slide`, `living`
-(with `kv_tables`, `kv_states`, `kv_hits` and `kv_simulation`, which step as vLLM does),
+`starts`, `pictures`, `drawings`, `own_plan` (what lessons show); `slide`, `living`,
 `guessing`, `debugging` (what a page shows without a kernel).
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """

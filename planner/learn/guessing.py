@@ -181,7 +181,7 @@ class GuessTheBar(ShownAsPage):
 
     def described(self) -> dict[str, Any]:
         """Describe the rounds for the page's script."""
-        return {"rounds": [_described(one) for one in self.rounds]}
+        return {"rounds": [described(one) for one in self.rounds]}
 
 
 def guess_the_bar(day: date | str | None = None, rounds: int = _ROUNDS) -> GuessTheBar:
@@ -258,7 +258,8 @@ def _fitting(name: str) -> Iterator[Plan]:
             yield one
 
 
-def _described(one: Round) -> dict[str, Any]:
+def described(one: Round) -> dict[str, Any]:
+    """Describe a round for a page's script, with the sizes in GiB."""
     return {
         "title": one.title,
         "question": one.question,

@@ -1,5 +1,7 @@
 """`planner app`: what may be asked of it, before anything is served."""
 
+from argparse import ArgumentParser
+
 import pytest
 
 from planner.app.cli import BAD_INPUT, main
@@ -47,6 +49,29 @@ def test_this_machine_only(address) -> None:
 def test_every_other_address_is_published(address) -> None:
     """Also one that cannot be read: the safe side."""
     assert not is_loopback(address)
+
+
+@pytest.mark.parametrize(
+    ("words", "address", "pool"),
+    [
+        (["--room"], "0.0.0.0", 2),
+        (["--room", "--address=10.0.0.5", "--pool=4"], "10.0.0.5", 4),
+        (["--published", "--address=0.0.0.0"], "0.0.0.0", 10),
+        ([], "127.0.0.1", 2),
+    ],
+)
+def test_a_room_listens_where_phones_reach_it(words, address, pool) -> None:
+    """Published, with few pages drawn ahead: phones open the room's, not the app's."""
+    parser = ArgumentParser()
+    command.add(parser)
+    options = command.options_of(vars(parser.parse_args(words)))
+
+    assert [address, pool, "--room" in words] == [
+        options.address,
+        options.pool,
+        options.room,
+    ]
+    assert options.published is not is_loopback(address)
 
 
 def test_a_page_may_send_so_many_messages_at_once() -> None:

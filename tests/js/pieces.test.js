@@ -4,8 +4,10 @@ import { test } from "node:test";
 import "./page.js";
 
 import { alone } from "#static/alone.js";
+import { Day } from "#static/day.js";
 import debug from "#static/debug.js";
-import guess, { points, Sizes } from "#static/guess.js";
+import guess from "#static/guess.js";
+import { points, Sizes } from "#static/guess_bar.js";
 import living from "#static/living.js";
 import slide from "#static/slide.js";
 import { FakeModel, find, place, render } from "./page.js";
@@ -91,37 +93,83 @@ test("a piece finds its state beside it and replaces what stands for it", () => 
   assert.equal(find(whole, ".planner-piece").textContent, "3");
 });
 
-const LIVING = {
-  words: "1 square = 2 blocks",
-  names: ["A", "B"],
-  kinds: [["w", "of layers that store a window"]],
-  steps: [
-    {
-      blocks: [
-        ["", "", 0, ""],
-        ["", "", 0, ""],
-      ],
-      requests: [
-        ["to come", 0, 8, 0],
-        ["to come", 0, 8, 0],
-      ],
-      used: 0,
-      events: [],
-    },
-    {
-      blocks: [
-        ["", "AB", 1, ""],
-        ["A", "A", 0.5, "w"],
-      ],
-      requests: [
-        ["running", 4, 8, 0],
-        ["preempted", 0, 8, 1],
-      ],
-      used: 1,
-      events: ["B is preempted."],
-    },
-  ],
+/** @param {number} seqs @param {string} dtype @param {number} blocks */
+const choice = (seqs, dtype = "auto", blocks = 40) => {
+  const rules = [{ kind: "full", size: 16, kept: 0, reused: false, saved: false }];
+  const rest = { caching: true, batched: 512, size: "1 MiB", seconds: [0.1, 0, 0.001] };
+  return { seqs, dtype, blocks, rules, ...rest };
 };
+/**
+ * Six visitors of about 128 + 64 tokens, in 40 blocks of 16.
+ *
+ * @type {any}
+ */
+const DESK = {
+  words: "a model on L4: 40 blocks",
+  subject: "a model on L4",
+  longest: 512,
+  arrivals: [0, 0.01, 0.02, 0.03, 0.04, 0.05],
+  seconds: 60,
+  hours: "9 18",
+  cost: { price: 3.6, currency: "USD", source: "a list" },
+  lengths: [64, 128, 256],
+  beginnings: [0, 64],
+  answer: 64,
+  choices: [choice(8), choice(2), choice(8, "fp8", 80)],
+  settings: { dtype: "auto", seqs: 8, caching: true, length: 128, shared: 0 },
+};
+
+/** @param {(day: Day) => void} [prepare] */
+const dayOf = (prepare) => {
+  const day = new Day(DESK);
+  prepare?.(day);
+  while (!day.isOver) day.goOn(1);
+  return day;
+};
+
+test("a day in a small cache has preemptions; with fp8, or fewer at once, none", () => {
+  const small = dayOf();
+  const fp8 = dayOf((day) => day.set({ dtype: "fp8" }));
+  const few = dayOf((day) => day.set({ seqs: 2 }));
+  assert.ok(small.preemptions > 0);
+  assert.ok(small.again > 0);
+  assert.deepEqual([fp8.preemptions, few.preemptions], [0, 0]);
+  assert.ok(few.clock > small.clock, `${few.clock} ${small.clock}`);
+  assert.match(small.score, /^A day at the desk: 6 visitors · \d+ preemptions/);
+  assert.ok(small.score.includes(`USD ${((3.6 * small.clock) / 3600).toFixed(4)}`));
+});
+
+test("another argument starts vLLM again, and whoever was there asks again", () => {
+  const day = new Day(DESK);
+  day.goOn(4);
+  const here = day.visitors.length;
+  const held = day.scheduler.running.reduce((sum, { computed }) => sum + computed, 0);
+  const { again } = day;
+  day.set({ dtype: "fp8" });
+  assert.equal(day.scheduler.used, 0);
+  assert.equal(day.scheduler.waiting.length, here);
+  assert.equal(day.again, again + held);
+  day.set({ dtype: "int4" });
+  assert.equal(day.settings.dtype, "fp8");
+  assert.match(day.events.at(-1) ?? "", /does not start/);
+  day.set({ length: 256 });
+  while (!day.isOver) day.goOn(1);
+  assert.match(day.score, /1 restart ·/);
+});
+
+test("visitors come by the day's curve or by a click, with what is set then", () => {
+  const day = new Day(DESK);
+  day.comeAlone = false;
+  day.goOn(5);
+  assert.equal(day.visitors.length, 0);
+  day.set({ length: 256, shared: 64 });
+  day.come();
+  day.goToEvent();
+  assert.match(day.events.join(" "), /^1 starts/);
+  assert.equal(day.visitors[0].one.shared, 64);
+  assert.ok(day.visitors[0].one.prompt > 128);
+  assert.match(day.time, /^9:\d\d$/);
+});
 
 /** @param {ParentNode} el @param {string} text */
 const pressed = (el, text) => {
@@ -131,44 +179,57 @@ const pressed = (el, text) => {
   button.click();
 };
 
-test("a step tells its events and shows its squares", () => {
-  const { el } = render(living, new FakeModel(LIVING));
+test("a step goes to the next event and tells it", () => {
+  const { el, remove } = render(living, new FakeModel({ desk: DESK }));
   assert.match(find(el, "[role=log]").textContent, /Press Play/);
   pressed(el, "Step");
-  assert.equal(find(el, "[role=log]").textContent, "B is preempted.");
-  assert.equal(find(el, ".pk-cache .pk-used").textContent, "S");
-  assert.equal(find(el, ".pk-cache .pk-w").textContent, "Aw");
-  assert.match(find(el, ".pk-requests").textContent, /4 of 81 \+ 1 w/);
-  assert.match(find(el, ".pk-legend").textContent, /of layers that store a window/);
-  assert.match(find(el, "[role=img]").getAttribute("aria-label"), /shared 1/);
-  assert.equal(find(el, "tr[data-phase=preempted] th").textContent, "B");
-  pressed(el, "Back");
-  assert.equal(el.querySelectorAll(".pk-cache .pk-empty").length, 2);
+  assert.match(find(el, "[role=log]").textContent, /1 comes with \d+ tokens/);
+  pressed(el, "A visitor comes");
+  assert.equal(el.querySelectorAll(".pk-queue li").length, 2);
+  assert.match(
+    find(el, "[role=img]").getAttribute("aria-label"),
+    /of 40 blocks in use/,
+  );
+  remove();
 });
 
-test("it plays and pauses, and ends by itself", (context) => {
+test("it plays, pauses and ends with a score to share", (context) => {
   context.mock.timers.enable({ apis: ["setInterval"] });
-  const { el, remove } = render(living, new FakeModel(LIVING));
+  const { el, remove } = render(living, new FakeModel({ desk: DESK }));
   pressed(el, "Play");
   pressed(el, "Pause");
   context.mock.timers.tick(5000);
-  assert.match(find(el, ".pk-where").textContent, /^Step 0/);
+  assert.match(find(el, ".pk-figures").textContent, /^Time9:00Served0 of 6/);
   pressed(el, "Play");
-  context.mock.timers.tick(1200);
-  assert.match(find(el, ".pk-where").textContent, /^Step 1 of 1/);
-  pressed(el, "Play");
-  pressed(el, "Reset");
-  assert.match(find(el, ".pk-where").textContent, /^Step 0/);
+  context.mock.timers.tick(200_000);
+  assert.match(find(el, ".pk-figures").textContent, /Served6 of 6/);
+  assert.match(find(el, ".pk-over pre").textContent, /^A day at the desk: 6 visitors/);
+  pressed(el, "New day");
+  assert.match(find(el, ".pk-figures").textContent, /Served0 of 6/);
+  assert.equal(el.querySelector(".pk-over pre"), null);
+  remove();
+});
+
+test("settings are kept for a new day", () => {
+  const { el, remove } = render(living, new FakeModel({ desk: DESK }));
+  const [dtype] = [...el.querySelectorAll("select")].filter(
+    ({ value }) => value === "auto",
+  );
+  dtype.value = "fp8";
+  dtype.dispatchEvent(new Event("change"));
+  pressed(el, "New day");
+  assert.match(find(el, "[role=img]").getAttribute("aria-label"), /of 80 blocks/);
   remove();
 });
 
 test("who asked for less motion gets steps only", () => {
   const { matchMedia } = window;
   window.matchMedia = () => /** @type {any} */ ({ matches: true });
-  const { el } = render(living, new FakeModel(LIVING));
+  const { el, remove } = render(living, new FakeModel({ desk: DESK }));
   window.matchMedia = matchMedia;
   assert.ok(find(el, "button").hidden);
   assert.match(find(el, "[role=log]").textContent, /Press Step/);
+  remove();
 });
 
 /** @param {string} name @param {number} size */

@@ -42,6 +42,16 @@ from planner.solve.comparing import context_against_concurrency
 learn.set_aside()
 
 # %% [markdown]
+# ## Play: a day at the desk
+#
+# Forty visitors come to the desk's KV cache.
+# Press Play, and change the settings while they come.
+# Two minutes: how few of them can you preempt, and what does the day cost?
+
+# %%
+learn.living_kv_cache(learn.checkpoint(3))
+
+# %% [markdown]
 # Some words you will meet.
 
 # %%
@@ -115,12 +125,7 @@ learn.picture("token", desk)
 # It works like a notepad: while a text grows, vLLM takes one sheet after another, a block, and frees them all when the answer is complete.
 # When no block is free, new requests wait, and the latest running one may be preempted and computed again later.
 #
-# Here is the desk's cache at work: six visitors come one after the other, and their questions begin alike.
-# Step through it until somebody is preempted.
-# Who gave up blocks, and who got them?
-
-# %%
-learn.living_kv_cache(desk)
+# You saw it happen in your day at the desk: who gave up blocks, and who got them?
 
 # %% [markdown]
 # ### Exercise 3.2: Blocks (2 minutes)

@@ -20,12 +20,14 @@ _LOCAL_POOL, _LOCAL_SESSIONS = 2, 20
 _PUBLISHED_POOL, _PUBLISHED_SESSIONS = 10, 60
 _HIGHEST_PORT = 65535
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.*\[\]:-]+")
+_LOCAL, _EVERYWHERE = "127.0.0.1", "0.0.0.0"
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 EXAMPLES = (
     "planner app",
     "planner app --port 8899",
     "planner app --address 0.0.0.0 --published",
+    "planner app --room",
 )
 
 
@@ -34,9 +36,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--address",
         metavar="ADDRESS",
-        default="127.0.0.1",
         help="where to listen; any but this machine's own publishes the app "
-        "(default: %(default)s)",
+        f"(default: {_LOCAL}, with --room every network)",
     )
     parser.add_argument(
         "--port", type=int, metavar="N", default=8866, help="default: %(default)s"
@@ -51,6 +52,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--published",
         action="store_true",
         help="safe for strangers: starts nothing, reads no folder of this machine",
+    )
+    parser.add_argument(
+        "--room",
+        action="store_true",
+        help="a room that votes: phones in this network open its address, and you its "
+        "screen; publishes the app",
     )
     parser.add_argument(
         "--max-sessions",
@@ -125,13 +132,14 @@ def options_of(options: dict[str, Any]) -> chosen.Options:
     Raises:
         PlannerError: for a number that is out of bounds, or an origin that is none.
     """
-    published = options["published"] or not chosen.is_loopback(options["address"])
-    pool = _PUBLISHED_POOL if published else _LOCAL_POOL
+    address = options["address"] or (_EVERYWHERE if options["room"] else _LOCAL)
+    published = options["published"] or not chosen.is_loopback(address)
+    pool = _PUBLISHED_POOL if published and not options["room"] else _LOCAL_POOL
     most = _PUBLISHED_SESSIONS if published else _LOCAL_SESSIONS
     sessions = _between("--max-sessions", options["max_sessions"], 1, 1000, most)
     share = (sessions + 1) // 2 if published else sessions
     return chosen.Options(
-        address=options["address"],
+        address=address,
         port=_between("--port", options["port"], 1, _HIGHEST_PORT),
         base_url=options["base_url"],
         published=published,
@@ -141,6 +149,7 @@ def options_of(options: dict[str, Any]) -> chosen.Options:
         trusted_proxies=tuple(options["trusted_proxy"]),
         frame_ancestors=tuple(map(_origin, options["frame_ancestor"])),
         share_at=_page(options["share_at"]),
+        room=options["room"],
         opens_browser=not (published or options["no_browser"]) and _has_browser(),
         notebook=options["notebook"] or chosen.NOTEBOOK,
     )

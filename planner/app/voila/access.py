@@ -43,11 +43,13 @@ class Owner:
     path: str
     """Of the app; the cookie is sent nowhere else."""
     token: str = field(default_factory=lambda: secrets.token_urlsafe(_TOKEN_BYTES))
+    name: str = "planner"
+    """Of what belongs to the owner: the app, or a room's screen in it."""
 
     @property
     def cookie_name(self) -> str:
         """The name of the cookie, which another app on this machine does not use."""
-        return f"planner-{self.port}"
+        return f"{self.name}-{self.port}"
 
     def is_at(self, handler: RequestHandler) -> bool:
         """Return whether a request has the cookie."""

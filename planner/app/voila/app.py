@@ -35,6 +35,8 @@ from planner.app.voila import (
     openapi,
     pages,
     provisioner,
+    room,
+    room_pages,
     short_lived,
     sockets,
 )
@@ -97,6 +99,7 @@ class App(Voila):
         base = url_path_join("/", options.base_url, "/")
         self.visitors = Visitors(trusted=trusted_networks(options.trusted_proxies))
         self.desk = api.Desk(is_limited=options.published)
+        self.room = room.room_of(options) if options.room else None
         self.owner = None if options.published else Owner(port=options.port, path=base)
         if provisioner.is_available():
             provisioner.ForkServer.instance()  # imports while Voila starts
@@ -150,6 +153,7 @@ class App(Voila):
             f"{kernel}/channels": (sockets.KernelSocket,),
             rf"voila/api/shutdown/{_KERNEL_ID}": (pages.ShutdownHandler,),
             rf"{files.PREFIX}/(\w+)/(.+)": (AssetHandler, {"assets": self.assets}),
+            **(room_pages.handlers(self.room) if self.room else {}),
         }
         return [
             (url_path_join(self.server_url, address), *handler)
@@ -173,6 +177,8 @@ class App(Voila):
         start = _start_address(self.options, self.owner)
         kept = _kept_address(start, self.owner, self._folder)
         sys.stderr.write(_greeting(start, self.options, kept))
+        if self.room:
+            sys.stderr.write(_room_greeting(self.room, self._folder))
         if self.options.opens_browser:
             _open_in_browser(start, self._folder)
         self.ioloop = tornado.ioloop.IOLoop.current()
@@ -315,6 +321,15 @@ def _greeting(start: str, options: Options, kept: Path | None) -> str:
         else " Only this address opens it: keep it to yourself."
     )
     return f"The planner: {start}  (Ctrl+C ends it){mode}\n"
+
+
+def _room_greeting(found: room.Room, folder: Path) -> str:
+    """Say where phones go, and whoever leads the room: to a terminal only."""
+    screen = found.screen_address
+    if not sys.stderr.isatty():
+        kept = _written_for_owner(folder / "screen", f"{screen}\n")
+        screen = f"in a file that only you can read: {kept}"
+    return f"The room, for phones: {found.address}\nIts screen, for you: {screen}\n"
 
 
 def _open_in_browser(start: str, folder: Path) -> threading.Thread:

@@ -32,6 +32,8 @@ class Options:
     """Origins whose pages may show the app in a frame, besides its own."""
     share_at: str = ""
     """Address of an app that others can open, for links; empty: this app's own."""
+    room: bool = False
+    """Whether phones can vote in a room."""
     opens_browser: bool = False
     """Whether the page is opened in this machine's browser."""
     notebook: Path = NOTEBOOK

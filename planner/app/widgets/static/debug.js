@@ -1,6 +1,7 @@
 // Debug this start: a command and its error, a cause and a remedy to choose, and what
 // planner.read says of them.
 
+import { button } from "./button.js";
 import { newId } from "./change.js";
 import { make } from "./make.js";
 import { fill } from "./parts.js";
@@ -55,8 +56,8 @@ export default {
     el.classList.add("planner-debug");
     const cause = choice("Why did it fail?", model.get("causes"));
     const remedy = choice("What helps?", model.get("remedies"));
-    const check = make("button", { type: "button", class: "pp-button" }, "Check");
-    const open = make("button", { type: "button", class: "pp-button" }, "Explain");
+    const check = button("Check");
+    const open = button("Explain");
     const result = make("div", { role: "status", "aria-live": "polite" });
     const explanation = make("div", { class: "pd-explanation" });
     const explain = () => {

@@ -1,244 +1,397 @@
-// The living KV cache: every step was computed before, so that it can be played, paused
-// and stepped through without a kernel.
+// A day at the desk: the learner's settings, the KV cache while visitors come, and a score.
 
-import { setText } from "./change.js";
+import { button } from "./button.js";
+import { newId, setAttribute, setText } from "./change.js";
+import { copyText } from "./copy_text.js";
+import { Day, whole } from "./day.js";
 import { make } from "./make.js";
 
 /**
- * @typedef {[content: string, owners: string, filled: number, mark: string]} LivingBlock
- *   whose tokens they are, with none for a shared prefix; who uses it; its filled share;
- *   the mark of its group of layers
- * @typedef {[phase: string, tokens: number, total: number, preemptions: number]} Request
- * @typedef {{ blocks: LivingBlock[], requests: Request[], used: number,
- *   events: string[] }} LivingStep
- *
- * @typedef {object} Living
- * @property {string} words
- * @property {string[]} names
- * @property {[mark: string, words: string][]} kinds of groups, but for the common one
- * @property {LivingStep[]} steps
+ * @typedef {import("./day.js").Desk} Desk
+ * @typedef {import("./scheduler_tables.js").Block} Block
  */
 
-/** Okabe and Ito's, with the colour of text that is legible on each. */
-const COLORS = [
-  ["#0072B2", "#fff"],
-  ["#E69F00", "#000"],
-  ["#009E73", "#000"],
-  ["#CC79A7", "#000"],
-  ["#56B4E9", "#000"],
-  ["#F0E442", "#000"],
-];
-const SHARED = ["#486060", "#fff"];
+/** Okabe and Ito's; the squares of a visitor have one, by turns. */
+const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
+const SHARED = "#7F7F7F";
+const MOST_CELLS = 2400;
+const CELL = 10; // pixels
+const SMALL_CELL = 7;
+const NARROW = 500;
+const GAP = 1;
+const TICK = 100; // milliseconds
+const MOST_TOLD = 4;
 const SPEEDS = [
-  ["slow", 2400],
-  ["normal", 1200],
-  ["fast", 500],
-];
-const FORMAT = new Intl.NumberFormat("en");
+  ["slow", 150],
+  ["normal", 75],
+  ["fast", 20],
+]; // seconds on the clock of the wall that a day takes
 
-/** @param {Living["names"]} names @param {string} name */
-const colorsOf = (names, name) =>
-  name ? COLORS[names.indexOf(name) % COLORS.length] : SHARED;
+/** @param {number} number */
+const colorOf = (number) => COLORS[(number - 1) % COLORS.length];
 
 /**
- * @param {LivingBlock} block
- * @param {string[]} names
+ * What a block is drawn as: whose tokens it holds, and whether anybody uses it.
+ *
+ * @param {Block} block
  */
-export function looks([content, owners, filled, mark], names) {
-  if (!filled) return { kind: "empty", text: "", fill: "", ink: "", filled: 0 };
-  const [fill, ink] = colorsOf(names, content);
-  const kind = `${owners ? "used" : "kept"}${mark ? ` pk-${mark}` : ""}`;
-  return { kind, text: `${content || "S"}${mark}`, fill, ink, filled };
+export function looks({ owners, key }) {
+  if (!owners.length && !key) return { fill: "", used: false };
+  const whose = key ? key.split(" ")[1] : owners[0];
+  return { fill: whose ? colorOf(Number(whose)) : SHARED, used: owners.length > 0 };
 }
 
 /**
- * Counts the squares of a request, by groups of layers.
+ * Draws every block as a cell; where there are too many, every second, third and so on.
  *
- * @param {LivingBlock[]} blocks
- * @param {string} name
+ * @param {HTMLCanvasElement} canvas
+ * @param {Day} day
  */
-export function held(blocks, name) {
-  /** @type {Record<string, number>} */
-  const counts = {};
-  for (const [, owners, , mark] of blocks) {
-    if (owners.includes(name)) counts[mark] = (counts[mark] ?? 0) + 1;
+function draw(canvas, { scheduler, choice }) {
+  const { blocks } = scheduler.pool;
+  const each = Math.ceil(blocks.length / MOST_CELLS);
+  const count = Math.floor(blocks.length / each);
+  const width = canvas.clientWidth || NARROW;
+  const cell = width < NARROW ? SMALL_CELL : CELL;
+  const columns = Math.max(1, Math.floor(width / cell));
+  const ratio = window.devicePixelRatio || 1;
+  const height = Math.ceil(count / columns) * cell;
+  canvas.style.height = `${height}px`;
+  canvas.width = columns * cell * ratio;
+  canvas.height = height * ratio;
+  const pen = canvas.getContext("2d");
+  if (!pen) return each;
+  pen.scale(ratio, ratio);
+  const ink = getComputedStyle(canvas).color;
+  const size = cell - 2 * GAP;
+  for (let at = 0; at < count; at += 1) {
+    const block = blocks[at * each];
+    const { fill, used } = looks(block);
+    const x = (at % columns) * cell + GAP;
+    const y = Math.floor(at / columns) * cell + GAP;
+    pen.beginPath();
+    if (fill && choice.rules[block.group].kind !== "full") {
+      pen.arc(x + size / 2, y + size / 2, size / 2 - 0.5, 0, 7);
+    } else pen.rect(x + 0.5, y + 0.5, size - 1, size - 1);
+    pen.globalAlpha = used ? 1 : 0.3;
+    if (fill && used) {
+      pen.fillStyle = fill;
+      pen.fill();
+    } else {
+      pen.globalAlpha = fill ? 1 : 0.3;
+      pen.lineWidth = fill && cell === CELL ? 2 : 1;
+      pen.strokeStyle = fill || ink;
+      pen.stroke();
+    }
   }
-  const parts = Object.keys(counts).sort();
-  return parts.map((mark) => `${counts[mark]}${mark && ` ${mark}`}`).join(" + ");
+  return each;
 }
 
 /**
- * Says what the squares show, for those who do not see them.
- *
- * @param {LivingStep} step
- * @param {string[]} names
+ * @param {string} label
+ * @param {[value: string, text: string][]} options
+ * @param {string} chosen
+ * @param {(value: string) => void} changed
  */
-export function spokenStep({ blocks, used }, names) {
-  const shared = blocks.filter(([, owners]) => owners.length > 1).length;
-  const each = names
-    .map((name) => [name, blocks.filter(([, owners]) => owners === name).length])
-    .filter(([, count]) => count)
-    .map(([name, count]) => `${name} alone ${count}`);
-  const kept = blocks.filter(([, owners, filled]) => !owners && filled).length;
-  const parts = [...each, `shared ${shared}`, `free with kept tokens ${kept}`];
-  return `${used} of ${blocks.length} squares in use: ${parts.join(", ")}.`;
-}
-
-/** @param {string} text @param {string} [title] */
-const button = (text, title) =>
-  make("button", { type: "button", class: "pp-button", title }, text);
-
-/** @param {Living["kinds"]} kinds */
-function legend(kinds) {
-  const entries = [
-    ["used", "A", "a request's tokens", COLORS[0]],
-    ["used", "S", "the shared beginning", SHARED],
-    ...kinds.map(([mark, words]) => [`used pk-${mark}`, `A${mark}`, words, COLORS[0]]),
-    ["kept", "A", "free, tokens kept for a while", COLORS[0]],
-    ["empty", "", "empty", ["", ""]],
-  ];
-  return make(
-    "ul",
-    { class: "pk-legend" },
-    ...entries.map(([kind, text, words, [fill, ink]]) => {
-      const square = make("span", { class: `pk-square pk-${kind}` }, String(text));
-      paint(square, fill, ink, kind === "empty" ? 0 : 1);
-      return make("li", {}, square, String(words));
-    }),
-  );
-}
-
-/** @param {HTMLElement} node @param {string} fill @param {string} ink @param {number} filled */
-function paint(node, fill, ink, filled) {
-  node.style.setProperty("--pk-fill", fill || "transparent");
-  node.style.setProperty("--pk-ink", ink || "inherit");
-  node.style.setProperty("--pk-rest", ink === "#fff" ? "#000" : "#fff");
-  node.style.setProperty("--pk-filled", `${filled * 100}%`);
-}
-
-/** @param {Living["names"]} names */
-function requestTable(names) {
-  const titles = ["Request", "State", "Tokens in the cache", "Squares", "Preempted"];
-  const rows = names.map((name) => {
-    const cells = titles.slice(1).map(() => make("td"));
-    return { cells, row: make("tr", {}, make("th", { scope: "row" }, name), ...cells) };
-  });
-  const table = make(
-    "table",
-    { class: "pl-lines pk-requests" },
-    make(
-      "thead",
-      {},
-      make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))),
+function menu(label, options, chosen, changed) {
+  const select = make(
+    "select",
+    {},
+    ...options.map(([value, text]) =>
+      make("option", { value, selected: value === chosen }, text),
     ),
-    make("tbody", {}, ...rows.map(({ row }) => row)),
   );
-  /** @param {LivingStep} step */
-  const write = ({ requests, blocks }) => {
-    requests.forEach(([phase, tokens, total, preemptions], at) => {
-      const [state, computed, squares, times] = rows[at].cells;
-      rows[at].row.dataset.phase = phase;
-      setText(state, phase);
-      setText(computed, `${FORMAT.format(tokens)} of ${FORMAT.format(total)}`);
-      setText(squares, held(blocks, names[at]));
-      setText(times, preemptions ? `${preemptions} x` : "");
+  select.addEventListener("change", () => changed(select.value));
+  return make("label", { class: "pk-setting" }, make("span", {}, label), select);
+}
+
+/**
+ * @param {string} label @param {boolean} checked
+ * @param {(checked: boolean) => void} changed
+ */
+function tick(label, checked, changed) {
+  const input = make("input", { type: "checkbox", checked });
+  input.addEventListener("change", () => changed(input.checked));
+  return make("label", { class: "pk-tick" }, input, label);
+}
+
+/**
+ * @param {Day} day
+ * @param {(changes: Partial<Desk["settings"]>) => void} set
+ */
+function settings({ desk, settings: now }, set) {
+  const { choices, lengths, beginnings } = desk;
+  const id = newId();
+  const length = make("input", {
+    id,
+    type: "range",
+    min: 0,
+    max: lengths.length - 1,
+    value: lengths.indexOf(now.length),
+  });
+  const shown = make("output", { for: id });
+  const write = () => {
+    const tokens = lengths[Number(length.value)];
+    const text = `about ${whole(tokens)} tokens`;
+    setText(shown, text);
+    setAttribute(length, "aria-valuetext", text);
+    set({ length: tokens });
+  };
+  length.addEventListener("input", write);
+  write();
+  /** @param {"dtype" | "seqs"} name */
+  const values = (name) => [...new Set(choices.map((one) => `${one[name]}`))];
+  /** @param {string[]} found @returns {[string, string][]} */
+  const same = (found) => found.map((value) => [value, value]);
+  const hasBoth = new Set(choices.map(({ caching }) => caching)).size > 1;
+  const both = (/** @type {number} */ tokens) => (tokens ? whole(tokens) : "nothing");
+  return make(
+    "div",
+    { class: "pk-settings" },
+    make(
+      "fieldset",
+      {},
+      make("legend", {}, "Visitors who come from now on"),
+      make("label", { for: id, class: "pk-length" }, "Prompt: ", shown),
+      length,
+      menu(
+        "tokens that all begin with",
+        beginnings.map((tokens) => [`${tokens}`, both(tokens)]),
+        `${now.shared}`,
+        (value) => set({ shared: Number(value) }),
+      ),
+    ),
+    make(
+      "fieldset",
+      {},
+      make("legend", {}, "vLLM (a change starts it again)"),
+      menu("kv_cache_dtype", same(values("dtype")), now.dtype, (dtype) =>
+        set({ dtype }),
+      ),
+      menu("max_num_seqs", same(values("seqs")), `${now.seqs}`, (seqs) =>
+        set({ seqs: Number(seqs) }),
+      ),
+      ...(hasBoth
+        ? [tick("prefix caching", now.caching, (caching) => set({ caching }))]
+        : []),
+    ),
+  );
+}
+
+/** A list of figures, each with its name. */
+function figures() {
+  const names = ["Time", "Served", "Waiting", "Preempted", "Spent"];
+  const cells = names.map(() => make("dd"));
+  const node = make(
+    "dl",
+    { class: "pk-figures" },
+    ...names.map((name, at) => make("div", {}, make("dt", {}, name), cells[at])),
+  );
+  /** @param {Day} day */
+  const write = (day) => {
+    const values = [
+      day.time,
+      `${day.served} of ${day.count}`,
+      `${day.waiting}`,
+      `${day.preemptions} ×`,
+      day.spent || `${Math.round(day.clock)} s`,
+    ];
+    values.forEach((value, at) => {
+      setText(cells[at], value);
     });
   };
-  return { table, write };
+  return { node, write };
 }
 
-function controls() {
-  const play = button("Play");
-  const step = button("Step");
-  const back = button("Back");
-  const reset = button("Reset");
-  const options = SPEEDS.map(([name, pause]) =>
-    make("option", { value: pause, selected: name === "normal" }, String(name)),
+/** The visitors that hold blocks, or wait for some. */
+function queue() {
+  const node = make("ul", { class: "pk-queue", "aria-label": "Visitors here" });
+  /** @param {Day} day */
+  const write = ({ scheduler }) => {
+    const { running, waiting, tables } = scheduler;
+    const items = [...running, ...waiting].map((one) => {
+      const held = tables.reduce((sum, { blocks }) => {
+        return sum + (blocks.get(one.name) ?? []).filter(Boolean).length;
+      }, 0);
+      const done = Math.round((100 * one.computed) / one.total);
+      const state =
+        one.phase === "running" ? `${whole(held)} blocks, ${done} %` : one.phase;
+      const item = make(
+        "li",
+        { "data-phase": one.phase },
+        make("b", {}, one.name),
+        state,
+      );
+      item.style.borderColor = colorOf(Number(one.name));
+      return item;
+    });
+    node.replaceChildren(...items);
+  };
+  return { node, write };
+}
+
+/** @param {string[]} kinds that are drawn */
+function legend(kinds) {
+  const entries = [
+    ["used", COLORS[0], "a visitor's tokens"],
+    ["used", SHARED, "a beginning that all share"],
+    ["kept", COLORS[0], "free, tokens kept for a while"],
+    ["empty", "", "empty"],
+  ];
+  if (kinds.some((kind) => kind !== "full")) {
+    entries.splice(1, 0, [
+      "used pk-round",
+      COLORS[0],
+      "of a window, a chunk or a state",
+    ]);
+  }
+  const items = entries.map(([kind, color, words]) => {
+    const square = make("i", { class: `pk-square pk-${kind}` });
+    if (color) square.style.color = color;
+    return make("li", {}, square, words);
+  });
+  return make("ul", { class: "pk-legend" }, ...items);
+}
+
+/** @param {Day} day @param {number} each blocks for one cell */
+function spoken({ scheduler }, each) {
+  const { blocks, free } = scheduler.pool;
+  const kept = free.filter(({ key }) => key).length;
+  const shared = blocks.filter(({ owners }) => owners.length > 1).length;
+  return (
+    `${whole(scheduler.used)} of ${whole(blocks.length)} blocks in use, ${whole(shared)} ` +
+    `of them shared; ${whole(kept)} free ones keep tokens.` +
+    (each > 1 ? ` One block in ${each} is drawn.` : "")
   );
-  const speed = make("select", {}, ...options);
-  const speedLabel = make("label", { class: "pk-speed" }, "Speed ", speed);
-  const where = make("span", { class: "pk-where" });
-  const row = make("div", { class: "pk-controls", role: "group" });
-  row.setAttribute("aria-label", "Steps of the KV cache");
-  row.append(play, step, back, reset, speedLabel, where);
-  return { play, step, back, reset, speed, speedLabel, where, row };
 }
 
-/** @type {import("@anywidget/types").AnyWidget<Living>} */
+/** @param {Day} day */
+function result(day) {
+  const text = make("pre", { class: "pl-plain-command", tabindex: 0 }, day.score);
+  const copied = button("Copy");
+  copied.addEventListener("click", () => copyText(copied, text));
+  return [make("p", { class: "pg-name" }, "The day is over. To share:"), text, copied];
+}
+
+/** @type {import("@anywidget/types").AnyWidget<{ desk: Desk }>} */
 export default {
   render({ model, el }) {
-    const names = model.get("names");
-    const steps = model.get("steps");
-    const last = steps.length - 1;
+    const desk = model.get("desk");
     const isStill = window.matchMedia?.("(prefers-reduced-motion: reduce)").matches;
     el.classList.add("planner-living");
-    const squares = steps[0].blocks.map(() => make("span"));
-    const cache = make("div", { class: "pk-cache", role: "img" }, ...squares);
-    const told = make("div", { class: "pk-told", role: "log", "aria-live": "polite" });
-    const { table, write } = requestTable(names);
-    const parts = controls();
-    const aside = make("div", { class: "pk-aside" }, told, table);
-    const main = make("div", { class: "pk-main" }, cache, legend(model.get("kinds")));
-    el.append(
-      make("p", { class: "pk-words" }, model.get("words")),
-      parts.row,
-      make("div", { class: "pk-both" }, main, aside),
-    );
-    let at = 0;
+    let day = new Day(desk);
     /** @type {ReturnType<typeof setInterval> | undefined} */
     let timer;
+    let pace = Number(SPEEDS[1][1]);
+    const play = button("Play");
+    const step = button("Step");
+    const come = button("A visitor comes");
+    const again = button("New day");
+    const canvas = make("canvas", { class: "pk-cache", role: "img" });
+    const where = make("p", { class: "pk-where" });
+    const told = make("div", { class: "pk-told", role: "log" });
+    const over = make("div", { class: "pk-over", role: "status" });
+    const { node: shown, write } = figures();
+    const { node: here, write: writeQueue } = queue();
+    const place = make("div");
     const show = () => {
-      const step = steps[at];
-      step.blocks.forEach((block, index) => {
-        const { kind, text, fill, ink, filled } = looks(block, names);
-        squares[index].className = `pk-square pk-${kind}`;
-        setText(squares[index], text);
-        paint(squares[index], fill, ink, filled);
-      });
-      cache.setAttribute("aria-label", spokenStep(step, names));
-      const first = isStill ? "Press Step." : "Press Play, or Step.";
-      const quiet = at ? "The answers grow." : first;
-      const said = step.events.length ? step.events : [quiet];
-      told.replaceChildren(...said.map((text) => make("p", {}, text)));
-      write(step);
-      const used = `${step.used} of ${step.blocks.length} squares in use`;
-      setText(parts.where, `Step ${at} of ${last} · ${used}`);
-      parts.step.disabled = at === last;
-      parts.back.disabled = !at;
+      const each = draw(canvas, day);
+      const words = spoken(day, each);
+      setAttribute(canvas, "aria-label", words);
+      setText(where, words);
+      write(day);
+      writeQueue(day);
+      told.append(...day.events.map((text) => make("p", {}, text)));
+      while (told.children.length > MOST_TOLD) told.firstChild?.remove();
+      day.events = [];
+      for (const one of [play, step]) one.disabled = day.isOver;
+      come.disabled = day.visitors.length === day.count;
+      if (day.isOver && !over.children.length) over.replaceChildren(...result(day));
+      if (day.isOver) pause();
     };
     const pause = () => {
       clearInterval(timer);
       timer = undefined;
-      setText(parts.play, "Play");
+      setText(play, "Play");
+      // What happens while it plays is too much to be spoken.
+      setAttribute(told, "aria-live", "polite");
     };
-    /** @param {number} place */
-    const go = (place) => {
-      at = Math.max(0, Math.min(place, last));
+    const run = () => {
+      setText(play, "Pause");
+      setAttribute(told, "aria-live", "off");
+      timer = setInterval(() => {
+        day.goOn((desk.seconds / pace) * (TICK / 1000));
+        show();
+      }, TICK);
+    };
+    const begin = () => {
+      pause();
+      const { comeAlone, settings: chosen } = day;
+      day = new Day(desk);
+      day.comeAlone = comeAlone;
+      day.set(chosen);
+      day.events = [isStill ? "Press Step." : "Press Play, or Step."];
+      over.replaceChildren();
+      told.replaceChildren();
       show();
-      if (at === last) pause();
     };
-    const play = () => {
-      clearInterval(timer);
-      if (at === last) go(0);
-      setText(parts.play, "Pause");
-      timer = setInterval(() => go(at + 1), Number(parts.speed.value));
-    };
-    parts.play.addEventListener("click", () => (timer ? pause() : play()));
-    parts.speed.addEventListener("change", () => timer && play());
-    for (const [node, by] of /** @type {[HTMLElement, number][]} */ ([
-      [parts.step, 1],
-      [parts.back, -1],
-      [parts.reset, -steps.length],
-    ])) {
-      node.addEventListener("click", () => {
-        pause();
-        go(at + by);
-      });
-    }
+    play.addEventListener("click", () => (timer ? pause() : run()));
+    step.addEventListener("click", () => {
+      pause();
+      day.goToEvent();
+      show();
+    });
+    come.addEventListener("click", () => {
+      day.come();
+      show();
+    });
+    again.addEventListener("click", begin);
+    place.append(
+      settings(day, (changes) => {
+        day.set(changes);
+        if (canvas.isConnected) show();
+      }),
+    );
+    const speed = menu(
+      "speed",
+      SPEEDS.map(([name, seconds]) => [`${seconds}`, `${name}`]),
+      `${pace}`,
+      (value) => {
+        pace = Number(value);
+      },
+    );
     // Who asked for less motion gets steps only.
-    parts.play.hidden = Boolean(isStill);
-    parts.speedLabel.hidden = Boolean(isStill);
-    show();
-    return pause;
+    play.hidden = speed.hidden = Boolean(isStill);
+    const alone = tick("they come by themselves", true, (checked) => {
+      day.comeAlone = checked;
+    });
+    const { cost } = desk;
+    const paid = cost
+      ? `, and ${cost.currency} ${cost.price} an hour (${cost.source})`
+      : "";
+    el.append(
+      make("p", { class: "pk-words" }, desk.words),
+      make("div", { class: "pk-controls" }, play, step, come, again, speed, alone),
+      shown,
+      canvas,
+      where,
+      legend(day.choice.rules.map(({ kind }) => kind)),
+      make("div", { class: "pk-both" }, place, make("div", {}, here, told)),
+      over,
+      make(
+        "p",
+        { class: "pk-words" },
+        `${day.count} visitors in ${Math.round(desk.seconds)} seconds of the GPU, as on a ` +
+          `day from ${desk.hours.replace(" ", " to ")} o'clock. A step takes at least the ` +
+          `reading of weights and cache at the GPU's bandwidth${paid}.`,
+      ),
+    );
+    begin();
+    const observer = new ResizeObserver(() => draw(canvas, day));
+    observer.observe(el);
+    return () => {
+      observer.disconnect();
+      pause();
+    };
   },
 };
