@@ -6,7 +6,7 @@ that each lesson starts from), `lesson` and `lessons/` (for each lesson its word
 the figures in them), `progress`; `prediction` and `explanation` (a guess, and words);
 `starts`, `pictures`, `own_plan` (what lessons show); `slide`, `living` (with
 `kv_tables`, `kv_states`, `kv_hits` and `kv_simulation`, which step as vLLM does),
-`guessing`, `debugging` (what a page shows without a kernel).
+`guessing`, `debugging`, `film` (what a page shows without a kernel).
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
 
@@ -27,6 +27,7 @@ from planner.learn.catalogue import (
     slips,
 )
 from planner.learn.debugging import debug_this_start
+from planner.learn.film import watch_a_start
 from planner.learn.guessing import guess_the_bar
 from planner.learn.living import living_kv_cache
 from planner.learn.own_plan import take_home
@@ -59,5 +60,6 @@ __all__ = [
     "slips",
     "start_here",
     "take_home",
+    "watch_a_start",
     "words",
 ]

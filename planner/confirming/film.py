@@ -1,0 +1,298 @@
+"""A start on film: the memory of one GPU while vLLM starts, and the lines of its log.
+
+A dry run's film has every allocation of PyTorch and of the false GPU, in their order;
+its seconds are those of a machine without a GPU. A recorded one has what the driver
+(NVML) said while vLLM started on a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+from planner.confirming.measurement import Measurement, WorkerFigures
+from planner.data import DATA
+from planner.errors import PlannerError
+from planner.user_files import read_text
+from planner.values import frozen
+
+FILMS = DATA / "films"
+DRY, RECORDED = "dry run", "NVML"
+_FORMAT = 1
+_BUCKETS = 24
+"""Of a stage: of each, the lowest and the highest frames are kept."""
+_STEP = 0.01
+"""Of the GPU's memory: a change of at least this is kept with both its sides."""
+
+
+class FilmStage(StrEnum):
+    """What vLLM does while it starts, in its order."""
+
+    STARTING = "starting"
+    LOADING = "loading weights"
+    REPACKING = "repacking"
+    """Weights are brought into the form of their kernels."""
+    BUFFERS = "allocating buffers"
+    """What stays beside the weights, such as the inputs of a step."""
+    PROFILING = "profiling"
+    """One step of the largest size."""
+    TRIAL = "measuring graphs"
+    """Some graphs are captured to estimate all, and dropped."""
+    KV_CACHE = "KV cache"
+    CAPTURING = "capturing graphs"
+    READY = "ready"
+
+    @property
+    def position(self) -> int:
+        """Place among the stages, from 0."""
+        return list(FilmStage).index(self)
+
+
+class Use(StrEnum):
+    """What memory is used for, as it is piled up: the first is at the bottom."""
+
+    OUTSIDE = "outside"
+    """The CUDA context and other programs: no part of vLLM's budget."""
+    WEIGHTS = "weights"
+    NON_TORCH = "non-torch"
+    BUFFERS = "persistent buffers"
+    KV_CACHE = "KV cache"
+    GRAPHS = "CUDA graphs"
+    TEMPORARY = "activations and copies"
+    """What is freed again: activations of the profile run, copies of weights."""
+    EMPTY = "empty, held by PyTorch"
+    """Segments that PyTorch has from the device, and no tensor uses."""
+
+
+@frozen
+class Frame:
+    """The memory of the GPU at one moment."""
+
+    seconds: float
+    """Since the first frame."""
+    stage: FilmStage
+    used: tuple[int, ...]
+    """Bytes by use, in the order of `Use`."""
+
+    def bytes_of(self, use: Use) -> int:
+        """Return the bytes of one use."""
+        return self.used[list(Use).index(use)]
+
+    @property
+    def device_bytes(self) -> int:
+        """All that is taken from the device, as nvidia-smi shows it."""
+        return sum(self.used)
+
+    @property
+    def tensor_bytes(self) -> int:
+        """What tensors use, as PyTorch counts it."""
+        return self.device_bytes - sum(map(self.bytes_of, _NO_TENSORS))
+
+
+_NO_TENSORS = (Use.OUTSIDE, Use.NON_TORCH, Use.EMPTY)
+
+
+@frozen
+class Said:
+    """A line of the log, with the frame that it comes after."""
+
+    frame: int
+    text: str
+
+
+@frozen
+class Film:
+    """The frames of one start, on its first rank.
+
+    Raises:
+        PlannerError: for one without frames.
+    """
+
+    model: str
+    gpu: str
+    vllm_version: str
+    engine_args: Mapping[str, Any]
+    source: str
+    """Whose figures: "dry run", or "NVML"."""
+    total_bytes: int
+    """Of the GPU."""
+    measured: Mapping[str, int]
+    """What vLLM itself measured, in bytes, such as requested_memory and weights; what
+    it does not say is left out."""
+    frames: tuple[Frame, ...]
+    lines: tuple[Said, ...]
+    """Those that show a stage or a size, in their order."""
+
+    def __post_init__(self) -> None:
+        if not self.frames:
+            raise PlannerError("A film has at least one frame.")
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether no GPU was there, so that its seconds say nothing of one."""
+        return self.source == DRY
+
+    @property
+    def peak(self) -> tuple[Frame, Frame] | None:
+        """The highest frame of the profile run and the last, or None.
+
+        The tensors of the one minus those of the other are what vLLM keeps free.
+        """
+        highest = self.highest(FilmStage.PROFILING)
+        last = self.last(FilmStage.PROFILING)
+        return (highest, last) if highest and last else None
+
+    def last(self, stage: FilmStage) -> Frame | None:
+        """Return the last frame of a stage; None where the start had none."""
+        return next((one for one in reversed(self.frames) if one.stage is stage), None)
+
+    def highest(self, stage: FilmStage) -> Frame | None:
+        """Return the frame of a stage in which tensors use the most; None without."""
+        found = (one for one in self.frames if one.stage is stage)
+        return max(found, key=lambda one: one.tensor_bytes, default=None)
+
+    def thinned(self) -> Film:
+        """Return it with fewer frames: every step, extreme and line's frame is kept."""
+        kept = sorted(_kept(self.frames, self.total_bytes, self.lines))
+        places = {before: now for now, before in enumerate(kept)}
+        return Film(
+            **{name: getattr(self, name) for name in _FACTS},
+            frames=tuple(self.frames[one] for one in kept),
+            lines=tuple(
+                Said(frame=places[one.frame], text=one.text) for one in self.lines
+            ),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values: for each use, what each frame adds to the last."""
+        stages = [one.stage for one in self.frames]
+        columns = zip(*(one.used for one in self.frames), strict=True)
+        return {
+            "film": _FORMAT,
+            **{name: getattr(self, name) for name in _FACTS},
+            "seconds": [round(one.seconds, 3) for one in self.frames],
+            "stages": [
+                [str(stage), at]
+                for at, stage in enumerate(stages)
+                if not at or stage is not stages[at - 1]
+            ],
+            "used": {
+                str(use): [column[0], *(new - old for old, new in pairwise(column))]
+                for use, column in zip(Use, columns, strict=True)
+            },
+            "lines": [[one.frame, one.text] for one in self.lines],
+        }
+
+    def write(self, path: Path) -> None:
+        """Write it into a file, as compact JSON."""
+        text = json.dumps(self.to_dict(), separators=(",", ":"), ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+_MEASURED = (
+    *("requested_memory", "weights", "consumed"),
+    *("peak_activation", "cudagraph_estimate", "available_kv_cache", "kv_cache"),
+)
+"""Of a worker's figures."""
+_FACTS = (
+    *("model", "gpu", "vllm_version", "engine_args"),
+    *("source", "total_bytes", "measured"),
+)
+
+
+def placed(
+    frames: Sequence[Frame], lines: Iterable[tuple[float, str]]
+) -> tuple[Said, ...]:
+    """Return lines of a log, each at the frame that it comes after."""
+    times = [one.seconds for one in frames]
+    return tuple(
+        Said(frame=max(bisect_right(times, seconds) - 1, 0), text=text)
+        for seconds, text in lines
+    )
+
+
+def facts_of(measured: Measurement, worker: WorkerFigures | None) -> dict[str, Any]:
+    """Return a film's facts that vLLM itself measured."""
+    sizes = (
+        {}
+        if worker is None
+        else {
+            name: size
+            for name in _MEASURED
+            if (size := getattr(worker, f"{name}_bytes")) is not None
+        }
+    )
+    return {"vllm_version": measured.vllm_version or "", "measured": sizes}
+
+
+def read_film(path: Path) -> Film:
+    """Read a film that `Film.write` wrote.
+
+    Raises:
+        PlannerError: where the file is missing, or no film.
+    """
+    text = read_text(path, what="The film ")
+    try:
+        told = json.loads(text)
+        return _film(told)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PlannerError(
+            f"{path} is not a film. Make one with: planner dry-run MODEL --film "
+            f"{path.name}"
+        ) from error
+
+
+def _film(told: Mapping[str, Any]) -> Film:
+    if told["film"] != _FORMAT:
+        raise ValueError(told["film"])
+    stages = [(FilmStage(name), int(at)) for name, at in told["stages"]]
+    columns = [list(accumulate(map(int, told["used"][use]))) for use in Use]
+    starts = [at for _stage, at in stages]
+    rows = zip(told["seconds"], zip(*columns, strict=True), strict=True)
+    return Film(
+        **{name: told[name] for name in _FACTS},
+        frames=tuple(
+            Frame(
+                seconds=float(seconds),
+                stage=stages[sum(start <= at for start in starts) - 1][0],
+                used=used,
+            )
+            for at, (seconds, used) in enumerate(rows)
+        ),
+        lines=tuple(Said(frame=int(at), text=str(text)) for at, text in told["lines"]),
+    )
+
+
+def _kept(frames: Sequence[Frame], total: int, lines: Iterable[Said]) -> set[int]:
+    """Return the places of the frames that a thinned film keeps."""
+    kept = {0, len(frames) - 1, *(one.frame for one in lines)}
+    for at, (before, after) in enumerate(pairwise(frames)):
+        is_step = abs(after.device_bytes - before.device_bytes) >= _STEP * total
+        if is_step or before.stage is not after.stage:
+            kept |= {at, at + 1}
+    for stage in FilmStage:
+        of_stage = [at for at, one in enumerate(frames) if one.stage is stage]
+        size = -(-len(of_stage) // _BUCKETS) or 1
+        for begin in range(0, len(of_stage), size):
+            kept |= _extremes(frames, of_stage[begin : begin + size])
+    return kept
+
+
+def _extremes(frames: Sequence[Frame], places: Sequence[int]) -> set[int]:
+    def device(at: int) -> int:
+        return frames[at].device_bytes
+
+    def tensors(at: int) -> int:
+        return frames[at].tensor_bytes
+
+    return {
+        min(places, key=device),
+        max(places, key=device),
+        min(places, key=tensors),
+        max(places, key=tensors),
+    }

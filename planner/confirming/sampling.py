@@ -1,0 +1,186 @@
+"""The film of a start on a GPU: what the driver says of its memory while vLLM starts.
+
+NVML knows the sum alone. What memory is used for follows from the stage in which it was
+allocated; the log says when a stage begins. Weights that are repacked are not told from
+weights that are loaded.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from planner.confirming.film import RECORDED, Film, FilmStage, Frame, Use, placed
+from planner.confirming.options import Event
+from planner.confirming.stages import StartStage, stage_of
+from planner.errors import PlannerError
+from planner.values import frozen
+
+_EVERY_SECONDS = 0.05
+_LONGEST_LINE = 300
+_STAGES = {
+    StartStage.CHECKING: FilmStage.STARTING,
+    StartStage.STARTING: FilmStage.STARTING,
+    StartStage.LOADING: FilmStage.LOADING,
+    StartStage.COMPILING: FilmStage.PROFILING,
+    StartStage.PROFILING: FilmStage.PROFILING,
+    StartStage.KV_CACHE: FilmStage.KV_CACHE,
+    StartStage.CAPTURING: FilmStage.CAPTURING,
+    StartStage.READY: FilmStage.READY,
+}
+"""Later ones are no part of the start."""
+_USES = {
+    FilmStage.STARTING: Use.OUTSIDE,
+    FilmStage.LOADING: Use.WEIGHTS,
+    FilmStage.PROFILING: Use.TEMPORARY,
+    FilmStage.KV_CACHE: Use.KV_CACHE,
+    FilmStage.CAPTURING: Use.GRAPHS,
+    FilmStage.READY: Use.BUFFERS,
+}
+"""What memory is used for that a stage allocates."""
+
+
+@frozen
+class Sample:
+    """What the driver said at one moment."""
+
+    seconds: float
+    stage: FilmStage
+    device_bytes: int
+
+
+class Camera:
+    """Samples the used memory of a GPU in a thread, from `with` to its end.
+
+    Args:
+        uuid: of the GPU.
+        nvml: the binding to use; None for the installed pynvml.
+        every_seconds: between two samples.
+
+    Raises:
+        PlannerError: on entry, where the driver does not answer.
+    """
+
+    def __init__(
+        self,
+        uuid: str,
+        nvml: ModuleType | None = None,
+        every_seconds: float = _EVERY_SECONDS,
+    ) -> None:
+        self.samples: list[Sample] = []
+        self.lines: list[tuple[float, str]] = []
+        self.total_bytes = 0
+        self._uuid, self._given, self._every = uuid, nvml, every_seconds
+        self._stage = FilmStage.STARTING
+        self._begin = time.monotonic()
+        self._is_over = threading.Event()
+        self._one_at_a_time = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="film", daemon=True)
+
+    def __enter__(self) -> Camera:
+        """Take the first sample, and begin."""
+        try:
+            self._nvml = self._given or import_module("pynvml")
+            self._nvml.nvmlInit()
+            self._handle = self._nvml.nvmlDeviceGetHandleByUUID(self._uuid)
+            self.take()
+        except Exception as error:
+            raise PlannerError(
+                f"Nothing to film: NVML does not answer for GPU {self._uuid} ({error})."
+            ) from error
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Take the last sample, and end."""
+        self._is_over.set()
+        self._thread.join()
+        self._nvml.nvmlShutdown()
+
+    def hear(self, event: Event) -> None:
+        """Follow the stages and lines of the start."""
+        stage = _STAGES.get(event.stage)
+        if stage is None:
+            self._is_over.set()
+            return
+        if stage.position > self._stage.position:
+            self.take()  # the end of the stage before
+            self._stage = stage
+        now = time.monotonic() - self._begin
+        told = (line.strip() for line in event.lines if stage_of(line) is not None)
+        self.lines += [(now, line[:_LONGEST_LINE]) for line in told]
+
+    def take(self) -> None:
+        """Take a sample now; a driver that no longer answers ends the film."""
+        with self._one_at_a_time:
+            try:
+                memory = self._nvml.nvmlDeviceGetMemoryInfo(self._handle)
+            except self._nvml.NVMLError:
+                self._is_over.set()
+                if not self.samples:
+                    raise
+                return
+            self.total_bytes = int(memory.total)
+            self.samples.append(
+                Sample(
+                    seconds=time.monotonic() - self._begin,
+                    stage=self._stage,
+                    device_bytes=int(memory.used),
+                )
+            )
+
+    def film(self, **facts: Any) -> Film:  # noqa: ANN401 - of Film's fields
+        """Return the film of what was sampled."""
+        frames = tuple(_frames(self.samples))
+        return Film(
+            source=RECORDED,
+            total_bytes=self.total_bytes,
+            frames=frames,
+            lines=placed(frames, self.lines),
+            **facts,
+        ).thinned()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(self._every):
+            self.take()
+
+
+def _frames(samples: Sequence[Sample]) -> Iterator[Frame]:
+    """Yield a frame for each sample.
+
+    What is left of the profile run stays: buffers, kernels, workspaces.
+    """
+    piled = list(_piled(samples))
+    temporary = list(Use).index(Use.TEMPORARY)
+    profiled = [
+        used[temporary]
+        for one, used in zip(samples, piled, strict=True)
+        if one.stage is FilmStage.PROFILING
+    ]
+    stays = profiled[-1] if profiled else 0
+    for one, used in zip(samples, piled, strict=True):
+        sizes = dict(zip(Use, used, strict=True))
+        kept = min(stays, sizes[Use.TEMPORARY])
+        sizes[Use.TEMPORARY] -= kept
+        sizes[Use.BUFFERS] += kept
+        yield Frame(
+            seconds=one.seconds, stage=one.stage, used=tuple(sizes[use] for use in Use)
+        )
+
+
+def _piled(samples: Iterable[Sample]) -> Iterator[tuple[int, ...]]:
+    """Yield the bytes by use: a stage's growth is its own, and is given back first."""
+    used = dict.fromkeys(Use, 0)
+    for one in samples:
+        change = one.device_bytes - sum(used.values())
+        own = _USES[one.stage]
+        for use in (own, *reversed(Use)):
+            part = change if use is own else min(change, 0)
+            part = max(part, -used[use])
+            used[use] += part
+            change -= part
+        yield tuple(used[use] for use in Use)
