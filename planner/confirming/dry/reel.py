@@ -34,6 +34,8 @@ _LONGEST_LINE = 300
 _LOADED_LINE = "Model loading took"
 """What comes after it is no weight."""
 _LOADED = (FilmStage.LOADING, FilmStage.REPACKING)
+_TABLE = 4 * MIB
+"""A smaller block that comes with the KV cache is one of its tables."""
 _SIGNS = {"segment_alloc": 1, "segment_free": -1}
 
 
@@ -201,13 +203,14 @@ class Reel:
                 stages = (_at(self._stages, self._events[n].time) for n in (start, at))
                 found[start] = _freed(*stages)
         for start in begun.values():
-            found[start] = self._kept(_at(self._stages, self._events[start].time))
+            found[start] = self._kept(self._events[start])
         return found
 
-    def _kept(self, begin: FilmStage) -> Use:
+    def _kept(self, event: Event) -> Use:
+        begin = _at(self._stages, event.time)
         if begin in _LOADED:
             return Use.WEIGHTS
-        if begin is FilmStage.KV_CACHE:
+        if begin is FilmStage.KV_CACHE and event.size > _TABLE:
             return Use.KV_CACHE
         is_graph = begin is FilmStage.CAPTURING and self._has_graphs
         return Use.GRAPHS if is_graph else Use.BUFFERS
