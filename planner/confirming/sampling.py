@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from planner.confirming.film import RECORDED, Film, FilmStage, Frame, Use, placed
+from planner.confirming.log.lines import lines_of
 from planner.confirming.options import Event
 from planner.confirming.stages import StartStage, stage_of
 from planner.errors import PlannerError
@@ -111,8 +112,9 @@ class Camera:
             self.take()  # the end of the stage before
             self._stage = stage
         now = time.monotonic() - self._begin
-        told = (line.strip() for line in event.lines if stage_of(line) is not None)
-        self.lines += [(now, line[:_LONGEST_LINE]) for line in told]
+        told = (line for line in event.lines if stage_of(line) is not None)
+        texts = (part.text.strip() for line in told for part in lines_of(line))
+        self.lines += [(now, text[:_LONGEST_LINE]) for text in texts if text]
 
     def take(self) -> None:
         """Take a sample now; a driver that no longer answers ends the film."""

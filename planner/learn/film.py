@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from itertools import groupby
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from planner.confirming.film import FILMS, Film, FilmStage, Frame, Use, read_film
@@ -23,8 +23,12 @@ from planner.values import frozen
 
 _WIDTH = 1000
 """Of the picture, in parts: the place of a frame is one of them."""
-_LEAST_FRAMES = 14
-"""The width of a stage is that of so many frames at least."""
+_MARGIN = 25
+"""On both sides, for the points of the first and the last moment."""
+_AXIS = (
+    "by the seconds of the start",
+    "in the order of the start. The seconds are those of a machine without a GPU",
+)
 _SEEN = 0.01
 """Of the GPU's memory: a copy of weights that is smaller is no moment of its own."""
 _LINES = {Use.TEMPORARY: "peak activation", Use.OUTSIDE: "not planned"}
@@ -80,15 +84,11 @@ class StartOnFilm(ShownAsPage):
     def words(self) -> str:
         """What is filmed, and whose figures they are."""
         film = self.film
-        flags = "".join(
-            f", {name} {value}"
-            for name, value in film.engine_args.items()
-            if name != "vllm_python"
-        )
+        flags = "".join(f", {name} {value}" for name, value in film.engine_args.items())
         said = (
             "A dry run: the sizes are vLLM's and PyTorch's own, in the order in which "
             "they came. No GPU was there: the driver's memory is the planner's "
-            "estimate, and the seconds are no GPU's."
+            "estimate, and the seconds say nothing of a GPU."
             if film.is_dry
             else "Recorded on a GPU: the driver said how much memory is taken, and the "
             "log what for."
@@ -118,19 +118,18 @@ class StartOnFilm(ShownAsPage):
         film = self.film
         requested = film.measured.get("requested_memory")
         before = film.frames[0].bytes_of(Use.OUTSIDE)
+        places = _places(film, self.moments)
         described = {
             "words": self.words,
             "gpu": film.gpu,
             "draw": self.is_drawn_first,
-            "axis": "in the order of the start, not to scale"
-            if film.is_dry
-            else "seconds",
+            "axis": _AXIS[film.is_dry],
             "total": film.total_bytes / MIB,
             "budget": requested and [(before + requested) / MIB, requested / MIB],
             "uses": [[str(use), *_colors(use)] for use in Use],
             "frames": [
                 [x, *(round(size / MIB) for size in one.used)]
-                for x, one in zip(_places(film), film.frames, strict=True)
+                for x, one in zip(places, film.frames, strict=True)
             ],
             "seconds": [round(one.seconds, 1) for one in film.frames],
             "moments": [[one.frame, one.title, one.caption] for one in self.moments],
@@ -290,18 +289,24 @@ def _ready(film: Film, frame: Frame) -> str:
     )
 
 
-def _places(film: Film) -> list[int]:
-    """Return the place of each frame: by seconds, or evenly inside of each stage."""
-    if not film.is_dry:
+def _places(film: Film, moments: Sequence[Moment]) -> list[int]:
+    """Return the place of each frame: by seconds, or with the moments evenly.
+
+    Between two moments of a dry run, whose seconds say nothing, frames are as far from
+    each other.
+    """
+    first, last = _MARGIN, _WIDTH - _MARGIN
+    if film.is_dry:
+        ends = [one.frame for one in moments]
+        step = 1 / max(len(ends) - 1, 1)
+        shares = [0.0]
+        for number, (begin, end) in enumerate(pairwise(ends)):
+            count = end - begin
+            shares += [step * (number + (at + 1) / count) for at in range(count)]
+    else:
         whole = film.frames[-1].seconds or 1.0
-        return [round(_WIDTH * one.seconds / whole) for one in film.frames]
-    counts = [len(list(of)) for _stage, of in groupby(one.stage for one in film.frames)]
-    widths = [max(count, _LEAST_FRAMES) for count in counts]
-    places, begin = list[float](), 0.0
-    for count, width in zip(counts, widths, strict=True):
-        places += [begin + width * (at + 1) / count for at in range(count)]
-        begin += width
-    return [round(_WIDTH * one / begin) for one in places]
+        shares = [one.seconds / whole for one in film.frames]
+    return [round(first + (last - first) * one) for one in shares]
 
 
 def _colors(use: Use) -> tuple[str, str]:

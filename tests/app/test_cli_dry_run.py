@@ -49,6 +49,7 @@ def test_flags_are_vllms_own(started, capsys) -> None:
         "compile_cache": "both",
         "has_real_workers": True,
         "is_traced": False,
+        "is_filmed": False,
         "time_limit_seconds": 1800.0,
         "max_model_len": 4000,
         "tensor_parallel_size": 2,

@@ -51,8 +51,8 @@ def said(shown: Film) -> list[tuple[str, Frame]]:
 
 def at_first_snapshot(shown: Film) -> Frame:
     """Return the frame in which vLLM first looks how much memory is free."""
-    snapshot = "worker init memory snapshot"
-    (found,) = (at for text, at in said(shown) if text.startswith(snapshot))
+    behind = "worker requested memory"
+    (found,) = (at for text, at in said(shown) if text.startswith(behind))
     return found
 
 

@@ -28,8 +28,8 @@ _SMALL = MIB
 """The largest block of a small segment; also what a large block may have too much."""
 _MICROSECONDS = 1_000_000
 _SIZES_TOLD = ("GiB", "Memory profiling takes")
-_UNTOLD = re.compile(r"\n|(?<![\w/])/\w+/")
-"""Lines below each other, and paths of this machine."""
+_UNTOLD = re.compile(r"\n|(?<![\w/])/\w+/|memory snapshot")
+"""Lines below each other, paths of this machine, and fields of Python objects."""
 _LONGEST_LINE = 300
 _LOADED_LINE = "Model loading took"
 """What comes after it is no weight."""

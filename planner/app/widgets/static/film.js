@@ -64,19 +64,6 @@ export function outline(frames, at, total) {
   return `M${[...steps(at + 1), ...below].join("L")}Z`;
 }
 
-/**
- * Says how far a drawing is from the start, moment by moment.
- *
- * @param {number[]} drawn
- * @param {Pick<Film, "moments" | "frames">} film
- */
-export function differences(drawn, { moments, frames }) {
-  return moments.map(([frame, title], at) => {
-    const actual = taken(frames[frame]);
-    return { title, drawn: drawn[at], actual, off: drawn[at] - actual };
-  });
-}
-
 /** @param {string} text */
 const button = (text) => make("button", { type: "button", class: "pp-button" }, text);
 
@@ -240,30 +227,26 @@ function points(picture, changed) {
   return { sizes, nodes, end };
 }
 
-/** The lines of the log; those that are yet to come are faint. */
-class Log {
-  /** @param {Film["lines"]} lines */
-  constructor(lines) {
-    this.lines = lines;
-    this.rows = lines.map(([, text]) => make("li", {}, text));
-    this.list = make("ol", { class: "pf-log", tabindex: 0 }, ...this.rows);
-    this.list.setAttribute("aria-label", "vLLM's log");
-  }
-
+/**
+ * The lines of the log; those that are yet to come are faint.
+ *
+ * @param {Film["lines"]} lines
+ */
+function log(lines) {
+  const rows = lines.map(([, text]) => make("li", {}, text));
+  const node = make("ol", { class: "pf-log", tabindex: 0 }, ...rows);
+  node.setAttribute("aria-label", "vLLM's log");
   /** @param {number} frame */
-  show(frame) {
-    let last = -1;
-    this.rows.forEach((row, at) => {
-      const isSaid = this.lines[at][0] <= frame;
-      row.classList.toggle("is-said", isSaid);
-      if (isSaid) last = at;
+  const write = (frame) => {
+    const said = lines.filter(([at]) => at <= frame).length;
+    rows.forEach((row, at) => {
+      row.classList.toggle("is-said", at < said);
+      setAttribute(row, "aria-current", at === said - 1 ? "true" : null);
     });
-    this.rows.forEach((row, at) => {
-      setAttribute(row, "aria-current", at === last ? "true" : null);
-    });
-    const row = this.rows[last];
-    if (row) this.list.scrollTop = row.offsetTop - this.list.clientHeight / 2;
-  }
+    const row = rows[said - 1];
+    if (row) node.scrollTop = row.offsetTop - node.clientHeight / 2;
+  };
+  return { node, write };
 }
 
 /** @param {Film["uses"]} uses */
@@ -295,8 +278,8 @@ function watch(el, film, picture, drawn) {
   const { frames, moments, seconds, uses, bar } = film;
   const isStill = window.matchMedia?.("(prefers-reduced-motion: reduce)").matches;
   const last = frames.length - 1;
-  const log = new Log(film.lines);
-  const { node: list, write } = legend(uses);
+  const said = log(film.lines);
+  const list = legend(uses);
   const id = newId();
   const scrub = make("input", { id, type: "range", class: "pp-range", max: last });
   const play = button("Play");
@@ -321,17 +304,15 @@ function watch(el, film, picture, drawn) {
     result.append(make("p", {}, bar.words));
     result.append(table("At the end", ["Use", "The start", "Planned"], rows));
     if (!drawn) return;
-    const each = differences(drawn, film).map(({ title, drawn: yours, actual }) => [
-      title,
-      gib(yours),
-      gib(actual),
-    ]);
+    const each = moments.map(([frame, title], moment) => {
+      return [title, gib(drawn[moment]), gib(taken(frames[frame]))];
+    });
     result.append(table("Your curve", ["Moment", "Yours", "The start"], each));
   };
   const show = () => {
     picture.show(at);
-    log.show(at);
-    write(frames[at]);
+    said.write(at);
+    list.write(frames[at]);
     const moment = moments[momentOf()];
     setText(caption, `${momentOf() + 1}. ${moment[2]}`);
     const all = gib(taken(frames[at]));
@@ -384,7 +365,7 @@ function watch(el, film, picture, drawn) {
     make("div", { class: "pf-scrub" }, scrub, label),
     controls,
     caption,
-    make("div", { class: "pf-both" }, list, log.list),
+    make("div", { class: "pf-both" }, list.node, said.node),
     result,
   );
   show();
