@@ -136,15 +136,14 @@ def test_what_is_left_of_the_profile_run_is_what_vllm_says_is_consumed(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_end_is_what_stays(name: str) -> None:
-    """The KV cache as vLLM allocated it, nothing temporary, inside of the budget."""
+    """Weights and KV cache as vLLM allocated them, and nothing temporary."""
     shown = film(name)
-    end, before = shown.frames[-1], at_first_snapshot(shown).device_bytes
-    left = shown.measured["requested_memory"] - shown.measured["peak_activation"]
+    end = shown.frames[-1]
 
+    assert end.bytes_of(Use.WEIGHTS) == shown.measured["weights"]
     # A rest of up to 1 MiB is not split off.
     assert 0 <= end.bytes_of(Use.KV_CACHE) - shown.measured["kv_cache"] <= MIB
-    assert end.bytes_of(Use.TEMPORARY) < MIB
-    assert end.device_bytes <= before + left
+    assert end.bytes_of(Use.TEMPORARY) == 0
 
 
 def test_the_lines_of_the_log_have_their_frames() -> None:

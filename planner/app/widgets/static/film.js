@@ -92,7 +92,7 @@ class Picture {
     const id = newId();
     this.clip = draw("rect", { x: 0, y: 0, width: 0, height: WIDE });
     const areas = uses.map(([, fill], at) =>
-      draw("path", { d: outline(frames, at, total), fill, class: "pf-area" }),
+      draw("path", { d: outline(frames, at, total), fill }),
     );
     this.drawing = draw("polyline", { class: "pf-drawing", points: "" });
     const svg = draw(
