@@ -196,10 +196,10 @@ def _told(film: Film) -> Iterator[_Told]:
     repacked = film.last(FilmStage.REPACKING)
     copied = film.highest(FilmStage.REPACKING)
     yield film.frames[0], "before it loads", _begin
+    yield film.last(FilmStage.LOADING), "weights loaded", _loaded
     if repacked and copied and _differ(film, copied, repacked):
-        yield film.last(FilmStage.LOADING), "weights read", _loaded
         yield copied, "weights repacked", _repacking
-    yield repacked or film.last(FilmStage.LOADING), "weights loaded", _loaded
+        yield repacked, "after repacking", _repacked
     if film.peak:
         highest, lowest = film.peak
         yield highest, "profile run", _peak
@@ -237,6 +237,13 @@ def _repacking(_film: Film, frame: Frame) -> str:
         "The quantised weights are brought into the form that the kernels read. Old "
         "and new are in memory together, one layer at a time: "
         f"{format_gib(frame.tensor_bytes)} of tensors for a moment."
+    )
+
+
+def _repacked(_film: Film, frame: Frame) -> str:
+    return (
+        f"In their new form the weights take {format_gib(frame.bytes_of(Use.WEIGHTS))}. "
+        "The copies are freed."
     )
 
 
