@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -23,7 +24,14 @@ from planner.values import frozen
 
 FILMS = DATA / "films"
 DRY, RECORDED = "dry run", "NVML"
+LONGEST_LINE = 300
 _FORMAT = 1
+_FACTS = ("model", "gpu", "vllm_version", "engine_args", "source", "total_bytes")
+_MEASURED = (
+    *("requested_memory", "weights", "consumed"),
+    *("peak_activation", "cudagraph_estimate", "available_kv_cache", "kv_cache"),
+)
+"""Of a worker's figures."""
 _BUCKETS = 24
 """Of a stage: of each, the lowest and the highest frames are kept."""
 _STEP = 0.01
@@ -69,19 +77,23 @@ class Use(StrEnum):
     """Segments that PyTorch has from the device, and no tensor uses."""
 
 
+_PLACES = {use: at for at, use in enumerate(Use)}
+_NO_TENSORS = (Use.OUTSIDE, Use.NON_TORCH, Use.EMPTY)
+
+
 @frozen
 class Frame:
     """The memory of the GPU at one moment."""
 
     seconds: float
-    """Since the first frame."""
+    """Since the start began."""
     stage: FilmStage
     used: tuple[int, ...]
     """Bytes by use, in the order of `Use`."""
 
     def bytes_of(self, use: Use) -> int:
         """Return the bytes of one use."""
-        return self.used[list(Use).index(use)]
+        return self.used[_PLACES[use]]
 
     @property
     def device_bytes(self) -> int:
@@ -92,17 +104,6 @@ class Frame:
     def tensor_bytes(self) -> int:
         """What tensors use, as PyTorch counts it."""
         return self.device_bytes - sum(map(self.bytes_of, _NO_TENSORS))
-
-
-_NO_TENSORS = (Use.OUTSIDE, Use.NON_TORCH, Use.EMPTY)
-
-
-@frozen
-class Said:
-    """A line of the log, with the frame that it comes after."""
-
-    frame: int
-    text: str
 
 
 @frozen
@@ -125,8 +126,9 @@ class Film:
     """What vLLM itself measured, in bytes, such as requested_memory and weights; what
     it does not say is left out."""
     frames: tuple[Frame, ...]
-    lines: tuple[Said, ...]
-    """Those that show a stage or a size, in their order."""
+    lines: tuple[tuple[int, str], ...]
+    """Lines of the log that show a stage or a size, each with the number of the frame
+    that it comes after."""
 
     def __post_init__(self) -> None:
         if not self.frames:
@@ -139,7 +141,7 @@ class Film:
 
     @property
     def peak(self) -> tuple[Frame, Frame] | None:
-        """The highest frame of the profile run and the last, or None.
+        """The highest frame of the profile run and the last; None without a run.
 
         The tensors of the one minus those of the other are what vLLM keeps free.
         """
@@ -158,34 +160,31 @@ class Film:
 
     def thinned(self) -> Film:
         """Return it with fewer frames: every step, extreme and line's frame is kept."""
-        kept = sorted(_kept(self.frames, self.total_bytes, self.lines))
+        kept = sorted(
+            _kept(self.frames, self.total_bytes) | {at for at, _ in self.lines}
+        )
         places = {before: now for now, before in enumerate(kept)}
-        return Film(
-            **{name: getattr(self, name) for name in _FACTS},
-            frames=tuple(self.frames[one] for one in kept),
-            lines=tuple(
-                Said(frame=places[one.frame], text=one.text) for one in self.lines
-            ),
+        return replace(
+            self,
+            frames=tuple(self.frames[at] for at in kept),
+            lines=tuple((places[at], text) for at, text in self.lines),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values: for each use, what each frame adds to the last."""
-        stages = [one.stage for one in self.frames]
         columns = zip(*(one.used for one in self.frames), strict=True)
         return {
             "film": _FORMAT,
-            **{name: getattr(self, name) for name in _FACTS},
-            "seconds": [round(one.seconds, 3) for one in self.frames],
+            **{name: getattr(self, name) for name in (*_FACTS, "measured")},
+            "seconds": [one.seconds for one in self.frames],
             "stages": [
-                [str(stage), at]
-                for at, stage in enumerate(stages)
-                if not at or stage is not stages[at - 1]
+                sum(one.stage is stage for one in self.frames) for stage in FilmStage
             ],
-            "used": {
-                str(use): [column[0], *(new - old for old, new in pairwise(column))]
-                for use, column in zip(Use, columns, strict=True)
-            },
-            "lines": [[one.frame, one.text] for one in self.lines],
+            "used": [
+                [column[0], *(new - old for old, new in pairwise(column))]
+                for column in columns
+            ],
+            "lines": self.lines,
         }
 
     def write(self, path: Path) -> None:
@@ -194,40 +193,23 @@ class Film:
         path.write_text(text + "\n", encoding="utf-8")
 
 
-_MEASURED = (
-    *("requested_memory", "weights", "consumed"),
-    *("peak_activation", "cudagraph_estimate", "available_kv_cache", "kv_cache"),
-)
-"""Of a worker's figures."""
-_FACTS = (
-    *("model", "gpu", "vllm_version", "engine_args"),
-    *("source", "total_bytes", "measured"),
-)
-
-
 def placed(
     frames: Sequence[Frame], lines: Iterable[tuple[float, str]]
-) -> tuple[Said, ...]:
-    """Return lines of a log, each at the frame that it comes after."""
+) -> tuple[tuple[int, str], ...]:
+    """Return lines of a log with the frames that they come after, for their seconds."""
     times = [one.seconds for one in frames]
     return tuple(
-        Said(frame=max(bisect_right(times, seconds) - 1, 0), text=text)
-        for seconds, text in lines
+        (max(bisect_right(times, seconds) - 1, 0), text) for seconds, text in lines
     )
 
 
 def facts_of(measured: Measurement, worker: WorkerFigures | None) -> dict[str, Any]:
     """Return a film's facts that vLLM itself measured."""
-    sizes = (
-        {}
-        if worker is None
-        else {
-            name: size
-            for name in _MEASURED
-            if (size := getattr(worker, f"{name}_bytes")) is not None
-        }
-    )
-    return {"vllm_version": measured.vllm_version or "", "measured": sizes}
+    sizes = {name: getattr(worker, f"{name}_bytes", None) for name in _MEASURED}
+    return {
+        "vllm_version": measured.vllm_version or "",
+        "measured": {name: size for name, size in sizes.items() if size is not None},
+    }
 
 
 def read_film(path: Path) -> Film:
@@ -238,9 +220,8 @@ def read_film(path: Path) -> Film:
     """
     text = read_text(path, what="The film ")
     try:
-        told = json.loads(text)
-        return _film(told)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return _film(json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
         raise PlannerError(
             f"{path} is not a film. Make one with: planner dry-run MODEL --film "
             f"{path.name}"
@@ -250,49 +231,35 @@ def read_film(path: Path) -> Film:
 def _film(told: Mapping[str, Any]) -> Film:
     if told["film"] != _FORMAT:
         raise ValueError(told["film"])
-    stages = [(FilmStage(name), int(at)) for name, at in told["stages"]]
-    columns = [list(accumulate(map(int, told["used"][use]))) for use in Use]
-    starts = [at for _stage, at in stages]
-    rows = zip(told["seconds"], zip(*columns, strict=True), strict=True)
+    counts = zip(FilmStage, told["stages"], strict=True)
+    stages = [stage for stage, count in counts for _frame in range(count)]
+    rows = zip(*(accumulate(map(int, one)) for one in told["used"]), strict=True)
+    frames = zip(told["seconds"], stages, rows, strict=True)
     return Film(
-        **{name: told[name] for name in _FACTS},
+        **{name: told[name] for name in (*_FACTS, "measured")},
         frames=tuple(
-            Frame(
-                seconds=float(seconds),
-                stage=stages[sum(start <= at for start in starts) - 1][0],
-                used=used,
-            )
-            for at, (seconds, used) in enumerate(rows)
+            Frame(seconds=float(seconds), stage=stage, used=used)
+            for seconds, stage, used in frames
         ),
-        lines=tuple(Said(frame=int(at), text=str(text)) for at, text in told["lines"]),
+        lines=tuple((int(at), str(text)) for at, text in told["lines"]),
     )
 
 
-def _kept(frames: Sequence[Frame], total: int, lines: Iterable[Said]) -> set[int]:
+def _kept(frames: Sequence[Frame], total: int) -> set[int]:
     """Return the places of the frames that a thinned film keeps."""
-    kept = {0, len(frames) - 1, *(one.frame for one in lines)}
+    device = [one.device_bytes for one in frames]
+    tensors = [one.tensor_bytes for one in frames]
+    kept = {0, len(frames) - 1}
     for at, (before, after) in enumerate(pairwise(frames)):
-        is_step = abs(after.device_bytes - before.device_bytes) >= _STEP * total
+        is_step = abs(device[at + 1] - device[at]) >= _STEP * total
         if is_step or before.stage is not after.stage:
             kept |= {at, at + 1}
     for stage in FilmStage:
-        of_stage = [at for at, one in enumerate(frames) if one.stage is stage]
-        size = -(-len(of_stage) // _BUCKETS) or 1
-        for begin in range(0, len(of_stage), size):
-            kept |= _extremes(frames, of_stage[begin : begin + size])
+        places = [at for at, one in enumerate(frames) if one.stage is stage]
+        size = -(-len(places) // _BUCKETS) or 1
+        for begin in range(0, len(places), size):
+            bucket = places[begin : begin + size]
+            for sizes in (device, tensors):
+                kept |= {min(bucket, key=sizes.__getitem__)}
+                kept |= {max(bucket, key=sizes.__getitem__)}
     return kept
-
-
-def _extremes(frames: Sequence[Frame], places: Sequence[int]) -> set[int]:
-    def device(at: int) -> int:
-        return frames[at].device_bytes
-
-    def tensors(at: int) -> int:
-        return frames[at].tensor_bytes
-
-    return {
-        min(places, key=device),
-        max(places, key=device),
-        min(places, key=tensors),
-        max(places, key=tensors),
-    }

@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
-from planner.confirming.film import RECORDED, Film, FilmStage, Frame, Use, placed
+from planner.confirming.film import (
+    LONGEST_LINE,
+    RECORDED,
+    Film,
+    FilmStage,
+    Frame,
+    Use,
+    placed,
+)
 from planner.confirming.log.lines import lines_of
 from planner.confirming.options import Event
 from planner.confirming.stages import StartStage, stage_of
 from planner.errors import PlannerError
-from planner.values import frozen
 
 _EVERY_SECONDS = 0.05
-_LONGEST_LINE = 300
 _STAGES = {
     StartStage.CHECKING: FilmStage.STARTING,
     StartStage.STARTING: FilmStage.STARTING,
@@ -44,14 +50,8 @@ _USES = {
 }
 """What memory is used for that a stage allocates."""
 
-
-@frozen
-class Sample:
-    """What the driver said at one moment."""
-
-    seconds: float
-    stage: FilmStage
-    device_bytes: int
+Sample: TypeAlias = tuple[float, FilmStage, int]
+"""Seconds, stage, and the bytes that are taken from the device."""
 
 
 class Camera:
@@ -73,8 +73,8 @@ class Camera:
         every_seconds: float = _EVERY_SECONDS,
     ) -> None:
         self.samples: list[Sample] = []
-        self.lines: list[tuple[float, str]] = []
         self.total_bytes = 0
+        self._lines: list[tuple[float, str]] = []
         self._uuid, self._given, self._every = uuid, nvml, every_seconds
         self._stage = FilmStage.STARTING
         self._begin = time.monotonic()
@@ -97,7 +97,7 @@ class Camera:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Take the last sample, and end."""
+        """End it."""
         self._is_over.set()
         self._thread.join()
         self._nvml.nvmlShutdown()
@@ -111,10 +111,10 @@ class Camera:
         if stage.position > self._stage.position:
             self.take()  # the end of the stage before
             self._stage = stage
-        now = time.monotonic() - self._begin
         told = (line for line in event.lines if stage_of(line) is not None)
         texts = (part.text.strip() for line in told for part in lines_of(line))
-        self.lines += [(now, text[:_LONGEST_LINE]) for text in texts if text]
+        now = self._seconds()
+        self._lines += [(now, text[:LONGEST_LINE]) for text in texts if text]
 
     def take(self) -> None:
         """Take a sample now; a driver that no longer answers ends the film."""
@@ -127,13 +127,7 @@ class Camera:
                     raise
                 return
             self.total_bytes = int(memory.total)
-            self.samples.append(
-                Sample(
-                    seconds=time.monotonic() - self._begin,
-                    stage=self._stage,
-                    device_bytes=int(memory.used),
-                )
-            )
+            self.samples.append((self._seconds(), self._stage, int(memory.used)))
 
     def film(self, **facts: Any) -> Film:  # noqa: ANN401 - of Film's fields
         """Return the film of what was sampled."""
@@ -142,9 +136,12 @@ class Camera:
             source=RECORDED,
             total_bytes=self.total_bytes,
             frames=frames,
-            lines=placed(frames, self.lines),
+            lines=placed(frames, self._lines),
             **facts,
         ).thinned()
+
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self._begin, 3)
 
     def _run(self) -> None:
         while not self._is_over.wait(self._every):
@@ -154,35 +151,24 @@ class Camera:
 def _frames(samples: Sequence[Sample]) -> Iterator[Frame]:
     """Yield a frame for each sample.
 
-    What is left of the profile run stays: buffers, kernels, workspaces.
+    A stage's growth is its own, and is given back first. What is left of the profile
+    run stays: buffers, kernels, workspaces.
     """
-    piled = list(_piled(samples))
-    temporary = list(Use).index(Use.TEMPORARY)
-    profiled = [
-        used[temporary]
-        for one, used in zip(samples, piled, strict=True)
-        if one.stage is FilmStage.PROFILING
-    ]
-    stays = profiled[-1] if profiled else 0
-    for one, used in zip(samples, piled, strict=True):
-        sizes = dict(zip(Use, used, strict=True))
-        kept = min(stays, sizes[Use.TEMPORARY])
-        sizes[Use.TEMPORARY] -= kept
-        sizes[Use.BUFFERS] += kept
-        yield Frame(
-            seconds=one.seconds, stage=one.stage, used=tuple(sizes[use] for use in Use)
-        )
-
-
-def _piled(samples: Iterable[Sample]) -> Iterator[tuple[int, ...]]:
-    """Yield the bytes by use: a stage's growth is its own, and is given back first."""
+    ends = {stage: size for _seconds, stage, size in samples}
+    before = ends.get(FilmStage.LOADING, ends[FilmStage.STARTING])
+    stays = max(ends.get(FilmStage.PROFILING, before) - before, 0)
     used = dict.fromkeys(Use, 0)
-    for one in samples:
-        change = one.device_bytes - sum(used.values())
-        own = _USES[one.stage]
+    for seconds, stage, size in samples:
+        change = size - sum(used.values())
+        own = _USES[stage]
         for use in (own, *reversed(Use)):
-            part = change if use is own else min(change, 0)
-            part = max(part, -used[use])
+            part = max(change if use is own else min(change, 0), -used[use])
             used[use] += part
             change -= part
-        yield tuple(used[use] for use in Use)
+        kept = min(stays, used[Use.TEMPORARY])
+        shown = used | {
+            Use.TEMPORARY: used[Use.TEMPORARY] - kept,
+            Use.BUFFERS: used[Use.BUFFERS] + kept,
+        }
+        sizes = tuple(shown[use] for use in Use)
+        yield Frame(seconds=seconds, stage=stage, used=sizes)

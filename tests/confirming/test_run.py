@@ -277,7 +277,7 @@ def test_on_a_gpu_a_start_is_filmed(tiny_folder, monkeypatch) -> None:
     sizes = {use: end.bytes_of(use) // MIB for use in (Use.WEIGHTS, Use.KV_CACHE)}
     assert sizes == {Use.WEIGHTS: 2500, Use.KV_CACHE: 4500}
     assert film.measured["kv_cache"] > 0
-    assert "Starting to load model fake..." in [one.text for one in film.lines]
+    assert "Starting to load model fake..." in [text for _frame, text in film.lines]
 
 
 def test_without_a_gpu_there_is_nothing_to_film(tiny_folder) -> None:

@@ -95,7 +95,7 @@ def test_each_sample_is_kept_as_the_driver_said_it() -> None:
 
     expected = [100, 500, 4500, 8500, 8600, 9900, 8700, 14700, 15000]
     assert list(dict.fromkeys(sizes)) == expected
-    assert [one.text for one in film.lines] == [
+    assert [text for _frame, text in film.lines] == [
         "Starting to load model m",
         "Model loading took 7.81 GiB memory",
     ]
@@ -112,7 +112,7 @@ def test_the_camera_samples_by_itself() -> None:
         wait_until(lambda: len(camera.samples) > 3)
 
     assert camera.total_bytes == start.board.total_mib * MIB
-    assert {one.device_bytes for one in camera.samples} == {10 * MIB}
+    assert {size for _seconds, _stage, size in camera.samples} == {10 * MIB}
 
 
 def test_a_driver_that_goes_away_ends_the_film() -> None:

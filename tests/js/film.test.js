@@ -14,8 +14,8 @@ const FILM = {
   total: 20 * 1024,
   budget: [19 * 1024, 18 * 1024],
   uses: [
-    ["weights", "#0072B2", "#fff"],
-    ["KV cache", "#009E73", "#000"],
+    ["weights", "#0072B2"],
+    ["KV cache", "#009E73"],
   ],
   frames: [
     [0, 0, 0],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from planner.confirming.film import FILMS, Use
+from planner.confirming.film import FILMS, RECORDED, Use
 from planner.errors import PlannerError
 from planner.learn import watch_a_start
 from planner.learn.account import rank_of
@@ -100,8 +101,7 @@ def test_frames_are_drawn_from_the_left_to_the_right(shown) -> None:
 def test_a_recording_lies_on_its_seconds() -> None:
     """The middle of the time is the middle of the picture."""
     film = watch_a_start("eager").film
-    facts = {name: getattr(film, name) for name in film.__dataclass_fields__}
-    recorded = StartOnFilm.of(type(film)(**(facts | {"source": "NVML"})))
+    recorded = watch_a_start(replace(film, source=RECORDED))
     places = [frame[0] for frame in recorded.described()["film"]["frames"]]
     whole = film.frames[-1].seconds
 

@@ -45,8 +45,8 @@ def save_film(film: Film | None, path: Path | None) -> None:
     if film is None:
         sys.stderr.write("planner: No film: vLLM did not become ready.\n")
     elif path.suffix == ".html":
-        from planner.learn.film import StartOnFilm  # noqa: PLC0415 - slow
+        from planner.learn.film import watch_a_start  # noqa: PLC0415 - slow
 
-        path.write_text(StartOnFilm.of(film).to_html(), encoding="utf-8")
+        path.write_text(watch_a_start(film).to_html(), encoding="utf-8")
     else:
         film.write(path)

@@ -15,10 +15,19 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from planner.confirming.dry.result import DriverMemory, DryRun
-from planner.confirming.film import DRY, Film, FilmStage, Frame, Use, facts_of, placed
+from planner.confirming.film import (
+    DRY,
+    LONGEST_LINE,
+    Film,
+    FilmStage,
+    Frame,
+    Use,
+    facts_of,
+    placed,
+)
 from planner.confirming.stages import stage_of
 from planner.units import MIB
 
@@ -26,16 +35,15 @@ _Value = TypeVar("_Value")
 _ROUNDED = 512
 _SMALL = MIB
 """The largest block of a small segment; also what a large block may have too much."""
+_TABLE = 4 * MIB
+"""A smaller block that comes with the KV cache is one of its tables."""
 _MICROSECONDS = 1_000_000
-_SIZES_TOLD = ("GiB", "Memory profiling takes")
+_TOLD = re.compile(r"GiB|Memory profiling takes")
 _UNTOLD = re.compile(r"\n|(?<![\w/])/\w+/|memory snapshot")
 """Lines below each other, paths of this machine, and fields of Python objects."""
-_LONGEST_LINE = 300
 _LOADED_LINE = "Model loading took"
 """What comes after it is no weight."""
 _LOADED = (FilmStage.LOADING, FilmStage.REPACKING)
-_TABLE = 4 * MIB
-"""A smaller block that comes with the KV cache is one of its tables."""
 _SIGNS = {"segment_alloc": 1, "segment_free": -1}
 
 
@@ -101,15 +109,6 @@ class Allocator:
         self._ends[begin], self._begins[end] = end, begin
 
 
-class Event(NamedTuple):
-    """One entry of PyTorch's record; a film has a hundred thousand."""
-
-    time: int
-    action: str
-    address: int
-    size: int
-
-
 class Reel:
     """Plays the records of one start.
 
@@ -123,7 +122,7 @@ class Reel:
     def __init__(
         self, recorded: Mapping[str, Any], outside_bytes: int, *, has_graphs: bool
     ) -> None:
-        self._events = [Event(*one) for one in recorded["events"]]
+        self._events: list[tuple[int, str, int, int]] = recorded["events"]
         self._marks: list[tuple[int, str, str]] = recorded["marks"]
         self._limits = [(0, 0), *recorded["limits"]]
         self._device = iter(recorded["device"])
@@ -140,40 +139,39 @@ class Reel:
         uses, live = self._uses(), dict[int, Use]()
         allocator, empty = Allocator(), 0
         used = dict.fromkeys(Use, 0) | {Use.OUTSIDE: self._outside_bytes}
-        for at, event in enumerate(self._events):
-            stage = _at(self._stages, event.time)
-            if sign := _SIGNS.get(event.action):
-                used[_of_driver(stage)] += self._before(event, sign)
-                allocator.change_segment(event.address, sign * event.size)
+        for (time, action, address, size), use in zip(self._events, uses, strict=True):
+            stage = _at(self._stages, time)
+            if sign := _SIGNS.get(action):
+                is_captured = stage is FilmStage.CAPTURING
+                driver = Use.GRAPHS if is_captured else Use.NON_TORCH
+                used[driver] += self._of_others(address, sign * size)
+                allocator.change_segment(address, sign * size)
                 if sign > 0:
                     continue  # for a block, which follows
-            elif event.action == "alloc":
-                limit = _at(self._limits, event.time)
-                live[event.address] = use = uses[at]
-                used[use] += allocator.allocate(event.address, event.size, limit)
-            elif event.action == "free_completed":
-                use = live.pop(event.address, Use.EMPTY)
-                used[use] -= allocator.free(event.address)
+            elif action == "alloc":
+                live[address] = use
+                limit = _at(self._limits, time)
+                used[use] += allocator.allocate(address, size, limit)
+            else:
+                used[live.pop(address, Use.EMPTY)] -= allocator.free(address)
             used[Use.EMPTY] = allocator.reserved_bytes - allocator.used_bytes
             if stage is not FilmStage.CAPTURING:
                 empty = used[Use.EMPTY]
-            yield self._frame(event.time, stage, used)
+            yield self._frame(time, stage, used)
         used[Use.GRAPHS] += sum(size for size, _address in self._device)
         if self._has_graphs:
             # Blocks of their pool are free between graphs, and nobody else's.
             pool = max(0, used[Use.EMPTY] - empty)
-            used[Use.GRAPHS], used[Use.EMPTY] = (
-                used[Use.GRAPHS] + pool,
-                used[Use.EMPTY] - pool,
-            )
+            used[Use.GRAPHS] += pool
+            used[Use.EMPTY] -= pool
         yield self._frame(self._marks[-1][0], FilmStage.READY, used)
 
     def said(self) -> Iterator[tuple[float, str]]:
         """Yield the lines of the log that show a stage or a size, with seconds."""
         for time, _stage, line in self._marks:
-            is_told = stage_of(line) or any(word in line for word in _SIZES_TOLD)
-            if is_told and not _UNTOLD.search(line.strip()):
-                yield self._seconds(time), line.strip()[:_LONGEST_LINE]
+            text = line.strip()
+            if (stage_of(text) or _TOLD.search(text)) and not _UNTOLD.search(text):
+                yield self._seconds(time), text[:LONGEST_LINE]
 
     def _frame(self, time: int, stage: FilmStage, used: Mapping[Use, int]) -> Frame:
         sizes = tuple(used[use] for use in Use)
@@ -182,35 +180,35 @@ class Reel:
     def _seconds(self, time: int) -> float:
         return round(max(0, time - self._marks[0][0]) / _MICROSECONDS, 3)
 
-    def _before(self, event: Event, sign: int) -> int:
+    def _of_others(self, wanted: int, segment: int) -> int:
         """Return what the device handed out to others before it changed a segment."""
         others = 0
         for size, address in self._device:
-            if address == event.address and size * sign > 0:
-                return others + size - sign * event.size
+            if address == wanted and size * segment > 0:
+                return others + size - segment
             others += size
-        raise LookupError(f"The device does not know of {event}.")
+        raise LookupError(f"The device does not know of a segment at {wanted}.")
 
-    def _uses(self) -> dict[int, Use]:
-        """Return what each block is used for, by the place of its allocation."""
+    def _uses(self) -> list[Use]:
+        """Return what the block of each event is used for."""
         begun: dict[int, int] = {}
-        found: dict[int, Use] = {}
-        for at, event in enumerate(self._events):
-            if event.action == "alloc":
-                begun[event.address] = at
-            elif event.action == "free_completed" and event.address in begun:
-                start = begun.pop(event.address)
-                stages = (_at(self._stages, self._events[n].time) for n in (start, at))
-                found[start] = _freed(*stages)
+        found = [Use.EMPTY] * len(self._events)
+        for at, (time, action, address, _size) in enumerate(self._events):
+            if action == "alloc":
+                begun[address] = at
+            elif action == "free_completed" and address in begun:
+                start = begun.pop(address)
+                begin = _at(self._stages, self._events[start][0])
+                found[start] = _freed(begin, _at(self._stages, time))
         for start in begun.values():
-            found[start] = self._kept(self._events[start])
+            time, _action, _address, size = self._events[start]
+            found[start] = self._kept(_at(self._stages, time), size)
         return found
 
-    def _kept(self, event: Event) -> Use:
-        begin = _at(self._stages, event.time)
+    def _kept(self, begin: FilmStage, size: int) -> Use:
         if begin in _LOADED:
             return Use.WEIGHTS
-        if begin is FilmStage.KV_CACHE and event.size > _TABLE:
+        if begin is FilmStage.KV_CACHE and size > _TABLE:
             return Use.KV_CACHE
         is_graph = begin is FilmStage.CAPTURING and self._has_graphs
         return Use.GRAPHS if is_graph else Use.BUFFERS
@@ -223,36 +221,28 @@ def _freed(begin: FilmStage, end: FilmStage) -> Use:
     return Use.WEIGHTS if is_repacked or is_loaded else Use.TEMPORARY
 
 
-def _of_driver(stage: FilmStage) -> Use:
-    return Use.GRAPHS if stage is FilmStage.CAPTURING else Use.NON_TORCH
-
-
 def _at(changes: Sequence[tuple[int, _Value]], time: int) -> _Value:
     """Return what the last change before a time made of it."""
     place = bisect_right(changes, time, key=lambda one: one[0])
     return changes[max(place - 1, 0)][1]
 
 
-def _compiled(run: DryRun) -> Mapping[str, str]:
-    """Return with which compile cache it started, as a plan takes it."""
-    is_cold = run.measurement.is_compile_cache_cold
-    return {} if is_cold is None else {"compile_cache": "cold" if is_cold else "warm"}
-
-
 def filmed(run: DryRun, packed: str) -> DryRun:
     """Return a dry run with the film of what was recorded of it."""
     recorded = json.loads(zlib.decompress(base64.b64decode(packed)))
     driver = run.driver[0] if run.driver else DriverMemory()
-    total = run.gpu.total_memory_bytes
+    total, is_cold = run.gpu.total_memory_bytes, run.measurement.is_compile_cache_cold
     used = total - (run.gpu.free_memory_bytes or total)
     is_eager = bool(run.engine_args.get("enforce_eager"))
     reel = Reel(recorded, used + driver.outside_bytes, has_graphs=not is_eager)
     frames = tuple(reel.frames())
+    # As a plan takes it.
+    cache = {} if is_cold is None else {"compile_cache": "cold" if is_cold else "warm"}
     film = Film(
         **facts_of(run.measurement, run.ranks[0] if run.ranks else None),
         model=run.model,
         gpu=run.gpu.name,
-        engine_args={**run.engine_args, **_compiled(run)},
+        engine_args={**run.engine_args, **cache},
         source=DRY,
         total_bytes=total,
         frames=frames,

@@ -7,7 +7,7 @@ import { draw } from "./pen.js";
 
 /**
  * @typedef {[frame: number, title: string, caption: string]} FilmMoment
- * @typedef {[name: string, fill: string, ink: string]} FilmUse
+ * @typedef {[name: string, fill: string]} FilmUse
  *
  * @typedef {object} Film sizes in MiB
  * @property {string} words

@@ -14,7 +14,7 @@ import json
 import logging
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,35 +31,16 @@ _STAGES = {
     "compile_or_warm_up_model": "capturing graphs",
 }
 """What vLLM does in the methods of its worker."""
-_REPACKING, _ON_TRIAL = "repacking", "measuring graphs"
 _TALKS_OF_THE_PROFILE = "vllm.v1.worker.gpu_worker"
 """It logs the profile's result at DEBUG."""
 
 _marks: list[tuple[int, str, str]] = []
 """Time in microseconds, stage and line; one of the two is empty."""
-
-
 _limits: list[tuple[int, int]] = []
-"""From which time on the allocator splits no blocks of so many bytes; 0: it splits all.
+"""From which time on no blocks of so many bytes are split; 0: all are.
 
 Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` _scoped_allocator_max_split.
 """
-
-
-def mark(stage: str, line: str = "") -> None:
-    """Note that a stage begins, or that a line was logged."""
-    _marks.append((_now(), stage, line))
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
-
-
-class _Lines(logging.Handler):
-    """Notes each line that vLLM logs, when it does."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        mark("", record.getMessage())
 
 
 def watch(worker: Any, graphs_bytes: Any) -> None:
@@ -67,61 +48,47 @@ def watch(worker: Any, graphs_bytes: Any) -> None:
 
     Args:
         worker: vLLM's class.
-        graphs_bytes: of a worker, what its CUDA graphs are expected to take. A driver's
-            share of it counts when they are captured, and no sooner than vLLM logged
-            PyTorch's.
+        graphs_bytes: of a worker, what its CUDA graphs are expected to take. The
+            driver's share of it counts once vLLM has logged PyTorch's.
     """
-    for method, stage in _STAGES.items():
-        _in_stage(worker, method, stage)
-    if hasattr(worker, "_scoped_allocator_max_split"):
-        _watch_limits(worker)
     begin, capture = worker.init_device, worker.compile_or_warm_up_model
 
-    @functools.wraps(begin)
     def init_device(self: Any) -> Any:
-        if self.rank:
-            return begin(self)
-        _roll()
+        if self.rank == 0:
+            _roll()
         result = begin(self)
-        estimate = getattr(self.model_runner, "profile_cudagraph_memory", None)
-        if estimate is not None:
-            self.model_runner.profile_cudagraph_memory = _on_trial(estimate)
+        _mark_calls(self.model_runner, "profile_cudagraph_memory", "measuring graphs")
         return result
 
-    @functools.wraps(capture)
     def compile_or_warm_up_model(self: Any) -> Any:
         import torch
 
         before, _total = torch.cuda.mem_get_info()
         result = capture(self)
-        after, _total = torch.cuda.mem_get_info()
-        more = graphs_bytes(self) - (before - after)
-        if graphs_bytes(self) and more > 0:
-            _core().device_charge(ctypes.c_int64(more))
+        taken = before - torch.cuda.mem_get_info()[0]
+        if graphs_bytes(self) > taken:
+            _core().device_charge(ctypes.c_int64(graphs_bytes(self) - taken))
         return result
 
     worker.init_device = init_device
     worker.compile_or_warm_up_model = compile_or_warm_up_model
+    for method, stage in _STAGES.items():
+        _mark_calls(worker, method, stage)
+    if hasattr(worker, "_scoped_allocator_max_split"):
+        _mark_limits(worker)
 
 
 @after_import("vllm.model_executor.model_loader.base_loader")
 def _repacking(module: Any) -> None:
     """Weights are brought into the form of their kernels after they are loaded."""
-    process = module.process_weights_after_loading
-
-    @functools.wraps(process)
-    def process_weights_after_loading(*args: Any, **kwargs: Any) -> Any:
-        mark(_REPACKING)
-        return process(*args, **kwargs)
-
-    module.process_weights_after_loading = process_weights_after_loading
+    _mark_calls(module, "process_weights_after_loading", "repacking")
 
 
 def develop() -> None:
     """Report what was recorded, once vLLM is ready."""
     import torch
 
-    mark("ready")
+    _mark("ready")
     traces = torch.cuda.memory._snapshot()["device_traces"]
     recorded = {
         "marks": _marks,
@@ -138,27 +105,45 @@ def develop() -> None:
     report("film", packed=base64.b64encode(packed).decode())
 
 
-def _on_trial(estimate: Callable[[], int]) -> Callable[[], int]:
-    def profile_cudagraph_memory() -> int:
-        mark(_ON_TRIAL)
-        return estimate()
+class _Lines(logging.Handler):
+    """Notes each line that vLLM logs, when it does."""
 
-    return profile_cudagraph_memory
-
-
-def _in_stage(worker: Any, name: str, stage: str) -> None:
-    method = getattr(worker, name)
-
-    @functools.wraps(method)
-    def in_stage(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.rank == 0:
-            mark(stage)
-        return method(self, *args, **kwargs)
-
-    setattr(worker, name, in_stage)
+    def emit(self, record: logging.LogRecord) -> None:
+        _mark("", record.getMessage())
 
 
-def _watch_limits(worker: Any) -> None:
+def _roll() -> None:
+    import torch
+
+    logging.getLogger(_TALKS_OF_THE_PROFILE).setLevel(logging.DEBUG)
+    logging.getLogger("vllm").addHandler(_Lines())
+    torch.cuda.memory._record_memory_history(context=None, max_entries=_MOST_EVENTS)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _mark(stage: str, line: str = "") -> None:
+    _marks.append((_now(), stage, line))
+
+
+def _mark_calls(owner: Any, name: str, stage: str) -> None:
+    """Let a function mark the begin of a stage, on the first rank."""
+    function = getattr(owner, name, None)
+    if function is None:
+        return
+
+    @functools.wraps(function)
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        if not getattr(args[0] if args else owner, "rank", 0):
+            _mark(stage)
+        return function(*args, **kwargs)
+
+    setattr(owner, name, marked)
+
+
+def _mark_limits(worker: Any) -> None:
     scoped = worker._scoped_allocator_max_split
 
     @contextmanager
@@ -169,15 +154,6 @@ def _watch_limits(worker: Any) -> None:
         _limits.append((_now(), 0))
 
     worker._scoped_allocator_max_split = noted
-
-
-def _roll() -> None:
-    import torch
-
-    talks = logging.getLogger(_TALKS_OF_THE_PROFILE)
-    talks.setLevel(logging.DEBUG)
-    logging.getLogger("vllm").addHandler(_Lines())
-    torch.cuda.memory._record_memory_history(context=None, max_entries=_MOST_EVENTS)
 
 
 class _Change(ctypes.Structure):
