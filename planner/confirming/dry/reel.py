@@ -125,7 +125,7 @@ class Reel:
         self._events: list[tuple[int, str, int, int]] = recorded["events"]
         self._marks: list[tuple[int, str, str]] = recorded["marks"]
         self._limits = [(0, 0), *recorded["limits"]]
-        self._device = iter(recorded["device"])
+        self._device: Iterator[tuple[int, int]] = iter(recorded["device"])
         self._outside_bytes = outside_bytes
         self._has_graphs = has_graphs
         self._stages = [
