@@ -38,7 +38,6 @@ def page_file(tmp_path_factory):
         pieces.html(learn.living_kv_cache(made)),
         pieces.html(learn.guess_the_bar("2026-11-24", rounds=2)),
         pieces.html(learn.debug_this_start(3)),
-        pieces.html(learn.watch_a_start("desk", draw=False)),
     )
     path = tmp_path_factory.mktemp("pieces") / "pieces.html"
     path.write_text(pieces.page_html("Pieces", *shown), encoding="utf-8")
