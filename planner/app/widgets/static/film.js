@@ -88,7 +88,7 @@ class Picture {
   /** @param {Film} film */
   constructor(film) {
     this.film = film;
-    const { frames, uses, total, budget, gpu, bar } = film;
+    const { frames, moments, uses, total, budget, gpu, bar } = film;
     const id = newId();
     this.clip = draw("rect", { x: 0, y: 0, width: 0, height: WIDE });
     const areas = uses.map(([, fill], at) =>
@@ -112,21 +112,15 @@ class Picture {
       part.style.background = uses[at][1];
       this.bar.append(part);
     });
-    this.plot = make("div", { class: "pf-plot" }, ...this.scale(), this.cursor);
-    this.plot.prepend(svg);
+    const numbers = moments.map(([frame], at) => {
+      const number = make("span", { class: "pf-number" }, String(at + 1));
+      number.style.left = `${this.x(frame)}%`;
+      return number;
+    });
+    this.plot = make("div", { class: "pf-plot" }, svg, this.cursor, ...numbers);
     this.line(total, `${gpu} ${gib(total)}`, "pf-total");
     if (budget) this.line(budget[0], `vLLM's budget ${gib(budget[1])}`, "pf-budget");
     this.node = make("div", { class: "pf-picture" }, this.plot, this.bar);
-  }
-
-  /** Numbers of the moments, below the picture. */
-  scale() {
-    return this.film.moments.map(([frame], at) => {
-      const number = make("span", { class: "pf-number" }, String(at + 1));
-      number.style.left = `${this.x(frame)}%`;
-      number.setAttribute("aria-hidden", "true");
-      return number;
-    });
   }
 
   /** @param {number} mib @param {string} text @param {string} kind */
@@ -149,9 +143,9 @@ class Picture {
 
   /** @param {number[]} sizes */
   write(sizes) {
+    const { moments, total } = this.film;
     const points = sizes.map(
-      (mib, at) =>
-        `${this.film.frames[this.film.moments[at][0]][0]},${WIDE - (WIDE * mib) / this.film.total}`,
+      (mib, at) => `${10 * this.x(moments[at][0])},${WIDE - (WIDE * mib) / total}`,
     );
     this.drawing.setAttribute("points", points.join(" "));
   }
@@ -206,6 +200,7 @@ function points(picture, changed) {
       (film.total * (bottom - event.clientY)) / height,
     );
   };
+  const over = new AbortController();
   /** @param {PointerEvent} event */
   const begin = (event) => {
     plot.setPointerCapture(event.pointerId);
@@ -213,18 +208,17 @@ function points(picture, changed) {
   };
   /** @param {PointerEvent} event */
   const move = (event) => plot.hasPointerCapture(event.pointerId) && follow(event);
-  plot.addEventListener("pointerdown", begin);
-  plot.addEventListener("pointermove", move);
+  plot.addEventListener("pointerdown", begin, over);
+  plot.addEventListener("pointermove", move, over);
   plot.classList.add("is-drawn");
   plot.append(...nodes);
   write();
   const end = () => {
-    plot.removeEventListener("pointerdown", begin);
-    plot.removeEventListener("pointermove", move);
+    over.abort();
     plot.classList.remove("is-drawn");
     for (const node of nodes) node.remove();
   };
-  return { sizes, nodes, end };
+  return { sizes, end };
 }
 
 /**
