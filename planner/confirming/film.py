@@ -32,6 +32,7 @@ _MEASURED = (
     *("peak_activation", "cudagraph_estimate", "available_kv_cache", "kv_cache"),
 )
 """Of a worker's figures."""
+_SECRET = "hf_token"
 _BUCKETS = 24
 """Of a stage: of each, the lowest and the highest frames are kept."""
 _STEP = 0.01
@@ -203,10 +204,15 @@ def placed(
     )
 
 
-def facts_of(measured: Measurement, worker: WorkerFigures | None) -> dict[str, Any]:
-    """Return a film's facts that vLLM itself measured."""
+def facts_of(
+    measured: Measurement,
+    worker: WorkerFigures | None,
+    engine_args: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return a film's facts: what vLLM measured, and the arguments but a secret."""
     sizes = {name: getattr(worker, f"{name}_bytes", None) for name in _MEASURED}
     return {
+        "engine_args": {n: one for n, one in engine_args.items() if n != _SECRET},
         "vllm_version": measured.vllm_version or "",
         "measured": {name: size for name, size in sizes.items() if size is not None},
     }

@@ -184,10 +184,13 @@ class Run(StartedProcess):
         if self._camera is None or not measured.is_started:
             return None
         return self._camera.film(
-            **facts_of(measured, measured.limiting_worker),
+            **facts_of(
+                measured,
+                measured.limiting_worker,
+                given_arguments(self.plan.settings),
+            ),
             model=self.plan.name,
             gpu=self.plan.gpu.name,
-            engine_args=given_arguments(self.plan.settings),
         )
 
     def _heard_by(self, listener: Listener | None) -> Listener:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import lzma
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -14,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.confirming.dry.reel import Allocator, Reel
+from planner.confirming.dry.reel import Allocator, Reel, filmed
+from planner.confirming.dry.result import DriverMemory
 from planner.confirming.film import (
     DRY,
     FILMS,
@@ -22,11 +25,14 @@ from planner.confirming.film import (
     FilmStage,
     Frame,
     Use,
+    facts_of,
     placed,
     read_film,
 )
+from planner.confirming.measurement import Measurement, WorkerFigures
 from planner.errors import PlannerError
 from planner.units import GIB, MIB
+from tests.confirming.test_dry_result import ARGUMENTS, MODEL, dry, worker
 
 RECORDS = Path(__file__).parents[1] / "data/films"
 NAMES = ("desk", "eager", "repacked")
@@ -305,6 +311,22 @@ def test_lines_stand_behind_what_was_allocated_before_them() -> None:
     assert [(at, text[:13]) for at, text in lines] == [(0, "Model loading")]
 
 
+def test_a_dry_run_has_the_film_of_its_record() -> None:
+    """Over what the driver took before, with the arguments of the run."""
+    driver = DriverMemory(outside_bytes=MIB)
+    packed = base64.b64encode(zlib.compress(json.dumps(by_hand()).encode())).decode()
+
+    film = filmed(dry(worker(), driver=(driver,)), packed).film
+
+    assert film is not None
+    assert film.is_dry
+    assert (film.model, film.gpu) == (MODEL, "H100")
+    assert film.engine_args == ARGUMENTS
+    assert film.measured["weights"] == worker().weights_bytes
+    assert film.frames[0].bytes_of(Use.OUTSIDE) == MIB
+    assert film.frames[-1].bytes_of(Use.KV_CACHE) == 6 * MIB
+
+
 def test_a_segment_that_the_device_does_not_know_is_an_error() -> None:
     """Then one of the two records is not of this start."""
     recorded = by_hand() | {"device": []}
@@ -374,6 +396,20 @@ def test_another_file_is_no_film(tmp_path, text: str) -> None:
 
     with pytest.raises(PlannerError, match=r"is not a film.*--film"):
         read_film(path)
+
+
+def test_a_film_keeps_no_secret() -> None:
+    """It is made to be shown: the token of the Hub is left out."""
+    given = {"hf_token": "hf_secret", "max_model_len": 8192}
+    worker = WorkerFigures(rank=0, weights_bytes=5)
+
+    facts = facts_of(Measurement(vllm_version="0.33.0"), worker, given)
+
+    assert facts == {
+        "engine_args": {"max_model_len": 8192},
+        "vllm_version": "0.33.0",
+        "measured": {"weights": 5},
+    }
 
 
 def test_a_film_has_frames() -> None:

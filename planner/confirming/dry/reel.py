@@ -239,10 +239,13 @@ def filmed(run: DryRun, packed: str) -> DryRun:
     # As a plan takes it.
     cache = {} if is_cold is None else {"compile_cache": "cold" if is_cold else "warm"}
     film = Film(
-        **facts_of(run.measurement, run.ranks[0] if run.ranks else None),
+        **facts_of(
+            run.measurement,
+            run.ranks[0] if run.ranks else None,
+            {**run.engine_args, **cache},
+        ),
         model=run.model,
         gpu=run.gpu.name,
-        engine_args={**run.engine_args, **cache},
         source=DRY,
         total_bytes=total,
         frames=frames,
