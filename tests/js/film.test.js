@@ -102,7 +102,7 @@ test("at the end the planner's bar is there, with what the learner drew", () => 
   press(el, "Next moment");
   press(el, "Next moment");
   assert.equal(find(el, ".pf-bar").hidden, false);
-  const [planned, yours] = el.querySelectorAll("table");
+  const [planned, yours] = el.querySelectorAll(".pf-result table");
   assert.match(planned.textContent ?? "", /KV cache8\.00 GiB7\.00 GiB/);
   assert.match(yours.textContent ?? "", /loaded14\.00 GiB10\.00 GiB/);
   assert.notEqual(el.querySelector("polyline"), null);
@@ -115,5 +115,9 @@ test("who draws nothing has no line, and the film can begin at once", () => {
   scrub.value = "2";
   scrub.dispatchEvent(new Event("input"));
   assert.equal(scrub.getAttribute("aria-valuetext"), "ready: 18.00 GiB taken");
-  assert.equal(el.querySelectorAll("table").length, 1);
+  assert.equal(el.querySelectorAll(".pf-result table").length, 1);
+  assert.match(
+    find(el, "details").textContent,
+    /loaded10\.00 GiBThe weights are there\./,
+  );
 });

@@ -67,12 +67,14 @@ export function outline(frames, at, total) {
 /** @param {string} text */
 const button = (text) => make("button", { type: "button", class: "pp-button" }, text);
 
-/** @param {string[]} titles @param {string[][]} rows @param {string} caption */
+/** @param {string} caption @param {string[]} titles @param {string[][]} rows */
 function table(caption, titles, rows) {
+  const kind = (/** @type {string} */ text) =>
+    / GiB$/.test(text) ? "pl-number" : null;
   const cell = (/** @type {string} */ text, /** @type {number} */ at) =>
-    at ? make("td", { class: "pl-number" }, text) : make("th", { scope: "row" }, text);
+    make(at ? "td" : "th", { scope: at ? null : "row", class: kind(text) }, text);
   const heads = titles.map((text, at) =>
-    make("th", { scope: "col", class: at ? "pl-number" : null }, text),
+    make("th", { scope: "col", class: kind(rows[0][at]) }, text),
   );
   return make(
     "table",
@@ -97,12 +99,15 @@ class Picture {
     this.drawing = draw("polyline", { class: "pf-drawing", points: "" });
     const svg = draw(
       "svg",
-      { viewBox: `0 0 ${WIDE} ${WIDE}`, preserveAspectRatio: "none" },
+      {
+        viewBox: `0 0 ${WIDE} ${WIDE}`,
+        preserveAspectRatio: "none",
+        "aria-hidden": "true",
+      },
       draw("defs", {}, draw("clipPath", { id }, this.clip)),
       draw("g", { "clip-path": `url(#${id})` }, ...areas),
       this.drawing,
     );
-    svg.setAttribute("aria-hidden", "true");
     this.cursor = make("i", { class: "pf-cursor" });
     this.bar = make("div", { class: "pf-bar", "aria-hidden": "true" });
     this.bar.hidden = true;
@@ -141,6 +146,13 @@ class Picture {
     this.cursor.style.left = `${this.x(frame)}%`;
   }
 
+  /** @param {boolean} isMoving whether it may be seen to fall */
+  land(isMoving) {
+    this.bar.hidden = false;
+    this.node.classList.add("has-bar");
+    this.bar.classList.toggle("is-landing", isMoving);
+  }
+
   /** @param {number[]} sizes */
   write(sizes) {
     const { moments, total } = this.film;
@@ -155,16 +167,29 @@ class Picture {
  * Adds the points that the learner moves: by dragging over the picture, or by keys.
  *
  * @param {Picture} picture
- * @param {() => void} changed
  */
-function points(picture, changed) {
+function points(picture) {
   const { film, plot } = picture;
+  const over = new AbortController();
   const sizes = film.moments.map(() => film.total / 2);
+  const pen = {
+    sizes,
+    isMoved: false,
+    end: () => {
+      over.abort();
+      plot.classList.remove("is-drawn");
+      for (const node of nodes) node.remove();
+    },
+  };
   const nodes = film.moments.map(([frame, title]) => {
-    const node = make("span", { class: "pf-point", role: "slider", tabindex: 0 });
-    node.setAttribute("aria-label", `Taken: ${title}`);
-    node.setAttribute("aria-valuemin", "0");
-    node.setAttribute("aria-valuemax", (film.total / 1024).toFixed(2));
+    const node = make("span", {
+      class: "pf-point",
+      role: "slider",
+      tabindex: 0,
+      "aria-label": `Taken: ${title}`,
+      "aria-valuemin": 0,
+      "aria-valuemax": (film.total / 1024).toFixed(2),
+    });
     node.style.left = `${picture.x(frame)}%`;
     return node;
   });
@@ -179,8 +204,8 @@ function points(picture, changed) {
   /** @param {number} at @param {number} mib */
   const set = (at, mib) => {
     sizes[at] = Math.min(Math.max(mib, 0), film.total);
+    pen.isMoved = true;
     write();
-    changed();
   };
   nodes.forEach((node, at) => {
     node.addEventListener("keydown", (event) => {
@@ -200,7 +225,6 @@ function points(picture, changed) {
       (film.total * (bottom - event.clientY)) / height,
     );
   };
-  const over = new AbortController();
   /** @param {PointerEvent} event */
   const begin = (event) => {
     plot.setPointerCapture(event.pointerId);
@@ -213,12 +237,7 @@ function points(picture, changed) {
   plot.classList.add("is-drawn");
   plot.append(...nodes);
   write();
-  const end = () => {
-    over.abort();
-    plot.classList.remove("is-drawn");
-    for (const node of nodes) node.remove();
-  };
-  return { sizes, end };
+  return pen;
 }
 
 /**
@@ -228,8 +247,8 @@ function points(picture, changed) {
  */
 function log(lines) {
   const rows = lines.map(([, text]) => make("li", {}, text));
-  const node = make("ol", { class: "pf-log", tabindex: 0 }, ...rows);
-  node.setAttribute("aria-label", "vLLM's log");
+  const attributes = { class: "pf-log", tabindex: 0, "aria-label": "vLLM's log" };
+  const node = make("ol", attributes, ...rows);
   /** @param {number} frame */
   const write = (frame) => {
     const said = lines.filter(([at]) => at <= frame).length;
@@ -264,14 +283,21 @@ function legend(uses) {
  * Shows the film, from the first frame on.
  *
  * @param {HTMLElement} el
- * @param {Film} film
  * @param {Picture} picture
  * @param {number[] | null} drawn
  */
-function watch(el, film, picture, drawn) {
+function watch(el, picture, drawn) {
+  const { film } = picture;
   const { frames, moments, seconds, uses, bar } = film;
   const isStill = window.matchMedia?.("(prefers-reduced-motion: reduce)").matches;
   const last = frames.length - 1;
+  const all = moments.map(([frame, title, text]) => [
+    title,
+    gib(taken(frames[frame])),
+    text,
+  ]);
+  const folded = make("details", {}, make("summary", {}, "All moments as a table"));
+  folded.append(table("The start", ["Moment", "Taken", "What happens"], all));
   const said = log(film.lines);
   const list = legend(uses);
   const id = newId();
@@ -285,34 +311,35 @@ function watch(el, film, picture, drawn) {
   let at = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
-  const momentOf = () => moments.filter(([frame]) => frame <= at).length - 1;
   const land = () => {
-    if (!bar || !picture.bar.hidden) return;
-    picture.bar.hidden = false;
-    picture.node.classList.add("has-bar");
-    if (!isStill) picture.bar.classList.add("is-landing");
-    const rows = uses.map(([name], use) => {
-      const [actual, planned] = [frames[last][use + 1], bar.sizes[use]];
-      return [name, gib(actual), gib(planned)];
-    });
-    result.append(make("p", {}, bar.words));
-    result.append(table("At the end", ["Use", "The start", "Planned"], rows));
-    if (!drawn) return;
-    const each = moments.map(([frame, title], moment) => {
-      return [title, gib(drawn[moment]), gib(taken(frames[frame]))];
-    });
-    result.append(table("Your curve", ["Moment", "Yours", "The start"], each));
+    if (result.firstChild) return;
+    if (bar) {
+      picture.land(!isStill);
+      const sizes = bar.sizes.map((mib, use) => [gib(frames[last][use + 1]), gib(mib)]);
+      const rows = uses.map(([name], use) => [name, ...sizes[use]]);
+      result.append(make("p", {}, bar.words));
+      result.append(table("At the end", ["Use", "The start", "Planned"], rows));
+    }
+    if (drawn) {
+      const rows = all.map(([title, size], moment) => [
+        title,
+        gib(drawn[moment]),
+        size,
+      ]);
+      result.append(table("Your curve", ["Moment", "Yours", "The start"], rows));
+    }
   };
   const show = () => {
     picture.show(at);
     said.write(at);
     list.write(frames[at]);
-    const moment = moments[momentOf()];
-    setText(caption, `${momentOf() + 1}. ${moment[2]}`);
-    const all = gib(taken(frames[at]));
-    setText(where, `${all} taken · ${seconds[at].toFixed(1)} s`);
+    const seen = moments.filter(([frame]) => frame <= at);
+    const [, title, text] = seen[seen.length - 1];
+    setText(caption, `${seen.length}. ${text}`);
+    const size = gib(taken(frames[at]));
+    setText(where, `${size} taken · ${seconds[at].toFixed(1)} s`);
     scrub.value = String(at);
-    scrub.setAttribute("aria-valuetext", `${moment[1]}: ${all} taken`);
+    scrub.setAttribute("aria-valuetext", `${title}: ${size} taken`);
     back.disabled = !at;
     next.disabled = at === last;
     if (at === last) land();
@@ -351,9 +378,8 @@ function watch(el, film, picture, drawn) {
     go(before[before.length - 1]?.[0] ?? 0);
   });
   play.hidden = Boolean(isStill);
-  const controls = make("div", { class: "pk-controls", role: "group" });
-  controls.setAttribute("aria-label", "The film");
-  controls.append(play, back, next, where);
+  const group = { class: "pk-controls", role: "group", "aria-label": "The film" };
+  const controls = make("div", group, play, back, next, where);
   const label = make("label", { class: "pf-axis", for: id }, `Scrub: ${film.axis}`);
   el.append(
     make("div", { class: "pf-scrub" }, scrub, label),
@@ -361,11 +387,14 @@ function watch(el, film, picture, drawn) {
     caption,
     make("div", { class: "pf-both" }, list.node, said.node),
     result,
+    folded,
   );
   show();
-  if (!isStill) play.click();
-  (isStill ? next : play).focus({ preventScroll: true });
-  return pause;
+  const begin = () => {
+    if (!isStill) play.click();
+    (isStill ? next : play).focus({ preventScroll: true });
+  };
+  return { begin, pause };
 }
 
 /** @type {import("@anywidget/types").AnyWidget<{ film: Film }>} */
@@ -376,30 +405,29 @@ export default {
     const picture = new Picture(film);
     const words = make("p", { class: "pk-words" }, film.words);
     el.append(words, picture.node);
-    let end = () => {};
-    let isMoved = false;
-    const pen = points(picture, () => {
-      isMoved = true;
-    });
-    const asked = make(
-      "p",
-      {},
-      "Draw first: how full is the card at each moment? Drag over the picture, or " +
-        "move the points by arrow keys. Then press Show.",
-    );
-    const titles = film.moments.map(([, title]) => make("li", {}, title));
-    const show = button("Show");
-    const quiz = make("div", { class: "pf-ask" }, asked);
-    quiz.append(make("ol", { class: "pf-titles" }, ...titles), show);
-    const begin = () => {
+    const pen = points(picture);
+    let pause = () => {};
+    const open = () => {
       pen.end();
-      quiz.remove();
-      if (!isMoved) picture.drawing.remove();
-      end = watch(el, film, picture, isMoved ? pen.sizes : null);
+      if (!pen.isMoved) picture.drawing.remove();
+      const film = watch(el, picture, pen.isMoved ? pen.sizes : null);
+      pause = film.pause;
+      return film;
     };
-    show.addEventListener("click", begin);
-    if (film.draw) el.append(quiz);
-    else begin();
-    return () => end();
+    if (film.draw) {
+      const show = button("Show");
+      const titles = film.moments.map(([, title]) => make("li", {}, title));
+      const asked =
+        "Draw first: how full is the card at each moment? Drag over the picture, or " +
+        "move the points by arrow keys. Then press Show.";
+      const list = make("ol", { class: "pf-titles" }, ...titles);
+      const quiz = make("div", {}, make("p", {}, asked), list, show);
+      show.addEventListener("click", () => {
+        quiz.remove();
+        open().begin();
+      });
+      el.append(quiz);
+    } else open();
+    return () => pause();
   },
 };
