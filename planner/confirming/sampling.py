@@ -31,15 +31,9 @@ from planner.errors import PlannerError
 _EVERY_SECONDS = 0.05
 _STAGES = {
     StartStage.CHECKING: FilmStage.STARTING,
-    StartStage.STARTING: FilmStage.STARTING,
-    StartStage.LOADING: FilmStage.LOADING,
     StartStage.COMPILING: FilmStage.PROFILING,
-    StartStage.PROFILING: FilmStage.PROFILING,
-    StartStage.KV_CACHE: FilmStage.KV_CACHE,
-    StartStage.CAPTURING: FilmStage.CAPTURING,
-    StartStage.READY: FilmStage.READY,
 }
-"""Later ones are no part of the start."""
+"""Stages of a start that a film calls otherwise."""
 _USES = {
     FilmStage.STARTING: Use.OUTSIDE,
     FilmStage.LOADING: Use.WEIGHTS,
@@ -104,10 +98,10 @@ class Camera:
 
     def hear(self, event: Event) -> None:
         """Follow the stages and lines of the start."""
-        stage = _STAGES.get(event.stage)
-        if stage is None:
+        if event.stage.position > StartStage.READY.position:
             self._is_over.set()
             return
+        stage = _STAGES.get(event.stage) or FilmStage(str(event.stage))
         if stage.position > self._stage.position:
             self.take()  # the end of the stage before
             self._stage = stage

@@ -260,8 +260,12 @@ def test_on_a_gpu_a_start_is_filmed(tiny_folder, monkeypatch) -> None:
     attached = survey(nvml=nvml, environment={})
     monkeypatch.setattr(devices, "survey", lambda: attached)
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    # One thread tells of its stages: those of a server come from two.
     plan = planner.plan(
-        tiny_folder, gpu=attached.planning_gpu(), gpu_memory_utilization=0.5
+        tiny_folder,
+        gpu=attached.planning_gpu(),
+        gpu_memory_utilization=0.5,
+        entrypoint="llm",
     )
     used = {StartStage.LOADING: 2500, StartStage.KV_CACHE: 7000, StartStage.READY: 7100}
 
