@@ -59,6 +59,7 @@ class FakeDriver:
             "nvmlSystemGetDriverVersion": lambda: "580.95.05",
             "nvmlDeviceGetCount": lambda: len(self.boards),
             "nvmlDeviceGetHandleByIndex": self._handle,
+            "nvmlDeviceGetHandleByUUID": self._by_uuid,
             "nvmlDeviceGetName": lambda board: board.name,
             "nvmlDeviceGetUUID": lambda board: board.uuid,
             "nvmlDeviceGetCudaComputeCapability": self._capability,
@@ -84,6 +85,12 @@ class FakeDriver:
         if self.boards[index].is_lost:
             raise NVMLError_GpuIsLost("GPU is lost")
         return self.boards[index]
+
+    def _by_uuid(self, uuid: str) -> Board:
+        for board in self.boards:
+            if board.uuid == uuid:
+                return board
+        raise NVMLError("Not Found")
 
     def _capability(self, board: Board) -> tuple[int, int]:
         if board.capability is None:

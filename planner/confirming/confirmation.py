@@ -6,10 +6,11 @@ tables and the results file of a sweep.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from planner.confirming.film import Film
 from planner.confirming.measurement import Measurement
 from planner.engine.settings import given_arguments
 from planner.planning.result import Plan
@@ -115,6 +116,8 @@ class Confirmation(Viewed):
     """Further remarks for the reader: what was stored, what could not be."""
     log_text: str = ""
     """vLLM's whole log."""
+    film: Film | None = field(default=None, repr=False)
+    """The first GPU's memory while vLLM started; None unless the run is filmed."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except vLLM's log as plain values; sizes in whole bytes."""

@@ -37,6 +37,8 @@ class RunOptions:
     """The server's port; None: a free one."""
     is_stored: bool = True
     """Whether the figures are stored for later plans."""
+    is_filmed: bool = False
+    """Whether the memory of the first GPU is sampled while vLLM starts."""
 
     def __post_init__(self) -> None:
         if self.weights not in WEIGHTS:

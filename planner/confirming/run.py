@@ -11,7 +11,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,13 +22,16 @@ from planner.confirming.confirmation import Confirmation
 from planner.confirming.devices import Devices, choose
 from planner.confirming.differences import confirmation_of
 from planner.confirming.figures import FIGURES, load_figures
+from planner.confirming.film import Film, facts_of
 from planner.confirming.launch import FIRST_ANSWER, Launch, first_prompt, prepare
 from planner.confirming.measurement import LoadFigures, Measurement
-from planner.confirming.options import Listener, RunOptions
+from planner.confirming.options import Event, Listener, RunOptions
 from planner.confirming.process import Process
+from planner.confirming.sampling import Camera
 from planner.confirming.server import Server, send_load, sent_load
 from planner.confirming.stages import StartStage
 from planner.confirming.start import StartedProcess, stage_lines
+from planner.engine.settings import given_arguments
 from planner.errors import PlannerError
 from planner.given import named_in_errors
 from planner.planning.load import Load
@@ -60,7 +64,7 @@ def confirm(
         plan: the plan to start.
         listener: is called with stages and lines of the log.
         options: weights ("dummy" or "real"), python, time_limit_seconds,
-            load_requests, port, is_stored; see `RunOptions`.
+            load_requests, port, is_stored, is_filmed; see `RunOptions`.
 
     Raises:
         PlannerError: if vLLM cannot be started: it is missing or another release, the
@@ -117,10 +121,11 @@ class Run(StartedProcess):
     ) -> None:
         self.plan = plan
         self.options = options or RunOptions()
-        super().__init__(listener, self.options.time_limit_seconds)
+        super().__init__(self._heard_by(listener), self.options.time_limit_seconds)
         self._keep = keep or self._store
         self._notes: list[str] = []
         self._load_task: dict[str, int] | None = None
+        self._camera: Camera | None = None
 
     def execute(self) -> Confirmation:
         """Start vLLM, read its figures, end it, and return them beside the plan.
@@ -145,7 +150,8 @@ class Run(StartedProcess):
                 self.plan, self.options, found, devices, scratch, self._load_task
             )
             self._notes += launch.notes
-            self._launch(launch, scratch)
+            with self._filming(devices):
+                self._launch(launch, scratch)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         measurement = self._measurement(found, devices)
@@ -161,7 +167,40 @@ class Run(StartedProcess):
             is_stopped=self.is_stopped.is_set(),
         )
         self.reach(StartStage.DONE)
-        return confirmation
+        return replace(confirmation, film=self._film(measurement))
+
+    @contextlib.contextmanager
+    def _filming(self, devices: Devices) -> Iterator[None]:
+        """Sample the first GPU's memory, if the run is filmed."""
+        if not self.options.is_filmed:
+            yield
+            return
+        if not devices.free_bytes:
+            raise PlannerError("A film is of an NVIDIA GPU, and there is none.")
+        with Camera(devices.free_bytes[0][0]) as self._camera:
+            yield
+
+    def _film(self, measured: Measurement) -> Film | None:
+        if self._camera is None or not measured.is_started:
+            return None
+        return self._camera.film(
+            **facts_of(
+                measured,
+                measured.limiting_worker,
+                given_arguments(self.plan.settings),
+            ),
+            model=self.plan.name,
+            gpu=self.plan.gpu.name,
+        )
+
+    def _heard_by(self, listener: Listener | None) -> Listener:
+        def hear(event: Event) -> None:
+            if self._camera is not None:
+                self._camera.hear(event)
+            if listener is not None:
+                listener(event)
+
+        return hear
 
     def on_event(self, name: str) -> None:
         """Follow the program that starts the `LLM` class."""

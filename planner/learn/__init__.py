@@ -5,7 +5,7 @@ answers and how they are judged), `exercise`, `catalogue` (every exercise, and t
 that each lesson starts from), `lesson` and `lessons/` (for each lesson its words, and
 the figures in them), `progress`; `prediction` and `explanation` (a guess, and words);
 `starts`, `pictures`, `drawings`, `own_plan` (what lessons show); `slide`, `living`,
-`guessing`, `debugging` (what a page shows without a kernel).
+`guessing`, `debugging`, `film` (what a page shows without a kernel).
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
 
@@ -27,6 +27,7 @@ from planner.learn.catalogue import (
 )
 from planner.learn.debugging import debug_this_start
 from planner.learn.drawings import picture
+from planner.learn.film import watch_a_start
 from planner.learn.guessing import guess_the_bar
 from planner.learn.living import living_kv_cache
 from planner.learn.own_plan import take_home
@@ -60,5 +61,6 @@ __all__ = [
     "slips",
     "start_here",
     "take_home",
+    "watch_a_start",
     "words",
 ]

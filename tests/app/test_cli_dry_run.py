@@ -12,6 +12,7 @@ from planner.app.cli import record as recording
 from planner.confirming.dry import run as starting
 from planner.engine.releases import NEWEST
 from planner.errors import UnknownArchitecture
+from planner.learn import watch_a_start
 from tests.confirming.test_dry_result import MODEL, dry, worker
 
 
@@ -49,11 +50,53 @@ def test_flags_are_vllms_own(started, capsys) -> None:
         "compile_cache": "both",
         "has_real_workers": True,
         "is_traced": False,
+        "is_filmed": False,
         "time_limit_seconds": 1800.0,
         "max_model_len": 4000,
         "tensor_parallel_size": 2,
     }
     assert "Starts" in capsys.readouterr().out
+
+
+def test_a_film_is_written_as_its_name_says(started, monkeypatch, tmp_path) -> None:
+    """A page, or a file for a lesson."""
+    film = watch_a_start("eager").film
+
+    def dry_run(model, **options):
+        started.append((model, options))
+        return dry(worker(), film=film)
+
+    monkeypatch.setattr(command, "dry_run", dry_run)
+    page, file = tmp_path / "start.html", tmp_path / "start.json"
+
+    for path in (page, file):
+        assert cli.main(["dry-run", MODEL, "--film", str(path)]) == 0
+
+    assert all(options["is_filmed"] for _model, options in started)
+    assert "<title>The start of Qwen/Qwen3-8B on film" in page.read_text("utf-8")
+    assert watch_a_start(file).film == film
+
+
+@pytest.mark.usefixtures("started")
+def test_a_start_that_fails_has_no_film(tmp_path, capsys) -> None:
+    """Said on standard error; nothing is written."""
+    path = tmp_path / "start.json"
+    cli.main(["dry-run", MODEL, "--film", str(path)])
+
+    assert "No film" in capsys.readouterr().err
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["film.mp4", "no/such/folder/film.html"])
+@pytest.mark.parametrize("words", [["dry-run", MODEL], ["confirm", MODEL]])
+def test_a_film_that_cannot_be_written_is_refused_before_the_start(
+    started, capsys, words, name
+) -> None:
+    """A start takes minutes."""
+    assert cli.main([*words, "--film", name]) == 2
+
+    assert started == []
+    assert f"--film {name}: " in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("started")

@@ -16,7 +16,17 @@ from planner.show.html import Html
 MODULES = sorted(STATIC.glob("*.js"))
 _DEFAULT = "\nexport default {\n"
 WIDGETS = [one.name for one in MODULES if _DEFAULT in one.read_text()]
-PIECES = ("debug.js", "guess.js", "living.js", "room.js", "screen.js", "slide.js")
+PIECES = (
+    *(
+        "debug.js",
+        "film.js",
+        "guess.js",
+        "living.js",
+        "room.js",
+        "screen.js",
+        "slide.js",
+    ),
+)
 """Of lessons: written beside what they show (`planner.app.widgets.pieces`), so that no
 page of the app loads them."""
 MOST_PIECE_BYTES = 8_000

@@ -15,6 +15,7 @@ import pytest
 import planner
 from planner.confirming import devices
 from planner.confirming.confirmation import Confirmation, Confirmed
+from planner.confirming.film import Use
 from planner.confirming.options import Event, RunOptions
 from planner.confirming.run import Run
 from planner.confirming.stages import StartStage
@@ -247,6 +248,46 @@ def test_on_a_gpu_vllm_sees_the_chosen_one_and_tells_its_account(
     assert measured.device_name == "NVIDIA A4000"
     assert measured.driver_version == "580.95.05"
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+def test_on_a_gpu_a_start_is_filmed(tiny_folder, monkeypatch) -> None:
+    """What the driver says of the chosen GPU, stage by stage; here it is made up."""
+    monkeypatch.setenv("PYTHONPATH", f"{STAND_IN}_gpu{os.pathsep}{STAND_IN}")
+    board = Board(
+        name="NVIDIA A4000", capability=(8, 6), total_mib=16376, reserved_mib=0
+    )
+    nvml = FakeDriver([board]).module()
+    attached = survey(nvml=nvml, environment={})
+    monkeypatch.setattr(devices, "survey", lambda: attached)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    # One thread tells of its stages: those of a server come from two.
+    plan = planner.plan(
+        tiny_folder,
+        gpu=attached.planning_gpu(),
+        gpu_memory_utilization=0.5,
+        entrypoint="llm",
+    )
+    used = {StartStage.LOADING: 2500, StartStage.KV_CACHE: 7000, StartStage.READY: 7100}
+
+    def listen(event: Event) -> None:
+        board.used_mib = used.get(event.stage, board.used_mib)
+
+    options = RunOptions(is_stored=False, is_filmed=True)
+    film = Run(plan, options, listen).execute().film
+
+    assert film is not None
+    assert (film.model, film.gpu) == (plan.name, plan.gpu.name)
+    end = film.frames[-1]
+    sizes = {use: end.bytes_of(use) // MIB for use in (Use.WEIGHTS, Use.KV_CACHE)}
+    assert sizes == {Use.WEIGHTS: 2500, Use.KV_CACHE: 4500}
+    assert film.measured["kv_cache"] > 0
+    assert "Starting to load model fake..." in [text for _frame, text in film.lines]
+
+
+def test_without_a_gpu_there_is_nothing_to_film(tiny_folder) -> None:
+    """Said before anything is started."""
+    with pytest.raises(PlannerError, match="film is of an NVIDIA GPU"):
+        confirm(a_plan(tiny_folder), is_filmed=True)
 
 
 def test_a_full_disk_costs_a_note_and_nothing_else(tiny_folder, monkeypatch) -> None:

@@ -15,9 +15,10 @@ import pytest
 
 import planner
 from planner.confirming.dry.run import DryOptions, DryStart
+from planner.confirming.film import FilmStage, Use
 from planner.confirming.stages import StartStage
 from planner.planning.inputs import Inputs
-from planner.units import GIB
+from planner.units import GIB, MIB
 from tests.starts import descendants
 
 SMALL = {"max_model_len": 4096, "enforce_eager": True}
@@ -104,6 +105,27 @@ def test_its_plan_has_vllms_own_figures() -> None:
     assert lines["peak activation"].size_bytes == worker.peak_activation_bytes
     assert lines["non-torch"].basis != "dry run"
     assert lines["KV cache"].size_bytes == worker.available_kv_cache_bytes
+
+
+def test_its_film_has_what_vllm_measured() -> None:
+    """Weights, peak and KV cache to the byte; the tensors of each stage in its own."""
+    run = planner.dry_run(
+        "Qwen/Qwen3-0.6B", gpu="L4", listener=quiet, is_filmed=True, **SMALL
+    )
+
+    film = run.film
+    assert film is not None
+    loaded, begun = film.last(FilmStage.REPACKING), film.last(FilmStage.STARTING)
+    assert loaded is not None
+    assert begun is not None
+    assert film.peak is not None
+    (worker,) = run.ranks
+    assert worker.weights_bytes == loaded.tensor_bytes - begun.tensor_bytes
+    highest, last = film.peak
+    assert worker.peak_activation_bytes == highest.tensor_bytes - last.tensor_bytes
+    end = film.frames[-1]
+    assert 0 <= end.bytes_of(Use.KV_CACHE) - worker.kv_cache_bytes <= MIB
+    assert any(text.startswith("Memory profiling takes") for _at, text in film.lines)
 
 
 def test_a_model_without_a_reader_is_planned_from_what_vllm_builds(

@@ -48,6 +48,15 @@ from planner import learn
 learn.set_aside()
 
 # %% [markdown]
+# ## Watch: vLLM starts
+#
+# How full is the desk's card at each moment of a start?
+# Draw it over the picture, then press Show.
+
+# %%
+learn.watch_a_start("desk")
+
+# %% [markdown]
 # Some words you will meet.
 
 # %%

@@ -268,6 +268,15 @@ mine = small.changed(max_model_len=4096, gpu_memory_utilization=0.36)
 learn.exercise("5.5").check(plan=mine)
 
 # %% [markdown]
+# ## Watch: another start
+#
+# This model is quantised, and vLLM rewrites its weights before it uses them.
+# Draw the curve once more: the planner's bar lands beside it at the end.
+
+# %%
+learn.watch_a_start("repacked")
+
+# %% [markdown]
 # ## What could go wrong
 #
 # What vLLM says, what that means, and what to try first.

@@ -9,6 +9,7 @@ from typing import Any
 
 from planner.app.cli.consent import add_consent, check_consent
 from planner.app.cli.engine_flags import add_plan_arguments, planned
+from planner.app.cli.film import add_film, check_film, save_film
 from planner.app.cli.shared import (
     DOES_NOT_FIT,
     FITS,
@@ -72,6 +73,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="do not keep the figures for later plans",
     )
+    add_film(own)
     parser.add_argument(
         "--log",
         metavar="FILE",
@@ -82,7 +84,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: dict[str, Any], out: Output) -> int:
     """Start vLLM or read its log, compare, and return the exit status."""
-    log = options.pop("log")
+    log, film = options.pop("log"), check_film(options.pop("film"))
     own = {name: options.pop(name) for name in _OWN}
     if log is not None:
         del options["trust_text"]
@@ -90,7 +92,10 @@ def run(options: dict[str, Any], out: Output) -> int:
         return _compare_with_log(log, options, out)
     check_consent(options)
     plan = _plan_here(options, own["python"])
-    confirmation = confirm(plan, listener=stage_lines(sys.stderr), **own)
+    confirmation = confirm(
+        plan, listener=stage_lines(sys.stderr), is_filmed=film is not None, **own
+    )
+    save_film(confirmation.film, film)
     return out.say(confirmation, confirmation.measurement.is_started)
 
 

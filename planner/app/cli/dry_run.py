@@ -8,6 +8,7 @@ from typing import Any
 
 from planner.app.cli.consent import add_consent, check_consent
 from planner.app.cli.engine_flags import add_engine_arguments
+from planner.app.cli.film import add_film, check_film, save_film
 from planner.app.cli.shared import Output, add_output, add_python, add_time_limit
 from planner.confirming.dry.run import CACHES, dry_run
 from planner.confirming.start import stage_lines
@@ -69,6 +70,7 @@ def _add_own(own: Any) -> None:  # noqa: ANN401 - argparse's own type is private
         help="say what is alive at the first rank's peak, by the line of vLLM's code "
         "that allocated it",
     )
+    add_film(own)
     add_time_limit(own)
 
 
@@ -76,5 +78,12 @@ def run(options: dict[str, Any], out: Output) -> int:
     """Let vLLM start, and return the exit status."""
     check_consent(options)
     given = {name: value for name, value in options.items() if value is not None}
-    result = dry_run(given.pop("model"), listener=stage_lines(sys.stderr), **given)
+    film = check_film(given.pop("film", None))
+    result = dry_run(
+        given.pop("model"),
+        listener=stage_lines(sys.stderr),
+        is_filmed=film is not None,
+        **given,
+    )
+    save_film(result.film, film)
     return out.say(result, result.started)

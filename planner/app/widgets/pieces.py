@@ -43,7 +43,12 @@ def piece_html(name: str, state: Mapping[str, Any], fallback: Html) -> Html:
     written = json.dumps(state, separators=(",", ":")).replace("<", "\\u003c")
     return tag(
         "div",
-        tag("style", style(), wide_style(), Html(sheet("chart.css", "pieces.css"))),
+        tag(
+            "style",
+            style(),
+            wide_style(),
+            Html(sheet("chart.css", "pieces.css", "film.css")),
+        ),
         tag("div", fallback, class_="planner-piece pl-plan"),
         tag("script", Html(written), type="application/json"),
         tag("script", Html(_program(name))),

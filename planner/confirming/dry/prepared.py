@@ -61,6 +61,7 @@ class Prepared:
     driver: tuple[DriverMemory, ...]
     has_real_workers: bool = False
     is_traced: bool = False
+    is_filmed: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -113,6 +114,7 @@ def launch(
         "in_one_process": not prepared.has_real_workers,
         "stages": 1 if prepared.has_real_workers else stages,
         "is_traced": prepared.is_traced,
+        "is_filmed": prepared.is_filmed,
         "driver": [
             {"non_torch": one.non_torch_bytes, "graphs": one.cudagraph_bytes}
             for one in prepared.driver
@@ -134,7 +136,9 @@ def launch(
 def _own_variables(prepared: Prepared, caches: Path, *, devices: int) -> dict[str, str]:
     """Return variables of the false GPU, and those that keep everything offline."""
     outside = max((one.outside_bytes for one in prepared.driver), default=0)
+    recording = {"PLANNER_GPU_RECORD": "1"} if prepared.is_filmed else {}
     return {
+        **recording,
         **false_gpu.variables(prepared.gpu, devices=devices, outside_bytes=outside),
         "PLANNER_GPU_LIBRARIES": str(prepared.libraries),
         # Triton and other builders find the false driver to link against.

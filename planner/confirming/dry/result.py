@@ -7,6 +7,7 @@ from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Any
 
 from planner.confirming.confirmation import measurement_dict
+from planner.confirming.film import Film
 from planner.confirming.measurement import Measurement, WorkerFigures
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError, UnknownArchitecture
@@ -76,6 +77,8 @@ class DryRun(Viewed):
     empty unless the run is traced."""
     fault: str | None = None
     """Why the run failed by itself, which is no answer of vLLM; None: it did not."""
+    film: Film | None = field(default=None, repr=False)
+    """The first rank's memory while it starts; None unless the run is filmed."""
     notes: tuple[str, ...] = ()
     log_text: str = ""
 

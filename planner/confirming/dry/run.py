@@ -21,6 +21,7 @@ from planner.confirming import installation
 from planner.confirming.differences import confirmation_of
 from planner.confirming.dry import false_gpu
 from planner.confirming.dry.prepared import Prepared, driver_of, estimate_of, launch
+from planner.confirming.dry.reel import filmed
 from planner.confirming.dry.result import Alive, DryRun
 from planner.confirming.installation import Installation
 from planner.confirming.measurement import Measurement
@@ -65,12 +66,19 @@ class DryOptions:
     """Whether every rank is a process, as on GPUs; else one process stands for all."""
     is_traced: bool = False
     """Whether the run says what is alive at the peak, by line of code."""
+    is_filmed: bool = False
+    """Whether the run has the film of its first rank, from one process for all."""
 
     def __post_init__(self) -> None:
         if self.compile_cache not in CACHES:
             raise PlannerError(
                 f"compile_cache={self.compile_cache!r}: use shared (as earlier runs "
                 "left it), cold (empty), or both (cold, then warm)."
+            )
+        if self.is_filmed and (self.is_traced or self.has_real_workers):
+            raise PlannerError(
+                "A film is of a start in one process, without a trace: PyTorch keeps "
+                "one record. Leave out --trace and --real-workers."
             )
         check_time_limit(self.time_limit_seconds)
 
@@ -88,6 +96,7 @@ def dry_run(  # noqa: PLR0913 - the inputs of a plan, and how vLLM is started
     compile_cache: str = "shared",
     has_real_workers: bool = False,
     is_traced: bool = False,
+    is_filmed: bool = False,
     time_limit_seconds: float = 1800.0,
     **engine_args: Any,  # noqa: ANN401 - vLLM's own argument names and types
 ) -> DryRun:
@@ -108,6 +117,7 @@ def dry_run(  # noqa: PLR0913 - the inputs of a plan, and how vLLM is started
         compile_cache: shared (as earlier runs left it), cold, or both.
         has_real_workers: start a process for every rank.
         is_traced: say what is alive at the first rank's peak, by line of code.
+        is_filmed: keep the film of the first rank's memory (`DryRun.film`).
         time_limit_seconds: after which vLLM is ended.
         engine_args: vLLM's EngineArgs by name.
 
@@ -120,6 +130,7 @@ def dry_run(  # noqa: PLR0913 - the inputs of a plan, and how vLLM is started
         compile_cache=compile_cache,
         has_real_workers=has_real_workers,
         is_traced=is_traced,
+        is_filmed=is_filmed,
         time_limit_seconds=time_limit_seconds,
     )
     inputs = Inputs(
@@ -169,6 +180,7 @@ class DryStart:
         self._tree: dict[str, Any] = {}
         self._alive: Sequence[Mapping[str, Any]] = ()
         self._fault: str | None = None
+        self._filmed: str | None = None
         self._is_stopped = threading.Event()
         self._started = self._new_start()
 
@@ -225,6 +237,7 @@ class DryStart:
             self._tree = started.results.get("tree") or {}
             self._alive = started.results.get("trace", {}).get("alive", ())
             self._fault = started.results.get("fault", {}).get("text")
+            self._filmed = started.results.get("film", {}).get("packed")
             self._notes += filter(None, [started.results.get("note", {}).get("text")])
             shutil.rmtree(scratch, ignore_errors=True)
         measured = started.measured(
@@ -265,6 +278,7 @@ class DryStart:
             libraries=false_gpu.built_for(found),
             has_real_workers=self.options.has_real_workers,
             is_traced=self.options.is_traced,
+            is_filmed=self.options.is_filmed,
             estimate=estimate,
             unplanned=unplanned,
             driver=driver_of(inputs, estimate),
@@ -281,7 +295,7 @@ class DryStart:
             confirmation = confirmation_of(
                 estimate, measured, log_text=log_text, notes=notes
             )
-        return DryRun(
+        run = DryRun(
             model=_name(prepared.inputs),
             gpu=prepared.gpu,
             entrypoint=prepared.inputs.entrypoint,
@@ -299,6 +313,7 @@ class DryStart:
             notes=notes,
             log_text=log_text,
         )
+        return run if self._filmed is None else filmed(run, self._filmed)
 
 
 def _installed(python: str | None) -> Installation:

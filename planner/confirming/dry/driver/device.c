@@ -130,6 +130,26 @@ static block *find(block_list *list, const void *address) {
 
 static void drop(block_list *list, block *one) { *one = list->blocks[--list->count]; }
 
+static change *changes;
+static size_t num_changes, room_for_changes;
+
+/* Called with the lock held. The first device alone: it is the one that is filmed. */
+static void count(int device, int64_t bytes, const void *address) {
+  used[device] += bytes;
+  if (device || !getenv("PLANNER_GPU_RECORD")) return;
+  if (num_changes == room_for_changes) {
+    room_for_changes = room_for_changes ? 2 * room_for_changes : 1024;
+    changes = realloc(changes, room_for_changes * sizeof(change));
+    if (!changes) abort();
+  }
+  changes[num_changes++] = (change){bytes, (int64_t)(intptr_t)address};
+}
+
+__attribute__((visibility("default"))) size_t device_changes(const change **found) {
+  *found = changes;
+  return num_changes;
+}
+
 static int64_t left(int device) {
   return gpu()->total - gpu()->used_by_others - used[device];
 }
@@ -158,7 +178,7 @@ void *device_allocate(size_t bytes) {
   if ((int64_t)rounded <= left(selected)) address = take_addresses(rounded);
   if (address) {
     add(&on_device, (block){address, rounded, selected});
-    used[selected] += (int64_t)rounded;
+    count(selected, (int64_t)rounded, address);
   }
   pthread_mutex_unlock(&lock);
   return address;
@@ -176,7 +196,7 @@ int device_free(void *address) {
   pthread_mutex_lock(&lock);
   block *one = find(&on_device, address);
   if (one && one->begin == address) {
-    used[one->device] -= (int64_t)one->bytes;
+    count(one->device, -(int64_t)one->bytes, address);
     drop(&on_device, one);
     found = 1;
   }
@@ -208,7 +228,7 @@ void device_memory(size_t *free_bytes, size_t *total_bytes) {
 
 __attribute__((visibility("default"))) void device_charge(int64_t bytes) {
   pthread_mutex_lock(&lock);
-  used[selected] += bytes;
+  count(selected, bytes, NULL);
   pthread_mutex_unlock(&lock);
 }
 

@@ -52,6 +52,13 @@ void device_memory(size_t *free_bytes, size_t *total_bytes);
 /* Memory that no tensor holds: counts against the device, has no address. */
 void device_charge(int64_t bytes);
 
+/* What was allocated and freed, in its order, if PLANNER_GPU_RECORD is set: signed bytes
+   and address; memory without an address has 0. Returns how many there are. */
+typedef struct {
+  int64_t bytes, address;
+} change;
+size_t device_changes(const change **found);
+
 /* Pinned memory of the host: real. */
 void *host_allocate(size_t bytes);
 void host_register(void *address, size_t bytes);

@@ -72,6 +72,8 @@ def put_in_place(task: dict[str, Any]) -> None:
     import dry_hooks
     import dry_releases  # noqa: F401 - the same
 
+    if task["is_filmed"]:
+        import dry_film  # noqa: F401 - registers its hook
     dry_hooks.after_import("vllm.v1.worker.gpu_worker")(partial(_watch_worker, task))
     dry_hooks.install()
 
@@ -186,6 +188,10 @@ def _watch_worker(task: dict[str, Any], module: Any) -> None:
         return result
 
     worker.init_device, worker.load_model = init_device, load_model
+    if task["is_filmed"]:
+        import dry_film
+
+        dry_film.watch(worker, lambda one: _driver(task, one).get("graphs", 0))
 
 
 def _driver(task: dict[str, Any], worker: Any) -> dict[str, int]:
@@ -213,6 +219,10 @@ def _engine(task: dict[str, Any], config: Any, stage: int) -> None:
         return
     workers = core.model_executor.collective_rpc("planner_figures")
     report("figures", workers=_distinct(workers), engine=engine_figures(config))
+    if task["is_filmed"]:
+        import dry_film
+
+        dry_film.develop()
     if not task["in_one_process"]:
         core.shutdown()
     os._exit(0)  # an orderly end of PyTorch takes seconds, and nothing is to be kept
