@@ -7,6 +7,7 @@ DRY_VENV := .venv-dry
 BENCH_VENV := .venv-bench
 LITE_VENV := .venv-lite
 SBOM_VENV := .venv-sbom
+FUZZ_VENV := .venv-fuzz
 MINUTES ?= 30
 LEARNERS ?= 30
 NOTEBOOK ?= notebooks/explorer.ipynb
@@ -31,7 +32,7 @@ JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLAT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions test-container test-systemd gate nightly mutants release check check-types check-style check-scripts format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz pictures accuracy speed conformance notebooks lock sbom clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions test-container test-systemd gate nightly mutants release check check-types check-style check-scripts format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz fuzz-guided pictures accuracy speed conformance notebooks lock sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -155,6 +156,11 @@ bench-lite: lite $(VENV)/test.stamp ## seconds to the browser-only edition's fir
 fuzz: $(VENV)/test.stamp ## random input for every entry point, for MINUTES=30; what escapes is in build/fuzz
 	$(BIN)/python -m tests.fuzz.running --minutes $(MINUTES)
 
+fuzz-guided: | $(BIN)/python ## texts that reach new lines of the readers, for MINUTES=30; kept in build/fuzz/corpus
+	@test -x $(FUZZ_VENV)/bin/python || $(BIN)/python -m venv $(FUZZ_VENV)
+	@$(FUZZ_VENV)/bin/python -m pip --disable-pip-version-check install --quiet atheris==3.0.0
+	$(FUZZ_VENV)/bin/python -m tests.fuzz.guided --minutes $(MINUTES)
+
 soak: $(VENV)/test.stamp ## visitors come and go for MINUTES=30; nothing may be left behind
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --write
 
@@ -194,7 +200,7 @@ sbom: $(VENV)/app.stamp ## a software bill of materials of the app (CycloneDX), 
 	@$(BIN)/python tools/sbom.py $(SBOM_VENV)/bin/cyclonedx-py
 
 clean: ## remove the environments and what tools leave behind
-	rm -rf $(VENV) $(VLLM_VENV) $(DRY_VENV) $(BENCH_VENV) $(LITE_VENV) $(SBOM_VENV) node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VLLM_VENV) $(DRY_VENV) $(BENCH_VENV) $(LITE_VENV) $(SBOM_VENV) $(FUZZ_VENV) node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	rm -rf .import_linter_cache build dist
 
 $(BIN)/python:
@@ -218,6 +224,7 @@ $(VENV)/lab.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@$(BIN)/python tools/lock.py lab > $(VENV)/lab.lock
 	$(LOCKED) $(VENV)/lab.lock
 	$(PACKAGE)
+	@$(BIN)/jupyter server extension enable --sys-prefix planner.app.jupyter_extension
 	@touch $(VENV)/app.stamp $@
 
 $(VENV)/test.stamp: pyproject.toml requirements.lock | $(BIN)/python

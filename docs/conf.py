@@ -41,7 +41,7 @@ extensions = [
     "tools.docs_site.workshop_slides",
 ]
 # Programs, not pages: Sphinx would look for sources in them.
-exclude_patterns = ["workshop/slides.md", "_static"]
+exclude_patterns = ["workshop/slides.md", "workshop/handout.md", "_static"]
 nitpicky = True
 nitpick_ignore_regex = [
     # Code in a docstring that names nothing of the reference.

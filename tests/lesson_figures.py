@@ -115,6 +115,11 @@ def _model(name: str) -> int:
     return int(getattr(DESK.model, name))
 
 
+def _between() -> int:
+    """Return the bytes of the lines between the weights and the KV cache."""
+    return sum(line_of(DESK, name).size_bytes for name in where_memory_goes._BETWEEN)
+
+
 def _left(plan: Plan) -> int:
     return rank_of(plan).available_kv_cache_bytes
 
@@ -154,6 +159,12 @@ def _graphs_charged(version: str) -> bool:
     return line_of(DESK.changed(vllm_version=version), "CUDA graphs").size_bytes > 0
 
 
+def _if_charged(words: str, charged: str, *others: str) -> str:
+    """Return the words, if one release charges graphs and the others do not."""
+    is_so = not charged or _graphs_charged(charged)
+    return words if is_so and not any(map(_graphs_charged, others)) else "other words"
+
+
 def _slid(lesson: int) -> tuple[float, ...]:
     """Return the values of a lesson's slider, as its code has them."""
     (path,) = notebooks.LESSONS.glob(f"{lesson}_*.py")
@@ -184,9 +195,16 @@ def _words(number: float) -> str:
 FIRST: Computed = {
     "8 %": _not_requested,
     "24 GB": lambda: f"{_as_sold():.0f} GB",
-    "A GiB is 7 % more": lambda: f"A GiB is {100 * (GIB / 1e9 - 1):.0f} % more",
     "16": lambda: f"{line_of(DESK, 'weights').size_bytes / 1e9:.0f}",
     "16.4 GB": lambda: f"{_files():.1f} GB",
+    "22.03 GiB": lambda: format_gib(DESK.gpu.total_memory_bytes),
+    "0.92": lambda: f"{_setting(DESK, 'gpu_memory_utilization')}",
+    "15.27 GiB": lambda: format_gib(line_of(DESK, "weights").size_bytes),
+    "four smaller lines take 1.38 GiB": lambda: (
+        f"{_words(len(where_memory_goes._BETWEEN))} smaller lines take "
+        f"{format_gib(_between())}"
+    ),
+    "1.38 GiB": lambda: format_gib(_between()),
     "8,192": lambda: f"{_setting(DESK, 'max_model_len'):,.0f}",
     "8,192 tokens": lambda: _tokens(_setting(DESK, "max_model_len")),
     "12,000": lambda: f"{where_memory_goes._LONG:,}",
@@ -210,8 +228,9 @@ SECOND: Computed = {
     "24 GB": lambda: f"{_as_sold():.0f} GB",
     "48": lambda: f"{2 * _as_sold():.0f}",
     "20.27 GiB": lambda: format_gib(rank_of(DESK).requested_memory_bytes),
-    "22.03 GiB, of which vLLM may use 20.27.": lambda: (
-        f"{format_gib(DESK.gpu.total_memory_bytes)}, of which vLLM may use "
+    "24": lambda: f"{_as_sold():.0f}",
+    "22.03 GiB of an L4, of which vLLM may use 20.27.": lambda: (
+        f"{format_gib(DESK.gpu.total_memory_bytes)} of an L4, of which vLLM may use "
         f"{format_gib(rank_of(DESK).requested_memory_bytes).split()[0]}."
     ),
     "16": lambda: _bits("bfloat16").split()[0],
@@ -230,7 +249,7 @@ SECOND: Computed = {
 }
 
 THIRD: Computed = {
-    "4 GiB": lambda: f"{_left(DESK) / GIB:.0f} GiB",
+    "3.62 GiB": lambda: format_gib(_left(DESK)),
     "36": lambda: f"{DESK.kv_groups[0].num_layers}",
     "36 layers": lambda: f"{DESK.kv_groups[0].num_layers} layers",
     "32 attention heads": lambda: f"{_model('num_attention_heads')} attention heads",
@@ -260,8 +279,8 @@ THIRD: Computed = {
         if 75 < _all_at_full_length() / _left(DESK) < 85
         else "many times"
     ),
-    "DeepSeek-V3 eighty times": lambda: (
-        "DeepSeek-V3 eighty times"
+    "DeepSeek-V3 has eighty times": lambda: (
+        "DeepSeek-V3 has eighty times"
         if 80 == round(_parameters_named("deepseek-ai/DeepSeek-V3") / _of_llama(), -1)
         else "another number of times"
     ),
@@ -274,7 +293,7 @@ THIRD: Computed = {
 FOURTH: Computed = {
     "20 GiB": lambda: f"{rank_of(DESK).requested_memory_bytes / GIB:.0f} GiB",
     "15.27 GiB": lambda: format_gib(line_of(DESK, "weights").size_bytes),
-    "the KV cache about 4.": lambda: f"the KV cache about {_left(DESK) / GIB:.0f}.",
+    "3.62 GiB": lambda: format_gib(_left(DESK)),
     "0.92": lambda: f"{_setting(DESK, 'gpu_memory_utilization')}",
     "92 %": lambda: f"{_setting(DESK, 'gpu_memory_utilization'):.0%}".replace(
         "%", " %"
@@ -299,11 +318,10 @@ FOURTH: Computed = {
     "2.5 GiB": lambda: _example("2.5 GiB", "4.1", "gained"),
     "300 MiB": lambda: _example("300 MiB", "4.1", "gained"),
     "at 1.0": lambda: f"at {_slid(4)[-1]}",
-    "since vLLM 0.20; up to 0.19": lambda: (
-        "since vLLM 0.20; up to 0.19"
-        if _graphs_charged("0.20.0") and not _graphs_charged("0.19.1")
-        else "since another release"
-    ),
+    "Since vLLM 0.20": lambda: _if_charged("Since vLLM 0.20", "0.20.0", "0.19.1"),
+    "than it did in 0.19": lambda: _if_charged("than it did in 0.19", "", "0.19.1"),
+    "0.22 to 0.28": lambda: _if_charged("0.22 to 0.28", "0.21.0", "0.22.0", "0.28.0"),
+    "until 0.29": lambda: _if_charged("until 0.29", "0.29.0", "0.28.0"),
     "three and a half such requests": lambda: (
         "three and a half such requests"
         if rest_of_the_budget._TOKENS_AT_ONCE == 3.5 * rest_of_the_budget._LENGTH
@@ -331,6 +349,8 @@ FIFTH: Computed = {
         else "another part of a GiB"
     ),
     "128": lambda: f"{SMALL.kv_groups[0].block_size}",
+    "128 tokens": lambda: _tokens(SMALL.kv_groups[0].block_size),
+    "0.6": lambda: f"{line_of(SMALL, 'weights').size_bytes / 4e9:.1f}",
     "16 tokens": lambda: _tokens(DESK.kv_groups[0].block_size),
     "Four colleagues": lambda: f"{_words(confirm._AT_ONCE).capitalize()} colleagues",
     "4096": lambda: f"{confirm._LENGTH}",
@@ -426,11 +446,18 @@ FIGURES: Mapping[str, Computed] = {
     },
     "minute-cards.md": CARDS,
     "slides.md": SLIDES,
+    "handout.md": CARDS,
+    "learners.md": {"5 GiB": FIRST["5 GiB"]},
+    "helpers.md": {"16 bits": CARDS["16 bits"]},
 }
 
 GIVEN: Mapping[str, set[str]] = {
     # What published models have, in passing.
     "weights": {"4 bits"},
+    # How long a lesson is, which tests/learn/test_workshop.py holds.
+    "README.md": {"20 to 25 minutes", "130 words"},
+    # A version of Python, and how a figure may be written.
+    "learners.md": {"3.11", "5 GB"},
     # What learners are to try on their own.
     "rest_of_the_budget": {"8,192", "16,384"},
 }

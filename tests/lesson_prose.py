@@ -17,7 +17,14 @@ from tests.conftest import ROOT
 from tools import notebooks
 
 KIT = ROOT / "docs" / "workshop"
-PAGES = ("README.md", "minute-cards.md", "slides.md")
+PAGES = (
+    "README.md",
+    "minute-cards.md",
+    "slides.md",
+    "handout.md",
+    "learners.md",
+    "helpers.md",
+)
 _MODULES = ROOT / "planner" / "learn" / "lessons"
 
 _UNITS = (

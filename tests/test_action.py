@@ -36,9 +36,9 @@ def work(tmp_path):
 @pytest.fixture
 def run(tmp_path, work):
     """Run the action's last step as a workflow's runner does."""
-    program = tmp_path / "temp/planner/bin/planner"
+    program = tmp_path / "temp/planner/bin/python"
     program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m planner "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     program.chmod(0o755)
 
     def step(**inputs: str) -> subprocess.CompletedProcess[str]:
@@ -48,7 +48,7 @@ def run(tmp_path, work):
             | given
             | {
                 "RUNNER_TEMP": str(tmp_path / "temp"),
-                "PYTHONPATH": str(ROOT),
+                "HERE": str(ROOT),
             }
         )
         script = action()["runs"]["steps"][-1]["run"]
@@ -104,6 +104,34 @@ def test_hostile_inputs_are_only_names(run, work) -> None:
     assert "cannot be read" in done.stderr
     assert "usage" not in done.stdout
     assert [] == list(work.rglob("made"))
+
+
+def test_nothing_is_imported_from_the_repository_that_is_checked(run, work) -> None:
+    """A pull request may bring a folder of the planner's name, or of a library's."""
+    for name in ("planner", "yaml", "json"):
+        (work / name).mkdir()
+        (work / name / "__init__.py").write_text("raise SystemExit(99)\n")
+
+    assert 0 == run(FILES="recipes/**/good.sh", GPU="L4").returncode
+
+
+def test_a_line_of_the_input_is_no_command_of_the_workflow(run) -> None:
+    """Such as one that ends the step's group or sets a variable."""
+    done = run(FILES="no*.yaml\n::set-output::*\r\n::stop-commands::*")
+
+    assert [
+        "::error::No file matches: no*.yaml ::set-output::*  ::stop-commands::*"
+    ] == done.stdout.splitlines()
+
+
+def test_what_the_action_installs_has_hashes() -> None:
+    """The parts of the lock file before the app's, and the tool that sets Python up."""
+    steps = action()["runs"]["steps"]
+    installed = steps[1]["run"]
+
+    assert "--require-hashes" in installed
+    assert "/^# app$/,$d" in installed
+    assert len(steps[0]["uses"].partition("@")[2]) == 40
 
 
 def test_a_pattern_that_matches_nothing_is_said(run) -> None:

@@ -22,7 +22,9 @@ from tools.docs_site import command_line, docstrings, lessons, links, mending
 
 PACKAGES = ("export", "learn", "ray", "solve")
 # Of these the site has another form.
-INSTEAD = {"workshop/slides.md": "workshop/slides.html"}
+INSTEAD = {
+    f"workshop/{name}.md": f"workshop/{name}.html" for name in ("slides", "handout")
+}
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PYTHONS = ("3.11", "3.12", "3.13")
-LOCKED_EXTRAS = ("all", "app", "docs", "gpu", "lab", "notebook", "test")
+LOCKED_EXTRAS = ("all", "app", "docs", "gpu", "hub", "lab", "notebook", "test")
 UNLOCKED_EXTRAS = ("ray", "vllm")
 
 
@@ -116,7 +116,7 @@ def test_each_extra_brings_what_its_use_needs() -> None:
     assert not brought["notebook"] & {"jupyterlab", "voila", "nvidia-ml-py"}
     assert not brought["app"] & {"jupyterlab", "nvidia-ml-py"}
     assert not brought["lab"] & {"voila", "nvidia-ml-py"}
-    assert {"all", "app", "gpu", "lab", "notebook"} == _brought("all")
+    assert {"all", "app", "gpu", "hub", "lab", "notebook"} == _brought("all")
 
 
 def _brought(*extras: str) -> set[str]:
@@ -196,7 +196,7 @@ def test_the_lock_has_the_hash_of_every_file() -> None:
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_first_part_of_the_lock_holds_what_the_app_needs(python: str) -> None:
     """An installation takes the parts up to its own, and nothing that tests need."""
-    parts = re.split(r"^# (app|lab|docs|test)$", LOCK, flags=re.MULTILINE)
+    parts = re.split(r"^# (hub|app|lab|docs|test)$", LOCK, flags=re.MULTILINE)
     names = [
         {canonicalize_name(Requirement(line.partition("\\")[0]).name) for line in part}
         for part in (re.findall(r"^\w.*", text, re.M) for text in parts[2::2])
@@ -209,11 +209,12 @@ def test_the_first_part_of_the_lock_holds_what_the_app_needs(python: str) -> Non
         and requirement.name != _project()["name"]
     }
 
-    assert ["app", "lab", "docs", "test"] == parts[1::2]
-    assert app <= names[0]
-    assert "jupyterlab" in names[1]
-    assert {"pytest", "ruff", "ray"} <= names[3]
-    assert not names[0] & (names[1] | names[2] | names[3])
+    assert ["hub", "app", "lab", "docs", "test"] == parts[1::2]
+    assert {"huggingface-hub", "pyyaml"} <= names[0]
+    assert app <= names[0] | names[1]
+    assert "jupyterlab" in names[2]
+    assert {"pytest", "ruff", "ray"} <= names[4]
+    assert not (names[0] | names[1]) & (names[2] | names[3] | names[4])
 
 
 def test_the_supported_pythons_are_the_ones_that_are_tested() -> None:

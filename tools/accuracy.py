@@ -41,6 +41,11 @@ MACHINES = (
     "CUDA's context grows with the card. NCCL starts before vLLM's first look from "
     "0.11 on. Where GPU and processor share their memory, every program counts."
 )
+ABOUT = (
+    "Each start was planned from the model's config and the arguments in its log. "
+    "`make accuracy` writes this page. Below are what is not known, tables of the "
+    "errors, and [vLLM's own code](#against-vllms-own-code)."
+)
 LARGEST = 6
 BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 
@@ -138,10 +143,11 @@ def report(
     """Write the report card: the summary, what is not known, and folded tables."""
     return "\n\n".join(
         [
-            "### In short",
             short(rows),
-            patched(rows),
             beside_dry_runs(runs),
+            ABOUT,
+            "## Against real start-ups",
+            patched(rows),
             "### What is not known",
             unknown(rows, runs),
             "### The tables",

@@ -21,7 +21,7 @@ hf_quant_config.json, preprocessor_config.json and the safetensors index), from 
 each one is and whether that is certain (INDEX.jsonl); models that are known by the
 config.json of another (RELATIVES.jsonl); how much each is used (POPULARITY.json).
 Folders named synthetic--* are test inputs and stay out. The same files give the same
-bytes.
+bytes. `python -m tools.check_catalogue` holds the result to what others publish.
 
 A copy that somebody edited for a compiler is not certain, whatever the index says: see
 EDITED. Where a copy leaves something out that is published, the index says what it is
@@ -51,15 +51,16 @@ DATA = Path(__file__).parent.parent / "planner" / "data" / "models.jsonl"
 
 _NAME_LISTS = frozenset(("exclude_modules", "ignore", "modules_to_not_convert"))
 _SHORT = 8
+_LENGTHS = ("max_position_embeddings", "seq_length")
 EDITED = ("sophgo/LLM-TPU:", 512)
-"""Who edits config.json before compiling a model, and max_position_embeddings then.
+"""Who edits config.json before compiling a model, and the model's length then.
 
 That project compiles for a fixed number of tokens, and several of its copies of models
 published for 4,096 tokens and more say 512 in place of the published number.
 """
 _AS_EDITED = (
-    f", a copy edited for a compiler: its max_position_embeddings of {EDITED[1]} is "
-    "not the published number"
+    f", a copy edited for a compiler: its length of {EDITED[1]} is not the published "
+    "one"
 )
 
 
@@ -140,7 +141,7 @@ def _is_edited(source: str, config: Mapping[str, Any]) -> bool:
     """Whether a source edits what it copies, and did so here."""
     who, length = EDITED
     parts = [config, *(part for part in config.values() if isinstance(part, dict))]
-    lengths = [part.get("max_position_embeddings") for part in parts]
+    lengths = [part.get(name) for part in parts for name in _LENGTHS]
     return source.startswith(who) and length in lengths
 
 

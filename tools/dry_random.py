@@ -3,11 +3,13 @@
 usage: python -m tools.dry_random [--seed N] [--count N] [--out FILE] [--run]
            [--most-gib N] [--seconds N]
 
-Draws starts of models and GPUs of the catalogue that the recorded rows do not have, and
-prints the line that starts each. With --run, and PLANNER_VLLM_PYTHON, vLLM answers
-those that FILE does not hold, one at a time. The rows of FILE are scored: a start is
-right where weights are within 0.1 % or 32 MiB, the peak within 2 % or 0.02 GiB, and a
-refusal is a refusal. Its rows may be appended to tests/data/dry/vllm-RELEASE.jsonl.
+Draws starts of the catalogue's models, an architecture first, on its GPUs, and prints
+the line that starts each. Half are eager; the others compile with an empty cache, and
+then start again with what they compiled, which is a row of its own. With --run, and
+PLANNER_VLLM_PYTHON, vLLM answers those that FILE does not hold, one at a time. The rows
+of FILE are scored: a start is right where weights are within 0.1 % or 32 MiB, the peak
+within 2 % or 0.02 GiB, and a refusal is a refusal. Its rows may be appended to
+tests/data/dry/vllm-RELEASE.jsonl.
 """
 
 from __future__ import annotations
@@ -16,15 +18,17 @@ import argparse
 import json
 import tempfile
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeGuard
 
 import planner
 from planner.confirming import installation
 from planner.engine.gpu import catalogue
 from planner.errors import PlannerError
 from planner.models.catalogue import entries
+from planner.models.sources.finding import model_files
 from planner.planning.result import Outcome
 from planner.units import GIB, MIB
 from tools.configs import named
@@ -32,27 +36,50 @@ from tools.dry_sweep import NO_FIGURE, OUT, RANKS, rows, swept
 
 _NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
 _MTP = {"method": "mtp", "num_speculative_tokens": 1}
-_FEATURES: tuple[tuple[int, dict[str, Any]], ...] = (
+_LORA = {"enable_lora": True, "max_loras": 2, "max_lora_rank": 16}
+FEATURES: tuple[tuple[int, dict[str, Any]], ...] = (
     (20, {"kv_cache_dtype": "fp8"}),
-    (15, {"enable_lora": True, "max_loras": 2, "max_lora_rank": 16}),
+    (15, _LORA),
+    (3, {**_LORA, "fully_sharded_loras": True, "max_lora_rank": 64}),
     (10, {"speculative_config": _NGRAM}),
     (50, {"speculative_config": _MTP}),
     (10, {"quantization": "fp8_per_tensor"}),
+    (4, {"quantization": "mxfp8"}),
     (6, {"dtype": "float16"}),
+    (2, {"dtype": "float32"}),
     (10, {"enable_prefix_caching": False}),
+    (4, {"enable_chunked_prefill": False}),
     (10, {"enable_expert_parallel": True}),
+    (4, {"data_parallel_size": 2}),
+    (4, {"pipeline_parallel_size": 2}),
+    (4, {"cpu_offload_gb": 2}),
+    (4, {"block_size": 64}),
+    (4, {"attention_backend": "FLASHINFER"}),
+    (4, {"attention_backend": "TRITON_ATTN"}),
+    (5, {"async_scheduling": False}),
+    (5, {"max_logprobs": 100}),
+    (8, {"gpu_memory_utilization": 0.85}),
     (25, {"mm_encoder_tp_mode": "data"}),
     (20, {"limit_mm_per_prompt": {"image": 1}}),
+    (10, {"limit_mm_per_prompt": {"image": 2, "video": 0}}),
+    (8, {"language_model_only": True}),
     (15, {"skip_mm_profiling": True}),
 )
 """Arguments, and in how many of a hundred starts they are tried."""
-_OF_MEDIA = ("mm_encoder_tp_mode", "limit_mm_per_prompt", "skip_mm_profiling")
+_OF_MEDIA = (
+    *("mm_encoder_tp_mode", "limit_mm_per_prompt", "skip_mm_profiling"),
+    "language_model_only",
+)
 _SEQUENCES = (2, 8, 32, 128, 256, 1024)
 _LENGTHS = (2048, 4096, 8192, 32768)
 _LEAST_TOKENS, _MOST_TOKENS = 8, 16
 """Powers of two: 256 and 65,536."""
 _ANY_SIZE = 10_000
-_COLD = {"compile_cache": "cold"}
+_STARTS_OF_A_GPU = 8
+"""On average: starts of one GPU share a process, and so the import of vLLM."""
+_REFUSED = 15
+"""Of a hundred features that are refused by their plan, how many are tried."""
+_COLD, _WARM = {"compile_cache": "cold"}, {"compile_cache": "warm"}
 
 
 def main() -> None:
@@ -82,24 +109,40 @@ def _options() -> argparse.Namespace:
 def starts(
     seed: int, count: int, most_gib: int = _ANY_SIZE
 ) -> Iterator[dict[str, Any]]:
-    """Yield starts that fit by their plan; the same for the same seed and rows.
+    """Yield starts of which nearly all fit by their plan, sorted by GPU.
+
+    They are the same for the same seed, and no recorded row is among them. Each
+    architecture has one as long as there are others.
 
     `most_gib`: the most that weights may take on a rank.
     """
     draw, known = Random(seed), _recorded()
-    models = [entry.name for entry in entries() if entry.name not in known]
-    gpus = [gpu.name for gpu in catalogue() if not gpu.is_cpu]
-    while count and models:
-        model = models.pop(draw.randrange(len(models)))
+    models: dict[str, list[str]] = {}
+    every = sorted(gpu.name for gpu in catalogue() if not gpu.is_cpu)
+    gpus = draw.sample(every, -(-count // _STARTS_OF_A_GPU))
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
+        models = models or _models()
+        model = draw.choice(models.pop(draw.choice(sorted(models))))
         case = _case(draw, model, draw.choice(gpus), most_gib)
-        if case is not None:
-            count -= 1
-            yield case
+        if case is not None and _key(case) not in known:
+            found.append(case)
+    yield from sorted(found, key=lambda case: gpus.index(case["gpu"]))
+
+
+def _models() -> dict[str, list[str]]:
+    """Return the models of each architecture and way of quantization."""
+    found: dict[str, list[str]] = {}
+    for entry in entries():
+        config = model_files(entry.name).config
+        kind = (config.get("quantization_config") or {}).get("quant_method", "")
+        found.setdefault(f"{config.get('architectures')} {kind}", []).append(entry.name)
+    return found
 
 
 def _recorded() -> frozenset[str]:
     files = OUT.glob("vllm-*.jsonl")
-    return frozenset(row["model"] for file in files for row in rows(file))
+    return frozenset(_key(row) for file in files for row in rows(file))
 
 
 def _case(draw: Random, model: str, gpu: str, most_gib: int) -> dict[str, Any] | None:
@@ -110,43 +153,56 @@ def _case(draw: Random, model: str, gpu: str, most_gib: int) -> dict[str, Any] |
         if plan is None:
             args |= {"trust_remote_code": True}
             plan = _plan(model, gpu, args)
-        if plan is not None and _weights(plan) <= most_gib * GIB:
+        if _fits(plan) and _weights(plan) <= most_gib * GIB:
             args = _with_features(draw, model, gpu, args, has_media=_has_media(plan))
             return {"model": model, "gpu": gpu, "args": args, "mended": True}
     return None
 
 
 def _base(draw: Random) -> dict[str, Any]:
+    """Return lengths and batches; a third leaves one of them to vLLM."""
     tokens = round(2 ** draw.uniform(_LEAST_TOKENS, _MOST_TOKENS))
-    return {
+    sizes = {
         "max_num_batched_tokens": tokens,
         "max_num_seqs": min(draw.choice(_SEQUENCES), tokens),
         "max_model_len": draw.choice(_LENGTHS),
-        **({"enforce_eager": True} if draw.randrange(2) else _COLD),
     }
+    if not draw.randrange(3):
+        del sizes[draw.choice(sorted(sizes))]
+    return {**sizes, **({"enforce_eager": True} if draw.randrange(2) else _COLD)}
 
 
 def _with_features(
     draw: Random, model: str, gpu: str, args: dict[str, Any], *, has_media: bool
 ) -> dict[str, Any]:
-    """Return the arguments with some that the start can have as well."""
-    for percent, feature in _FEATURES:
+    """Return the arguments with some that the start can have as well.
+
+    Now and then the last is one that is refused by the plan.
+    """
+    for percent, feature in FEATURES:
         is_drawn = draw.randrange(100) < percent
+        is_told = draw.randrange(100) < _REFUSED
         if is_drawn and (has_media or not feature.keys() & set(_OF_MEDIA)):
             plan = _plan(model, gpu, {**feature, **args})
-            args = args if plan is None else {**feature, **args}
+            if plan is not None and plan.outcome is Outcome.REFUSED and is_told:
+                return {**feature, **args}
+            args = {**feature, **args} if _fits(plan) else args
     return args
 
 
 def _plan(model: str, gpu: str, args: dict[str, Any]) -> planner.Plan | None:
-    """Return the plan of a start that fits with all its parts; None for others."""
+    """Return the plan of a start; None where it is incomplete."""
     try:
         plan = planner.plan(named(model), gpu=gpu, **args)
     except PlannerError:
         return None
     drafts = plan.model is not None and plan.model.speculation is not None
     is_whole = drafts or "speculative_config" not in args
-    return plan if plan.outcome is Outcome.FITS and is_whole else None
+    return plan if plan.outcome is Outcome.REFUSED or is_whole else None
+
+
+def _fits(plan: planner.Plan | None) -> TypeGuard[planner.Plan]:
+    return plan is not None and plan.outcome is Outcome.FITS
 
 
 def _weights(plan: planner.Plan) -> int:
@@ -171,24 +227,34 @@ def _is_cold(case: dict[str, Any]) -> bool:
 
 
 def _run(drawn: Iterable[dict[str, Any]], out: Path, seconds: float) -> None:
-    """Start each case in a process of its own, with caches of its own if it compiles.
-
-    A row is written as soon as its start is over.
-    """
+    """Start the cases that are not in a file, and add a row as each start is over."""
     found, done = installation.find(), {_key(row) for row in rows(out)}
     out.parent.mkdir(parents=True, exist_ok=True)
-    for case in drawn:
-        if _key(case) in done:
-            continue
-        args = {key: case["args"][key] for key in case["args"] if key not in _COLD}
+    for asked in _processes(case for case in drawn if _key(case) not in done):
+        plain = [_without_cache(case) for case in asked]
         with tempfile.TemporaryDirectory(prefix="caches-") as folder:
-            caches = Path(folder) if _is_cold(case) else None
-            asked = [{**case, "args": args}]
-            for row in swept(asked, found, seconds, caches=caches):
+            answers = swept(plain, found, seconds, caches=Path(folder))
+            for case, row in zip(asked, answers, strict=True):
                 line = json.dumps({**row, "args": case["args"]})
                 with out.open("a", encoding="utf-8") as file:
                     file.write(line + "\n")
                 print(verdict(json.loads(line)) or f"right: {case['model']}")
+
+
+def _processes(cases: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield what one process starts: eager ones of a GPU, or a cold and a warm one."""
+    for _gpu, group in groupby(cases, key=lambda case: str(case["gpu"])):
+        of_gpu = list(group)
+        if eager := [case for case in of_gpu if not _is_cold(case)]:
+            yield eager
+        for case in of_gpu:
+            if _is_cold(case):
+                yield [case, {**case, "args": {**case["args"], **_WARM}}]
+
+
+def _without_cache(case: dict[str, Any]) -> dict[str, Any]:
+    args = {name: case["args"][name] for name in case["args"] if name not in _COLD}
+    return {**case, "args": args}
 
 
 def _key(case: dict[str, Any]) -> str:
@@ -196,35 +262,53 @@ def _key(case: dict[str, Any]) -> str:
 
 
 def scored(found: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield what is wrong, and last how many of the starts are right.
+    """Yield what is wrong, how many of the starts are right, and how many say nothing.
 
-    Starts of which neither a figure nor an error is known do not count.
+    Those are the dry run's own failures; like starts that were ended, they do not count
+    as right or wrong.
     """
-    counted = [row for row in found if row.get("refused") != NO_FIGURE]
+    every = list(found)
+    faults = [row for row in every if "fault" in row]
+    counted = [row for row in every if is_answer(row)]
     wrong = [text for row in counted if (text := verdict(row))]
     yield from wrong
+    yield from (f"no answer: {_start_of(row)}: {row['fault']}" for row in faults)
     right = len(counted) - len(wrong)
     share = 100 * right / max(1, len(counted))
     yield f"{right} of {len(counted)} right = {share:.1f} %"
+    share = 100 * len(faults) / max(1, len(every))
+    yield f"{len(faults)} of {len(every)} without an answer = {share:.1f} %"
+
+
+def is_answer(row: dict[str, Any]) -> bool:
+    """Whether a start says what vLLM measured, or why it refuses."""
+    return "weights" in row or row.get("refused", NO_FIGURE) != NO_FIGURE
+
+
+def _start_of(row: dict[str, Any]) -> str:
+    return f"{row['model']} on {row['gpu']} {row['args']}"
 
 
 def verdict(row: dict[str, Any]) -> str:
     """Say what is wrong with the plan of a recorded start; empty: nothing."""
-    where = f"{row['model']} on {row['gpu']} {row['args']}"
+    where = _start_of(row)
     try:
         plan = planner.plan(named(row["model"]), gpu=row["gpu"], **row["args"])
     except PlannerError as error:
         return f"not planned: {where}: {error}"
-    refused = plan.outcome is Outcome.REFUSED
-    if refused or "refused" in row:
-        is_right = refused and "refused" in row
-        words = row.get("refused", "it starts")
-        return "" if is_right else f"verdict: {where}: vLLM says: {words}"
+    words, is_refused = row.get("refused"), plan.outcome is Outcome.REFUSED
+    if is_refused or words:
+        is_right = is_refused and words
+        return (
+            "" if is_right else f"verdict: {where}: vLLM says: {words or 'it starts'}"
+        )
     rank = plan.ranks[0]
     off = rank.allocated_weights_bytes - row["weights"]
     peak = rank.line("peak activation").size_bytes - row["peak"]
     is_bound = any("lower bound" in note for note in row.get("notes", ()))
     wrong = []
+    if "error" in row and plan.outcome is Outcome.FITS:
+        wrong.append(f"verdict: vLLM says: {row['error']}")
     if abs(off) > max(32 * MIB, row["weights"] / 1000):
         wrong.append(f"weights {off / GIB:+.3f} GiB")
     if abs(peak) > max(0.02 * GIB, 0.02 * row["peak"]) and not is_bound:

@@ -58,7 +58,7 @@ def main() -> None:
             for row in swept(list(group), found, options.seconds):
                 file.write(json.dumps(row) + "\n")
                 file.flush()
-                print(row["model"], row["args"], row.get("peak", row.get("refused")))
+                print(row["model"], row["args"], row.get("peak", row))
 
 
 def _options() -> argparse.Namespace:
@@ -207,13 +207,16 @@ def row_of(lines: Iterable[str]) -> dict[str, Any]:
     events = [json.loads(line[len(MARK) :]) for line in log if line.startswith(MARK)]
     named = {event["event"]: event for event in events}
     profiled = [event for event in events if event["event"] == "profiled"]
+    fault = {"fault": named["fault"]["text"]} if "fault" in named else {}
+    error = None if "figures" in named else measurement_of("\n".join(log)).error
     if not profiled:
-        return {"refused": measurement_of("\n".join(log)).error or NO_FIGURE}
+        return fault or {"refused": error or NO_FIGURE}
     first = min(profiled, key=lambda event: event["rank"])
     engine = named.get("figures", {}).get("engine", {})
     notes = [event["text"] for event in events if event["event"] == "note"]
     return {
         **({"notes": notes} if notes else {}),
+        **(fault or ({"error": error} if error else {})),
         "weights": first.get("weights"),
         "peak": worker_from(first).peak_activation_bytes,
         "consumed": first.get("total_consumed"),

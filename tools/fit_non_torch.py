@@ -21,6 +21,7 @@ LEAST_LEFT_GIB = -0.2
 DROPS = (0, 27, 0)
 # Contexts of other drivers differ by this much.
 MARGIN = 1.2
+UNIFIED_PARTS = ("unified memory, text only", "unified memory, with encoders")
 
 
 def fit_non_torch(
@@ -37,6 +38,7 @@ def fit_non_torch(
             # Its buffers are in the host's memory, without peer access.
             rest = [Sample(s.start, max(0.0, s.gib)) for s in rest]
         parts[name] = entry(rest)
+    spread_alike([parts[name] for name in UNIFIED_PARTS])
     gone = dict(gone_at_start(records))
     aside = {s.start.name: round(s.gib, 3) for s in found if s not in left}
     return {
@@ -63,11 +65,8 @@ def kinds() -> list[tuple[str, Callable[[Start], bool]]]:
         *nccl_kinds(),
         ("start of NCCL, NVSwitch", lambda s: is_early(s) and has_switch(s)),
         ("start of NCCL, other", lambda s: is_early(s) and not has_switch(s)),
-        ("unified memory, text only", lambda s: is_unified(s) and not s.run.towers),
-        (
-            "unified memory, with encoders",
-            lambda s: is_unified(s) and bool(s.run.towers),
-        ),
+        (UNIFIED_PARTS[0], lambda s: is_unified(s) and not s.run.towers),
+        (UNIFIED_PARTS[1], lambda s: is_unified(s) and bool(s.run.towers)),
     ]
 
 
@@ -88,6 +87,18 @@ def nccl_kinds() -> list[tuple[str, Callable[[Start], bool]]]:
         ),
         ("NCCL, other", lambda s: runs(s) and not has_switch(s)),
     ]
+
+
+def spread_alike(parts: Sequence[dict[str, Any]]) -> None:
+    """Give parts that a machine's other programs decide one range, on either side.
+
+    What those programs take and give back meanwhile belongs to neither kind of model:
+    the few starts of one kind alone show less than what such machines do.
+    """
+    most = STRETCH * max(abs(gib) for part in parts for gib in part["starts"].values())
+    for part in parts:
+        part["low_gib"] = round(part["gib"] - most, 3)
+        part["high_gib"] = round(part["gib"] + most, 3)
 
 
 def known(start: Start, parts: dict[str, Any], name: str) -> float:
@@ -230,6 +241,7 @@ def fit_gone(
         "Windows": of_machines(
             {n: beside[n] for n, (r, _g, _k) in gone.items() if r.get("is_under_wsl")}
         ),
+        "other programs": of_programs(gone),
         "unified memory at start": of_machines(
             {n: kept for n, (_r, gpu, kept) in gone.items() if is_shared(gpu)}
         ),
@@ -247,6 +259,33 @@ def of_machines(found: dict[str, float]) -> dict[str, Any]:
         "high_gib": round(middle + above, 3),
         "left_out_error_gib": None,
         "starts": {name: round(gib - middle, 3) for name, gib in found.items()},
+    }
+
+
+def of_programs(
+    gone: dict[str, tuple[dict[str, Any], GPU, float]],
+) -> dict[str, Any]:
+    """Write what other programs held on cards that draw a desktop: none, or as found.
+
+    It is what a card had in use beyond the least that such a card had.
+    """
+    found = {
+        name: (gpu.name, kept)
+        for name, (record, gpu, kept) in gone.items()
+        if "GeForce" in gpu.device_name
+        and not record.get("is_under_wsl")
+        and world_size(record) == 1
+    }
+    least: dict[str, float] = {}
+    for card, kept in found.values():
+        least[card] = min(kept, least.get(card, kept))
+    held = {name: kept - least[card] for name, (card, kept) in found.items()}
+    return {
+        "gib": 0.0,
+        "low_gib": 0.0,
+        "high_gib": round(max(held.values()), 3),
+        "left_out_error_gib": None,
+        "starts": {name: round(gib, 3) for name, gib in held.items()},
     }
 
 

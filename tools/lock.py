@@ -26,6 +26,7 @@ HEADER = """\
 # made by `make lock` from pyproject.toml. vllm chooses its own versions.
 """
 EXTRAS_OF = {
+    "hub": ("hub",),
     "app": ("app", "gpu"),
     "lab": ("all",),
     "docs": ("docs",),

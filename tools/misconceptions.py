@@ -3,8 +3,9 @@
     python tools/misconceptions.py           write the page
     python tools/misconceptions.py --check   exit with 1 when it is not current
 
-The wrong answers and what is said to them are those of `planner/learn/lessons/`, and
-every figure is computed by the planner, so that the page cannot drift from the checks.
+Wrong answers, what is said to them and the experts' explanations are those of
+`planner/learn/lessons/`, and every figure is computed by the planner,
+so that the page cannot drift from the checks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from planner import learn  # noqa: E402
-from planner.learn.catalogue import LESSONS  # noqa: E402
+from planner.learn.catalogue import LESSONS, question  # noqa: E402
 from planner.learn.exercise import Exercise  # noqa: E402
 from planner.learn.parts import Choice, MadePart, Number, Part, Size  # noqa: E402
 from planner.units import format_size  # noqa: E402
@@ -40,7 +41,14 @@ def _lesson(number: int) -> str:
     if title is None:
         raise ValueError(f"{path} has no title.")
     found = [text for one in learn.exercises(number) for text in _exercise(one)]
-    return "\n\n".join([f"## {title[1]}", *found])
+    return "\n\n".join([f"## {title[1]}", *found, _explanation(number)])
+
+
+def _explanation(number: int) -> str:
+    """Return what a lesson asks to be explained, the expert's answer and its points."""
+    asked = question(number)
+    points = "\n".join(f"- {point}" for point in asked.points)
+    return f"**Explain** {asked.asked}\n\n> {asked.expert()}\n\nListen for:\n\n{points}"
 
 
 def _exercise(exercise: Exercise) -> Iterator[str]:

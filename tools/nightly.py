@@ -62,6 +62,11 @@ PARTS = (
         command=("make", "fuzz", "MINUTES=60"),
     ),
     Part(
+        name="fuzz-guided",
+        looks_for="texts that reach lines of the readers which no text reached before",
+        command=("make", "fuzz-guided", "MINUTES=30"),
+    ),
+    Part(
         name="soak",
         looks_for="what visitors leave behind in a published app",
         command=("make", "soak", "MINUTES=30"),

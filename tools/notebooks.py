@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,9 @@ SOURCES = NOTEBOOKS / "src"
 SHIPPED = {"app.py": ROOT / "planner" / "app" / "voila"}
 LESSONS = SOURCES / "workshop"
 LEARNER, SOLUTION = "learner", "solution"
-_PAGE = re.compile(r"(?<!\[)`(docs/[\w/-]+\.md)`")
-"""A page of the documentation, named in text."""
+_PAGE = re.compile(r'(?<!\[)`(docs/[\w/-]+\.md)`(?:, "([^"]+)")?')
+"""A page of the documentation, named in text, and a section of it."""
+_FROM_LESSONS = "../../"
 INSTALL = "install"
 """The tag of a first cell, whose code is `INSTALLS`."""
 INSTALLS = """\
@@ -122,9 +124,23 @@ def _cell(number: int, cell: Any, up: str) -> Any:  # noqa: ANN401 - nbformat sh
     kept = {name: cell.metadata[name] for name in ("tags",) if name in cell.metadata}
     is_install = INSTALL in kept.get("tags", ())
     source = INSTALLS if is_install else _uncommented(cell.source)
+    if not is_code and up.startswith(_FROM_LESSONS):
+        # Solutions are a folder deeper than the lessons whose text they have.
+        source = source.replace("](../", f"](../{up.removeprefix(_FROM_LESSONS)}")
     if not is_code:
-        source = _PAGE.sub(rf"[`\1`]({up}\1)", source)
+        source = _PAGE.sub(partial(_link, up), source)
     return make(source=source, metadata=kept, id=str(number))
+
+
+def _link(up: str, named: re.Match[str]) -> str:
+    """Return a link to a page, or to the section that is named behind it.
+
+    Bold, for Jupyter does not underline links, and colour alone tells too little.
+    """
+    page, section = named[1], named[2] or ""
+    slug = re.sub(r"[^\w -]", "", section.lower()).replace(" ", "-")
+    shown = f"{page}, {section}" if section else page
+    return f"**[{shown}]({up}{page}{'#' if slug else ''}{slug})**"
 
 
 def _uncommented(source: str) -> str:

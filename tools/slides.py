@@ -1,6 +1,9 @@
-"""Build the workshop's slides: docs/workshop/slides.md becomes one HTML file.
+"""Build the workshop's slides and handout: each becomes one HTML file.
 
     python tools/slides.py [FILE]      build/workshop/slides.html unless named
+
+The handout, docs/workshop/handout.md, is beside it: a cheat sheet, a survey and a card,
+to print.
 
 The text is Markdown with Jinja's braces: a slide ends at a line of three dashes, and
 what follows a line of three question marks is for the teacher. Every figure in braces
@@ -23,7 +26,9 @@ sys.path.insert(0, str(ROOT))
 
 from planner import learn, solve  # noqa: E402
 from planner.confirming.confirmation import ComparisonRow  # noqa: E402
+from planner.learn import drawings  # noqa: E402
 from planner.learn.account import line_of, message_of, rank_of, token_bytes  # noqa: E402
+from planner.learn.lessons import capacity_plan, confirm, kv_cache  # noqa: E402
 from planner.learn.lessons.capacity_plan import PRICES, VISITORS  # noqa: E402
 from planner.learn.parts import Choice  # noqa: E402
 from planner.planning.result import Plan  # noqa: E402
@@ -31,6 +36,7 @@ from planner.units import format_gib, format_size  # noqa: E402
 from tools import slide_pictures  # noqa: E402
 
 SOURCE = ROOT / "docs" / "workshop" / "slides.md"
+HANDOUT = SOURCE.with_name("handout.md")
 BUILT = ROOT / "build" / "workshop" / "slides.html"
 PARTS = Path(__file__).parent / "slides"
 _LENGTHS = (2048, 4096, 8192, 12_000)
@@ -64,10 +70,19 @@ def figures() -> dict[str, Any]:
         "token": lambda plan: format_size(token_bytes(plan)),
         "message": message_of,
         "number": lambda value: f"{value:,}",
-        "bar": slide_pictures.bar,
-        "budget": slide_pictures.budget,
-        "blocks": slide_pictures.blocks,
-        "preemption": slide_pictures.preemption,
+        "models": [
+            desk.changed(model=name, max_model_len=kv_cache.LENGTH)
+            for name in ("meta-llama/Llama-2-7b-hf", *kv_cache.MODELS[:3])
+        ],
+        "draw": lambda name, *plans: drawings.picture(name, *plans).svg,
+        "sizes": _sizes,
+        "weights_of": lambda plan: line_of(plan, "weights").size_bytes,
+        "cache_of": lambda plan: rank_of(plan).available_kv_cache_bytes,
+        "logged": confirm.figures()["logged_available_kv"],
+        "gib": format_gib,
+        "needed": capacity_plan.figures()["all"],
+        "blocks": lambda plan: slide_pictures.blocks(plan).svg,
+        "preemption": lambda *given: slide_pictures.preemption(*given).svg,
         "lengths": _lengths,
         "question": _question,
         "compared": _compared,
@@ -83,6 +98,12 @@ def _lengths(plan: Plan) -> str:
     return "\n".join(
         ["| Tokens of a request | Requests at once |", "| ---: | ---: |", *rows]
     )
+
+
+def _sizes(title: str, fill: str, **named: int) -> str:
+    """Draw sizes below each other, one colour for all; `_` in a name is a blank."""
+    rows = [(name, 0, size, fill) for name, size in named.items()]
+    return drawings.sizes(title, rows).svg
 
 
 def _question(name: str) -> str:
@@ -111,21 +132,22 @@ def _told(row: ComparisonRow, value: float | None) -> str:
     return format_gib(int(value)) if row.unit == "bytes" else f"{value:,}"
 
 
-def build() -> str:
-    """Return the page."""
+def build(source: Path = SOURCE) -> str:
+    """Return the page of a text."""
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # the text is ours, and Markdown is no HTML
         trim_blocks=True,
     )
-    text = environment.from_string(SOURCE.read_text(encoding="utf-8"))
+    text = environment.from_string(source.read_text(encoding="utf-8"))
     markdown = mistune.create_markdown(escape=False, plugins=["table"])
     sources = text.render(figures()).split("\n---\n")
     slides = [
         _slide(number, source, markdown)
         for number, source in enumerate(sources, start=1)
     ]
-    return _page("\n".join(slides), len(slides))
+    title = sources[0].partition("\n")[0].removeprefix("# ")
+    return _page("\n".join(slides), f"{title}: {len(slides)} pages of the workshop")
 
 
 def _slide(number: int, source: str, markdown: Callable[[str], Any]) -> str:
@@ -144,16 +166,18 @@ def _slide(number: int, source: str, markdown: Callable[[str], Any]) -> str:
     )
 
 
-def _page(slides: str, number: int) -> str:
-    css = (PARTS / "slides.css").read_text(encoding="utf-8")
+def _page(slides: str, title: str) -> str:
+    css = drawings.styles() + (PARTS / "slides.css").read_text(encoding="utf-8")
     script = (PARTS / "slides.js").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>Where the memory goes: {number} slides of the workshop</title>\n"
-        f"<style>\n{css}</style>\n</head>\n<body>\n<main>\n{slides}\n"
+        f"<title>{title}</title>\n"
+        f"<style>\n{css}</style>\n"
+        "<noscript><style>.notes { display: block; }</style></noscript>\n</head>\n"
+        f"<body>\n<main>\n{slides}\n"
         f"</main>\n<script>\n{script}</script>\n</body>\n</html>\n"
     )
 
@@ -163,7 +187,10 @@ def main(arguments: list[str]) -> int:
     path = Path(arguments[0]) if arguments else BUILT
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(build(), encoding="utf-8")
+    handout = path.with_name("handout.html")
+    handout.write_text(build(HANDOUT), encoding="utf-8")
     print(f"{path}: open it in a browser; ? says which keys there are.")
+    print(f"{handout}: print it, a sheet for each part.")
     return 0
 
 

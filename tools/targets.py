@@ -28,7 +28,7 @@ from typing import IO
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = {"app": "PORT", "lab": "LAB_PORT", "lessons": "LAB_PORT"}
 """Targets that serve until they are ended, and the variable with the port."""
-QUICK = {"fuzz": "MINUTES=1", "soak": "MINUTES=1"}
+QUICK = dict.fromkeys(("fuzz", "fuzz-guided", "soak"), "MINUTES=1")
 """Targets that take long, and the variable with which they are short."""
 LEFT_OUT = {
     "test": "decides over a change, so that it runs for each",

@@ -97,7 +97,7 @@ run
 # %% [markdown]
 # Run needs the planned GPU on this machine; `planner.confirm(explorer.plan)` does the same in a cell.
 #
-# "Ask vLLM" needs no GPU: the installed vLLM starts on a GPU that is not there, and shows what it measured beside the estimate, after about a minute.
+# "Ask vLLM" needs no GPU: the installed vLLM starts on a simulated one and after about a minute shows its measurements beside the estimate.
 # It needs Linux, a C compiler and vLLM's build for NVIDIA GPUs in an environment of its own; `PLANNER_VLLM_PYTHON` names that environment's Python.
 # In a cell it is `explorer.plan.dry_run()`, and `explorer.plan.dry_run().plan()` is the plan with vLLM's own figures.
 

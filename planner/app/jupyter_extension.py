@@ -2,16 +2,16 @@
 
 The kernel answers a step of a control with several small messages. With Nagle's
 algorithm, the default of Jupyter's websocket, the system delays all but the first until
-the browser acknowledges it, which adds about 40 ms to each step. This extension,
-enabled by `jupyter_server_config.d`, switches the algorithm off for the sockets of
-kernels, as the app does.
+the browser acknowledges it, which adds about 40 ms to each step. This extension
+switches the algorithm off for the sockets of kernels, as the app does.
 
 JupyterLab shows that the kernel is busy, in the notebook and by another icon in the
 browser's tab, and at each change requests the icon and the list of kernels from the
-server that is passing on the answer. This extension lets browsers keep the icons, and
-says that a kernel is busy with a control only if it is for longer than a step takes.
+server that is passing on the answer. This extension says that a kernel is busy with a
+control only if it is for longer than a step takes.
 
-To disable it: `jupyter server extension disable planner.app.jupyter_extension`.
+It changes the server for all its notebooks, so nothing enables it but you:
+`jupyter server extension enable --sys-prefix planner.app.jupyter_extension`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
 _SETTING = "kernel_websocket_connection_class"
-_KEPT = "static_immutable_cache"
-"""Beginnings of addresses that a browser may keep. Source: jupyter_server
-`base/handlers.py`, `FileFindHandler`."""
 _BUSY_SECONDS = 0.1
 """So long a kernel may be busy with a message of a widget before pages are told."""
 _DELIMITER = b"<IDS|MSG>"
@@ -103,6 +100,3 @@ def _load_jupyter_server_extension(app: ServerApp) -> None:
     found = settings.get(_SETTING)
     if found is not None:  # None: a server that connects pages in another way
         settings[_SETTING] = undelayed(found)
-    if "base_url" in settings:
-        icons = f"{settings['base_url'].rstrip('/')}/static/favicons/"
-        settings[_KEPT] = [*settings.get(_KEPT, ()), icons]

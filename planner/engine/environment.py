@@ -38,7 +38,10 @@ _EXPERTS = "the padding and the buffers of the kernel of experts that it chooses
 _ALL_REDUCE = "the buffers of the all-reduce that it chooses"
 UNCOUNTED: Mapping[str, str] = {
     "VLLM_BATCH_INVARIANT": "kernels whose results do not depend on the batch",
-    "VLLM_ENABLE_STARTUP_PLAN": "sizes that an earlier start has written down",
+    "VLLM_ENABLE_STARTUP_PLAN": (
+        "the size that an earlier start has written down, which `planner calibration "
+        "startup-plan` reads"
+    ),
     "VLLM_MLA_DISABLE": "that latent attention keeps whole keys and values",
     "VLLM_USE_DEEP_GEMM_E8M0": _DEEP_GEMM,
     "VLLM_USE_DEEP_GEMM_TMA_ALIGNED_SCALES": _DEEP_GEMM,

@@ -4,7 +4,7 @@ Read in this order: `quantity` (numbers as learners write them), `parts` (kinds 
 answers and how they are judged), `exercise`, `catalogue` (every exercise, and the plan
 that each lesson starts from), `lesson` and `lessons/` (for each lesson its words, and
 the figures in them), `progress`; `prediction` and `explanation` (a guess, and words);
-`starts`, `pictures`, `own_plan` (what lessons show); `slide`, `living`,
+`starts`, `pictures`, `drawings`, `own_plan` (what lessons show); `slide`, `living`,
 `guessing`, `debugging` (what a page shows without a kernel).
 Nothing is sent anywhere; progress is kept in the planner's folder of user data.
 """
@@ -26,6 +26,7 @@ from planner.learn.catalogue import (
     slips,
 )
 from planner.learn.debugging import debug_this_start
+from planner.learn.drawings import picture
 from planner.learn.guessing import guess_the_bar
 from planner.learn.living import living_kv_cache
 from planner.learn.own_plan import take_home
@@ -48,6 +49,7 @@ __all__ = [
     "lines",
     "living_kv_cache",
     "per_request",
+    "picture",
     "predict",
     "progress",
     "published",

@@ -51,6 +51,8 @@ CAUSES: Mapping[str, tuple[str, str]] = {
     ),
 }
 """Each kind of failure by the name of its check: what happened, and how to tell."""
+EXPLAINED = "0.33.0"
+"""The release of an explanation, where the source names none: another may start."""
 
 
 @frozen
@@ -96,8 +98,8 @@ class DebugThisStart(ShownAsPage):
 
     def explain(self) -> Any:  # noqa: ANN401 - as `Reading.explain`
         """Return what `planner.read` says of this start."""
-        version = {"vllm_version": self.vllm_version} if self.vllm_version else {}
-        return read(self.given).explain(gpu=self.gpu, **version)
+        version = self.vllm_version or EXPLAINED
+        return read(self.given).explain(gpu=self.gpu, vllm_version=version)
 
     @property
     def parts(self) -> tuple[Choice, Choice]:
@@ -149,7 +151,9 @@ class DebugThisStart(ShownAsPage):
     @property
     def credit(self) -> str:
         """Where the start was published, and how exactly it is quoted."""
-        return f"Source: {self.source} (error {self.wording})"
+        unnamed = f"; its release is not named, explained for vLLM {EXPLAINED}"
+        release = "" if self.vllm_version else unnamed
+        return f"Source: {self.source} (error {self.wording}{release})"
 
     def table(self) -> Html:
         """Show the start where no script runs, with the explanation folded."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from planner.errors import PlannerError
-from planner.learn.display import TONES, Shown, ShownAsText, symbol
+from planner.learn.display import TONES, Shown, ShownAsText, paragraphs, symbol
 from planner.learn.parts import AnswerState, Judgement, Part, together
 from planner.learn.progress import keep
 from planner.show.document import whole
-from planner.show.html import Html
-from planner.show.pieces import listed, verdict_box
+from planner.show.html import Html, fragment, tag
+from planner.show.pieces import NOTHING, command_line, listed, to_open, verdict_box
 from planner.values import frozen
 
 
@@ -23,6 +23,10 @@ class CheckedAnswer(ShownAsText):
     judgements: dict[str, Judgement]
     to_go_on: str
     """What to type for help."""
+    hints: tuple[str, ...] = ()
+    """What a page offers instead, one after the other."""
+    solved: Callable[[], Shown] | None = None
+    """What it offers after them, once something was tried."""
 
     @property
     def state(self) -> AnswerState:
@@ -67,6 +71,8 @@ class Exercise:
                 part.name: part.judge(given.get(part.name)) for part in self.parts
             },
             to_go_on=f'learn.exercise("{self.name}").hint()',
+            hints=self.hints,
+            solved=self.solved,
         )
         keep(self.name, outcome.state)
         return outcome
@@ -119,7 +125,8 @@ def outcome_html(outcome: CheckedAnswer) -> Html:
     return whole(
         verdict_box(
             TONES[state],
-            listed(_lines(outcome), None),
+            listed(_lines(outcome, with_way=not outcome.hints), None),
+            _help(outcome),
             subject=f"Exercise {outcome.exercise}: {outcome.title}",
             symbol=symbol(state),
             headline=state.value.capitalize(),
@@ -128,7 +135,24 @@ def outcome_html(outcome: CheckedAnswer) -> Html:
     )
 
 
-def _lines(outcome: CheckedAnswer) -> list[str]:
+def _help(outcome: CheckedAnswer) -> Html:
+    """Offer the hints, each inside the one before it, and at last the solution."""
+    state = outcome.state
+    if state is AnswerState.RIGHT:
+        return NOTHING
+    inside = NOTHING
+    if outcome.solved is not None and state is AnswerState.NOT_YET:
+        shown = outcome.solved()
+        code = command_line(shown.code) if shown.code else NOTHING
+        inside = to_open("Solution", [*paragraphs(shown.text), code], "pl-hint")
+    count = len(outcome.hints)
+    for number, hint in reversed(list(enumerate(outcome.hints, start=1))):
+        hinted = fragment(tag("p", hint), inside)
+        inside = to_open(f"Hint {number} of {count}", hinted, "pl-hint")
+    return inside
+
+
+def _lines(outcome: CheckedAnswer, *, with_way: bool = True) -> list[str]:
     several = len(outcome.judgements) > 1
     if outcome.state is AnswerState.NOT_ATTEMPTED:
         return ["Replace the ... with your answer and run the cell again."]
@@ -137,7 +161,7 @@ def _lines(outcome: CheckedAnswer) -> list[str]:
         for name, judgement in outcome.judgements.items()
         if several or judgement.remark
     ]
-    if outcome.state is AnswerState.NOT_YET:
+    if with_way and outcome.state is AnswerState.NOT_YET:
         lines.append(f"Stuck? {outcome.to_go_on}")
     return lines
 

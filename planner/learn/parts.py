@@ -15,7 +15,7 @@ from planner.learn.quantity import (
     OTHER_UNIT,
     Quantity,
     is_untouched,
-    number_reading,
+    number_readings,
     size_readings,
 )
 from planner.planning.result import Plan
@@ -122,13 +122,13 @@ class Number:
         """Judge a number."""
         if is_untouched(answer):
             return NOT_ATTEMPTED
-        reading = number_reading(answer)
-        if reading is None:
+        readings = tuple(number_readings(answer))
+        if not readings:
             return not_yet(f"{answer!r} was not understood as a number.")
         expected = self.expected()
-        if self.may_be_whole and reading.value == int(expected):
+        if self.may_be_whole and readings[0].value == int(expected):
             return right(f"Whole ones; the plan writes {expected:,.2f}.")
-        return _judged((reading,), expected, self.tolerance, self.mistakes)
+        return _judged(readings, expected, self.tolerance, self.mistakes)
 
 
 @frozen
@@ -212,6 +212,8 @@ def _judged(
         for value, says in replies:
             if _is_close(reading.value, value, tolerance / 2):
                 return not_yet(says)
+        if reading.rounds(expected):
+            return not_yet("Near it, but rounded too far: write one more digit.")
     # As it is on the screen: 0.16 GiB of 162.1 MiB is rounded by more than that.
     as_written = [one for one in readings if not one.remark.startswith(OTHER_UNIT)]
     for value, says in replies:

@@ -10,7 +10,7 @@ from planner.learn.progress import keep_prediction, kept
 from planner.learn.quantity import (
     Quantity,
     is_untouched,
-    number_reading,
+    number_readings,
     size_readings,
 )
 from planner.show.document import whole
@@ -92,13 +92,12 @@ class Revealed(ShownAsText):
         """Return what the guess may mean: with other units too, where it is a size."""
         if isinstance(self.calculated, int):
             return list(size_readings(self.prediction.written))
-        reading = number_reading(self.prediction.written)
-        return [] if reading is None else [reading]
+        return list(number_readings(self.prediction.written))
 
     def _likeliest(self) -> Quantity | None:
         """Return the guess as written; without a unit, in the one that is nearest."""
         readings = self._readings()
-        if not readings or any(map(str.isalpha, self.prediction.written)):
+        if not readings or not readings[0].is_guessed:
             return readings[0] if readings else None
         return min(readings, key=self._orders_away)
 
@@ -122,6 +121,8 @@ class Revealed(ShownAsText):
         likeliest = self._likeliest()
         if self.ratio is not None and likeliest is not None:
             lines.append(f"{likeliest.remark} {_compared(self.ratio)}".strip())
+        if self.prediction.written and likeliest is None:
+            lines.append('It was not read as a number: write one such as "5 GiB".')
         if self.slip:
             lines.append(f"A figure like that comes out this way: {self.slip}")
         return lines

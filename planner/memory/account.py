@@ -10,7 +10,7 @@ from planner.values import frozen
 class Basis(StrEnum):
     """How a figure is known, most certain first."""
 
-    EXACT = "exact"  # determined by vLLM's code, byte for byte
+    EXACT = "exact"  # determined by the model's files and vLLM's code
     DRY_RUN = "dry run"  # measured by vLLM itself, on a GPU that is not there
     FORMULA = "formula"  # derived from vLLM's code, with a range where it is a bound
     MEASURED = "measured"  # from a named measured record

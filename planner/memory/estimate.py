@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from planner.memory.account import Basis, Line, Variant, WeightPart, line_of
 from planner.memory.kv_cache.capacity import StageCache
+from planner.memory.kv_cache.layer_tuples import UNREAD_BYTES, is_unread
 from planner.memory.lines import activations, cudagraphs, non_torch, outside, persistent
 from planner.memory.media import frontend
 from planner.memory.profile_run import ProfileRun
@@ -210,7 +211,9 @@ def rank_memory(
     used = sum(line.size_bytes for line in lines)
     if budget.kv_cache_memory_bytes is None:
         variants = tuple(one for line in lines for one in line.variants)
-        closing: tuple[Line, ...] = (_measured_kv(lines, budget.requested_bytes),)
+        is_open = is_unread(run.model, run.release)
+        more = UNREAD_BYTES if is_open else 0
+        closing: tuple[Line, ...] = (_measured_kv(lines, budget.requested_bytes, more),)
     else:
         variants = ()
         closing = _fixed_kv(budget.kv_cache_memory_bytes, budget.requested_bytes - used)
@@ -252,9 +255,11 @@ def _outside(
     )
 
 
-def _measured_kv(lines: tuple[Line, ...], requested_bytes: int) -> Line:
+def _measured_kv(
+    lines: tuple[Line, ...], requested_bytes: int, unread_bytes: int
+) -> Line:
     used = sum(line.size_bytes for line in lines)
-    above = [line.high_bytes - line.size_bytes for line in lines]
+    above = [line.high_bytes - line.size_bytes for line in lines] + [unread_bytes]
     below = [line.size_bytes - line.low_bytes for line in lines]
     is_own = any(line.record for line in lines if line.name == "peak activation")
     least = _OWN_REPEATED_BYTES if is_own else _REPEATED_BYTES

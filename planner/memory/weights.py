@@ -9,23 +9,15 @@ from typing import Any
 
 from planner.engine.dtypes import element_bytes
 from planner.engine.layout import ParallelLayout
-from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.memory.account import HostLine, WeightPart
+from planner.memory.allocator import LIMITS_SPLITS, Segments, allocated_bytes
+from planner.memory.freed_tables import beyond_tables
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.layers import Module, Part
 from planner.units import MIB, format_size
 from planner.values import frozen
 
-_ALLOCATION_UNIT = 512
-_LARGE_BYTES = 10 * MIB
-_SEGMENT_BYTES = 2 * MIB
-_UNSPLIT_BYTES = 20 * MIB
-_LIMITS_SPLITS = Change(
-    since=(0, 21),
-    what="While it loads, vLLM lets no block of 20 MiB or more be split.",
-    source="vLLM 0.21.0 `v1/worker/gpu_worker.py` _scoped_allocator_max_split",
-)
 _BUILDS_TOWERS_ONCE = Change(
     since=(0, 33),
     what="Only the first pipeline stage has the encoders of images and audio.",
@@ -85,24 +77,6 @@ class _Tally:
             self.workspaces.update(other.workspaces)
 
 
-def allocated_bytes(tensor_bytes: int, release: Release) -> int:
-    """Return the bytes that PyTorch's caching allocator counts for a tensor.
-
-    Sizes are rounded up to 512 bytes. A tensor of 10 MiB or more gets its own segment,
-    rounded up to 2 MiB, whose tail counts as allocated when it is 1 MiB or less, or
-    when the release does not let it be split off.
-
-    Source: PyTorch `c10/cuda/CUDACachingAllocator.cpp` round_size,
-    get_allocation_size and should_split.
-    """
-    rounded = -(-tensor_bytes // _ALLOCATION_UNIT) * _ALLOCATION_UNIT
-    if rounded < _LARGE_BYTES:
-        return rounded
-    segment = -(-rounded // _SEGMENT_BYTES) * _SEGMENT_BYTES
-    is_unsplit = rounded >= _UNSPLIT_BYTES and release.has(_LIMITS_SPLITS)
-    return segment if is_unsplit or segment - rounded <= MIB else rounded
-
-
 @lru_cache(maxsize=256)
 def stage_weights(
     model: ModelArchitecture,
@@ -130,6 +104,7 @@ def stage_weights(
         _tally(kind.modules if index in model.layers else (), layout, dtype)
         for index, kind in enumerate(model.layer_kinds)
     ]
+    online = [any(map(_loads_unquantised, kind.modules)) for kind in model.layer_kinds]
     first = _tally(model.first_stage, layout, dtype)
     encoders = _encoders(towers, dtype)
     last = _tally(model.last_stage, layout, dtype)
@@ -158,7 +133,16 @@ def stage_weights(
         if is_last and not is_first:
             total.add(tied)
         total.allocated_bytes += _reuse_bytes(
-            (m for index in layers for m in model.layer_kinds[index].modules),
+            (m for at in layers if online[at] for m in model.layer_kinds[at].modules),
+            layout,
+            dtype,
+        )
+        total.allocated_bytes += beyond_tables(
+            model.every_stage,
+            (
+                *(m for index in layers for m in model.layer_kinds[index].modules),
+                *(model.last_stage if is_last else ()),
+            ),
             layout,
             dtype,
         )
@@ -230,67 +214,6 @@ def _tally(modules: Iterable[Module], layout: ParallelLayout, dtype: str) -> _Ta
     return tally
 
 
-@dataclass(slots=True)
-class _Block:
-    """A block of a segment of the caching allocator, which is split and joined."""
-
-    size_bytes: int
-    is_used: bool = False
-
-
-@dataclass(slots=True)
-class _Segments:
-    """The caching allocator's segments of tensors over 1 MiB, with limited splits.
-
-    Source: PyTorch `c10/cuda/CUDACachingAllocator.cpp` get_free_block,
-    get_allocation_size, should_split and try_merge_blocks.
-    """
-
-    segments: list[list[_Block]] = field(default_factory=list)
-
-    def allocate(self, tensor_bytes: int) -> _Block:
-        size = -(-tensor_bytes // _ALLOCATION_UNIT) * _ALLOCATION_UNIT
-        free = (b for segment in self.segments for b in segment if not b.is_used)
-        block = min(
-            (b for b in free if b.size_bytes >= size),
-            key=lambda b: b.size_bytes,
-            default=None,
-        )
-        if block is None or _is_oversized(block, size):
-            whole = -(-size // _SEGMENT_BYTES) * _SEGMENT_BYTES
-            block = _Block(_UNSPLIT_BYTES if size < _LARGE_BYTES else whole)
-            self.segments.append([block])
-        block.is_used = True
-        rest = block.size_bytes - size
-        if rest > MIB and size < _UNSPLIT_BYTES:
-            block.size_bytes = size
-            segment, index = self._place(block)
-            segment.insert(index + 1, _Block(rest))
-        return block
-
-    def _place(self, block: _Block) -> tuple[list[_Block], int]:
-        return next(
-            (segment, index)
-            for segment in self.segments
-            for index, other in enumerate(segment)
-            if other is block
-        )
-
-    def release(self, block: _Block) -> None:
-        block.is_used = False
-        segment, index = self._place(block)
-        for neighbour in segment[index + 1 : index + 2] + segment[:index][-1:]:
-            if not neighbour.is_used:
-                block.size_bytes += neighbour.size_bytes
-                segment[:] = [b for b in segment if b is not neighbour]
-
-
-def _is_oversized(block: _Block, size: int) -> bool:
-    """Return whether the allocator leaves a block alone, being much larger."""
-    least = size + _UNSPLIT_BYTES if size >= _UNSPLIT_BYTES else _UNSPLIT_BYTES
-    return block.size_bytes >= least
-
-
 def _reuse_bytes(modules: Iterable[Module], layout: ParallelLayout, dtype: str) -> int:
     """Return what weights quantised while loading take beyond their own segments.
 
@@ -300,11 +223,11 @@ def _reuse_bytes(modules: Iterable[Module], layout: ParallelLayout, dtype: str) 
     Source: vLLM 0.33.0 `model_loader/reload/layerwise.py` _layerwise_process;
     `layers/quantization/online/fp8.py` process_weights_after_loading.
     """
-    if not layout.release.has(_LIMITS_SPLITS):
+    if not layout.release.has(LIMITS_SPLITS):
         return 0  # larger blocks are split
-    segments, beyond = _Segments(), 0
+    segments, beyond = Segments(), 0
     for module in modules:
-        if not getattr(getattr(module, "method", None), "loads_unquantised", False):
+        if not _loads_unquantised(module):
             continue
         linear: Any = module
         loaded = [
@@ -317,6 +240,10 @@ def _reuse_bytes(modules: Iterable[Module], layout: ParallelLayout, dtype: str) 
         for block in loaded:
             segments.release(block)
     return beyond
+
+
+def _loads_unquantised(module: Module) -> bool:
+    return getattr(getattr(module, "method", None), "loads_unquantised", False)
 
 
 def _large(module: Module, layout: ParallelLayout, dtype: str) -> list[int]:

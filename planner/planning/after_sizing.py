@@ -12,7 +12,7 @@ from math import floor, isqrt
 
 from planner.engine.gpu import GPU
 from planner.memory.estimate import RankMemory
-from planner.memory.lines.calibration import error_bytes
+from planner.memory.lines.calibration import error_bytes, non_torch
 from planner.memory.lines.outside import CUDA_CONTEXT, NOT_CHARGED, WARM_UP
 from planner.planning.defaults import ResolvedSettings
 from planner.units import MIB, format_gib
@@ -23,6 +23,8 @@ OUTSIDE_BUDGET = "outside_budget"
 _SMALLEST_BYTES = 64 * MIB
 """Without more than this after the context, vLLM's first check decides alone."""
 _SMALLEST_NAMED_BYTES = 16 * MIB
+_DRAWS_DESKTOPS = ("GeForce", "TITAN")
+"""In the names of GPUs that are sold to draw a desktop as well."""
 
 
 @frozen
@@ -60,18 +62,29 @@ def shortage(
     if sum(line.size_bytes for line in later) < _SMALLEST_BYTES:
         return None
     taken = gpu.total_memory_bytes - (gpu.free_memory_bytes or gpu.total_memory_bytes)
-    margin = _margin_bytes(rank)
+    margin, others = _margin_bytes(rank), _other_programs_bytes(gpu)
     room = gpu.total_memory_bytes - rank.requested_memory_bytes - taken
     left = room - rank.outside_bytes
-    if left >= margin:
+    if left >= margin + others:
         return None
-    safe = safe_utilization(gpu.total_memory_bytes, taken + rank.outside_bytes + margin)
+    kept = taken + rank.outside_bytes + margin + others
+    safe = safe_utilization(gpu.total_memory_bytes, kept)
     is_certain = left < -margin
-    return Shortage(
-        is_certain=is_certain,
-        safe_utilization=safe,
-        message=_message(rank, resolved, room, safe, is_certain=is_certain),
-    )
+    message = _message(rank, resolved, room, safe, is_certain=is_certain)
+    if others and not is_certain:
+        message += (
+            f" Other programs on a GPU that draws a desktop took up to "
+            f"{format_gib(others)} of it in published starts."
+        )
+    return Shortage(is_certain=is_certain, safe_utilization=safe, message=message)
+
+
+def _other_programs_bytes(gpu: GPU) -> int:
+    """Return what other programs may hold where it is not known what is free."""
+    may_draw = any(word in gpu.device_name for word in _DRAWS_DESKTOPS)
+    if gpu.free_memory_bytes is not None or gpu.is_under_wsl or not may_draw:
+        return 0
+    return non_torch("other programs").high_bytes
 
 
 def room_note(gpu: GPU, resolved: ResolvedSettings, ranks: Sequence[RankMemory]) -> str:

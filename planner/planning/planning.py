@@ -34,7 +34,8 @@ from planner.planning import batches
 from planner.planning.after_sizing import room_note
 from planner.planning.calibrations import may_have_records
 from planner.planning.calibrations.apply import FoundRecords, find
-from planner.planning.cautions import cautions, conditions, source_notes
+from planner.planning.cautions import cautions, source_notes
+from planner.planning.conditions import conditions
 from planner.planning.defaults import ResolvedSettings, layout_of
 from planner.planning.host import host_accounts, host_error, host_loading
 from planner.planning.inputs import Inputs

@@ -35,8 +35,8 @@ _FLAGS = {
 }
 _OWN = "measured here"
 _MEANINGS = {
-    "exact": "follows from vLLM's code, byte for byte",
-    "dry run": "measured by vLLM itself, on a GPU that is not there",
+    "exact": "follows from the model's files and vLLM's code",
+    "dry run": "measured by vLLM itself, on a simulated GPU",
     "formula": "derived from vLLM's code",
     "measured": "fitted to published start-ups",
     _OWN: "by one of your own starts",

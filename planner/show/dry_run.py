@@ -37,7 +37,7 @@ _KV_CACHE = "KV cache"
 _OF_DRIVER = ("non-torch", "CUDA graphs")
 """Lines in which the driver allocates memory, which a dry run only assumes."""
 _ABOUT = (
-    "vLLM itself measured this on a GPU that is not there, with random weights. What "
+    "vLLM itself measured this on a simulated GPU, with random weights. Memory that "
     "PyTorch allocates is exact to the byte; memory of the driver is assumed"
 )
 
@@ -129,6 +129,11 @@ def about(run: DryRun) -> str:
 
 def _sentence(run: DryRun) -> str:
     measured = run.measurement
+    if run.fault is not None:
+        return (
+            f"the dry run itself failed, which is no answer of vLLM: {run.fault}. "
+            "Please report it, with its log."
+        )
     if run.started is None:
         return "the run ended before vLLM did."
     if not run.started:

@@ -52,8 +52,11 @@ _IN_A_TABLE = re.compile(r"(?<=  )([✔!✘⊘])(?= \S)")
 _NUMBER_AND_UNIT = re.compile(
     r"(?<=\d) (?=(?:[KMGT]i?B|bytes|tokens|requests|blocks)\b)"
 )
-_CONTROL = re.compile(r"(?!\x1b\[[\d;]*m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Control characters, without line breaks, tabs and what begins a style."""
+_CONTROL = re.compile(
+    r"(?!\x1b\[(?:0|(?:1;)?3[0-7]|38;5;\d+|38;2;\d+;\d+;\d+)m)"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
+"""Control characters, without line breaks, tabs and what begins a colour."""
 _BOUND = "\0"
 """Stands for a space that no line may break at."""
 _HANGS_FROM = 60
@@ -94,9 +97,10 @@ class Screen:
 
 
 class _Visible(TextIOWrapper):
-    """A terminal on which control characters are seen, not obeyed, but for styles.
+    """Output in which control characters are seen, not obeyed, but for colours.
 
-    A name in a file of others could set the window's title, or write over a verdict.
+    A name in a file of others could set the window's title, or write over a verdict; a
+    pipe ends on a terminal too, or in the log of a workflow.
     """
 
     def write(self, text: str) -> int:
@@ -133,10 +137,13 @@ def prepare_output() -> None:
 
 
 def _visible(stream: TextIO) -> TextIO:
-    if not (isinstance(stream, TextIOWrapper) and stream.isatty()):
+    if not isinstance(stream, TextIOWrapper):
         return stream
-    encoding, errors = stream.encoding, stream.errors
-    return _Visible(stream.detach(), encoding, errors, line_buffering=True)
+    kept = {
+        name: getattr(stream, name)
+        for name in ("encoding", "errors", "line_buffering", "write_through")
+    }
+    return _Visible(stream.detach(), **kept)
 
 
 def _in_plain(error: UnicodeError) -> tuple[str | bytes, int]:

@@ -296,10 +296,10 @@ class SetUpSearch:
             if count >= enough or self._counts.get(gpu, count) < count:
                 return
             for layout in layouts_on(count, within, here, start):
-                alone = replace(layout, pipeline_parallel_size=1, data_parallel_size=1)
-                if self._refused & {(generation, layout), (generation, alone)}:
+                if not floor.allows(layout, self.load, gpu):
                     continue
-                if floor.allows(layout, self.load, gpu):
+                alone = replace(layout, pipeline_parallel_size=1, data_parallel_size=1)
+                if not self._refused & {(generation, layout), (generation, alone)}:
                     yield layout
 
     def _start(self, here: Inputs, gpu: GPU, form: ServedFormat) -> Plan | None:

@@ -4,10 +4,12 @@ import json
 
 import pytest
 
+import planner
 from planner.app import cli
 from planner.confirming.calibration import store as keep
 from planner.engine.releases import NEWEST
 from planner.planning.calibrations import store
+from planner.units import GIB
 from tests import measured
 
 
@@ -135,3 +137,47 @@ def test_the_list_says_when_plans_do_not_use_it(record, capsys, monkeypatch):
     told = capsys.readouterr()
     assert record.id in told.out
     assert "PLANNER_CALIBRATION is off" in told.err
+
+
+@pytest.mark.parametrize("where", ["startup_plan", "."])
+def test_what_vllm_wrote_down_is_the_next_starts_cache(where, capsys, tmp_path):
+    """The least of the ranks; such a plan does not wonder what is written down."""
+    folder = tmp_path / "startup_plan"
+    folder.mkdir()
+    for rank, size in enumerate((58 * GIB, 57 * GIB)):
+        written = {
+            "schema": 1,
+            "fingerprint": f"{rank:016x}",
+            "kv_cache_memory_bytes": size,
+            "free_memory_baseline": 78 * GIB,
+        }
+        name = f"startup_plan_{rank:016x}.json"
+        (folder / name).write_text(json.dumps(written), encoding="utf-8")
+    assert cli.main(["calibration", "startup-plan", str(tmp_path / where)]) == cli.FITS
+    out = capsys.readouterr().out
+    assert "a KV cache of 58.00 GiB, if 78.00 GiB are free" in out
+    assert f"--kv-cache-memory-bytes {57 * GIB} (the least of these)" in out
+    env = {"VLLM_ENABLE_STARTUP_PLAN": "1"}
+    plan = planner.plan("Qwen/Qwen3-8B", "H100", env=env)
+    assert any("VLLM_ENABLE_STARTUP_PLAN" in text for text in plan.conditions)
+    assert not plan.changed(kv_cache_memory_bytes=57 * GIB).conditions
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        '{"schema": 2, "kv_cache_memory_bytes": 1, "free_memory_baseline": 1}',
+        '{"schema": 1, "kv_cache_memory_bytes": 0, "free_memory_baseline": 1}',
+        '{"schema": 1, "kv_cache_memory_bytes": 1.5, "free_memory_baseline": 1}',
+        "[1]",
+        "no JSON",
+    ],
+)
+def test_a_startup_plan_that_vllm_would_not_apply_is_refused(held, capsys, tmp_path):
+    """By the file's name; so is a folder without one."""
+    path = tmp_path / "startup_plan_ab.json"
+    assert cli.main(["calibration", "startup-plan", str(tmp_path)]) == cli.BAD_INPUT
+    assert "VLLM_ENABLE_STARTUP_PLAN=1" in capsys.readouterr().err
+    path.write_text(held, encoding="utf-8")
+    assert cli.main(["calibration", "startup-plan", str(path)]) == cli.BAD_INPUT
+    assert path.name in capsys.readouterr().err

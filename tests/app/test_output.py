@@ -139,6 +139,22 @@ def test_a_terminal_obeys_no_name_of_a_file(tmp_path: Path) -> None:
     assert "\x1b[" in answer  # its verdict is in colour
 
 
+@pytest.mark.parametrize("command", ["read", "check"])
+def test_the_log_of_a_workflow_obeys_no_text_either(
+    command: str, tmp_path: Path
+) -> None:
+    """A pipe ends on a terminal, too; hidden text is no colour."""
+    script = tmp_path / "start.sh"
+    script.write_text("vllm serve a/b\x1b[8mc\x1b]0;own\x07\x9b2J\n", encoding="utf-8")
+    words = [sys.executable, "-m", "planner", command, str(script), "--gpu", "L4"]
+    done = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, check=False, encoding="utf-8"
+    )
+
+    assert r"a/b\x1b[8mc" in done.stdout
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", done.stdout + done.stderr)
+
+
 def test_an_error_that_cannot_be_written_keeps_its_status() -> None:
     """1 would mean that it does not fit."""
     assert 2 == run(f"{PLANNER} plan nosuch 2>/dev/full")[0]

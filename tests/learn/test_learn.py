@@ -22,7 +22,7 @@ from planner.learn.parts import (
 )
 from planner.learn.prediction import predict
 from planner.learn.progress import forget, keep, kept
-from planner.learn.quantity import number_reading
+from planner.learn.quantity import number_readings
 from planner.units import GIB
 
 EXPECTED = 15 * GIB
@@ -132,14 +132,41 @@ def test_a_difference_is_right_with_either_sign() -> None:
 @pytest.mark.parametrize(
     ("answer", "value"),
     [("1,024 tokens", 1024), ("22k tokens", 22_000), ("1.5 million", 1_500_000),
-     ("1,5", 1.5), ("~1_000", 1000), ("12,160", 12_160)],
+     ("1,5", 1.5), ("~1_000", 1000), ("12,160", 12_160), ("12 160", 12_160),
+     ("four", 4), ("about 5 or so", 5), ("forty-two", 42), (6.5, 6.5)],
 )  # fmt: skip
 def test_a_count_is_read_as_people_write_it(answer, value) -> None:
     """Three digits after a comma are thousands, others decimals."""
-    assert number_reading(answer).value == value
+    assert next(number_readings(answer)).value == value
 
 
-@pytest.mark.parametrize("answer", ["fifteen", True, float("nan"), "15 parsecs", [15]])
+def test_a_point_before_three_digits_may_be_of_thousands() -> None:
+    """12.160 as it is written where 3,62 is a decimal number."""
+    tokens = Number(name="tokens", expected=lambda: 12_160)
+
+    assert tokens.judge("12.160").remark == "Read as 12,160."
+    assert tokens.judge("12.160").state is AnswerState.RIGHT
+    assert tokens.judge("12.16").state is AnswerState.NOT_YET
+
+
+def test_a_figure_that_is_rounded_too_far_is_told_so() -> None:
+    """0.7 for 0.66 GiB: near, and no GB; 660 MB are not 676 MiB, nor another slip."""
+    gained = Size(
+        name="gained",
+        expected=lambda: round(0.661 * GIB),
+        needs_its_unit=True,
+        mistakes=(Mistake(value=lambda: 0.608 * GIB, says="Another share."),),
+    )
+
+    for answer in ("0.7 GiB", "0.7", 0.7, "1 GiB"):
+        assert "one more digit" in gained.judge(answer).remark
+        assert gained.judge(answer).state is AnswerState.NOT_YET
+    assert gained.judge("0.66 GiB").state is AnswerState.RIGHT
+    assert "thousandths of a GiB" in gained.judge("660 MB").remark
+    assert gained.judge("0.608 GiB").remark == "Another share."
+
+
+@pytest.mark.parametrize("answer", ["plenty", True, float("nan"), "15 parsecs", [15]])
 def test_what_is_no_size_says_how_to_write_one(answer) -> None:
     """The remark names the units."""
     judgement = WEIGHTS.judge(answer)
@@ -152,7 +179,21 @@ def test_a_count_is_exact() -> None:
     """2 is two; 2.01 is not."""
     assert GPUS.judge("2 GPUs").state is AnswerState.RIGHT
     assert GPUS.judge(2.01).state is AnswerState.NOT_YET
-    assert "not understood" in GPUS.judge("two").remark
+    assert GPUS.judge("two").state is AnswerState.RIGHT
+    assert "not understood" in GPUS.judge("a pair").remark
+
+
+def test_hints_are_there_to_press_and_the_solution_after_a_try() -> None:
+    """One inside the other; nothing of the solution before anything was answered."""
+    untouched, wrong, right = (
+        an_exercise().check(*answers)._repr_html_()
+        for answers in ((), (15, 3, "b"), (15, 2, "b"))
+    )
+
+    assert untouched.index("Hint 1 of 2") < untouched.index("Hint 2 of 2")
+    assert "7.5 x 2 = 15" not in untouched
+    assert wrong.index("Multiply.") < wrong.index("7.5 x 2 = 15")
+    assert "Hint" not in right
 
 
 @pytest.mark.parametrize("answer", ["b", "B", " (b) ", "b."])

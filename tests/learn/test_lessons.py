@@ -22,6 +22,7 @@ from planner.learn.parts import AnswerState, Choice, MadePart, Number, Part, Siz
 from planner.planning.result import Plan
 from planner.units import GIB, format_gib
 from tests import lesson_prose
+from tests.lesson_length import minutes_of
 from tests.lesson_runs import LEARNERS
 from tests.wrong_answers import wrong_answers
 from tools.notebooks import Edition
@@ -193,7 +194,7 @@ def test_a_plan_that_does_not_start_is_no_answer() -> None:
 
 @pytest.mark.parametrize("number", range(1, len(LESSONS) + 1))
 def test_a_lesson_has_three_to_five_exercises_within_its_time(number: int) -> None:
-    """Fifteen minutes a lesson, of which a third at least is for reading."""
+    """Ten minutes of exercises at most, less than half of the time of a lesson."""
     exercises = learn.exercises(number)
 
     assert 3 <= len(exercises) <= 5
@@ -214,9 +215,23 @@ def test_a_lesson_says_goals_needs_time_and_questions(edition: Edition) -> None:
     assert head.startswith(f"# {_number(edition)}. ")
     assert "**What you will do**: " in head
     assert 3 <= len(_bullets(goals)) <= 5
-    assert f"**Time**: 15 minutes, {minutes} of them for exercises." in head
+    said = f"**Time**: about {minutes_of(edition)} minutes, {minutes} of them for"
+    assert f"{said} exercises." in head
     assert 1 <= len(questions) <= 3
     assert all(one.startswith('"') and one.endswith('"') for one in questions)
+
+
+def test_the_front_page_and_the_kit_say_the_same_length() -> None:
+    """The six lessons from the shortest to the longest; the seventh is optional."""
+    lengths = [minutes_of(one) for one in LEARNERS[:-1]]
+    said = f"{min(lengths)} to {max(lengths)} minutes"
+    pages = (
+        *("README.md", "docs/index.md", "docs/notebooks.md", "docs/workshop/README.md"),
+        *("CHANGELOG.md", "tools/lite/app/page.html"),
+    )
+
+    for page in pages:
+        assert said in (ROOT / page).read_text(encoding="utf-8"), page
 
 
 @every_lesson
@@ -314,14 +329,24 @@ def test_what_the_words_tell_to_type_is_there() -> None:
 @every_lesson
 def test_further_reading_is_there(edition: Edition) -> None:
     """Each page with its section, where one is named."""
-    named = re.findall(
-        r'`(docs/[\w-]+\.md)`(?:, "([^"]+)"(?: and "([^"]+)")?)?', _text(edition)
-    )
+    named = re.findall(r"\[(docs/[^],]+)(?:, ([^]]+))?\]\(([^)#]+)(#?)", _text(edition))
 
     assert named
-    for page, *titles in named:
-        text = (ROOT / page).read_text(encoding="utf-8")
-        assert all(f"## {title}" in text for title in titles if title)
+    for page, title, address, mark in named:
+        text = (edition.path.parent / address).read_text(encoding="utf-8")
+        assert address.endswith(page)
+        assert bool(title) is bool(mark)
+        assert not title or f"## {title}\n" in text
+
+
+@every_lesson
+def test_a_lesson_leads_to_the_next_one(edition: Edition) -> None:
+    """By a link to its notebook; the last one to the explorer."""
+    (address,) = re.findall(r"\]\(([\w./]+\.ipynb)\)", _section(edition, "Next"))
+    following = _number(edition) + 1
+
+    assert (edition.path.parent / address).is_file()
+    assert address.startswith(f"{following}_" if following <= 7 else "../explorer")
 
 
 def _messages() -> str:

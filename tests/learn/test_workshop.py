@@ -16,16 +16,21 @@ from benchmarks import classroom
 from benchmarks.app.processes import Process
 from planner import learn
 from planner.app import cli
-from planner.learn.catalogue import LESSONS
+from planner.learn.catalogue import LESSONS, question
 from planner.units import format_gib, format_size
 from tests.conftest import ROOT
+from tests.lesson_length import WORDS_A_MINUTE, minutes_of
+from tests.lesson_runs import LEARNERS
 from tools import misconceptions, slides
 
 KIT = ROOT / "docs" / "workshop"
 PAGES = sorted(KIT.glob("*.md"))
 README = (KIT / "README.md").read_text(encoding="utf-8")
-LESSON_MINUTES = 15
-ALL_MINUTES = 90
+PLANS = {
+    "Two and a half hours": (150, ["Welcome", "Break", "Break"], "123456"),
+    "An hour and a half": (90, ["Welcome", "Break"], "136"),
+}
+"""A heading of the kit: minutes, what is no lesson before the slack, the lessons."""
 
 # What these are called was read off JupyterHub 6.1, which the tests do not install.
 HUB_NAMES = {
@@ -111,9 +116,13 @@ def test_what_is_needed_and_lacking_is_said_at_the_end(
     assert capsys.readouterr().out.endswith("✘ Needed, and not working: hub.\n")
 
 
-def test_the_plan_takes_an_hour_and_a_half() -> None:
-    """Each lesson its 15 minutes less the exercises for home; begins follow lengths."""
-    lines = re.findall(r"^\| \d:\d\d .*\|$", README, re.MULTILINE)
+@pytest.mark.parametrize("heading", PLANS)
+def test_a_plan_takes_what_it_says(heading: str) -> None:
+    """Each lesson its length less the exercises for home; begins follow lengths."""
+    all_minutes, others_first, numbers = PLANS[heading]
+    section = README.split(f"## {heading}\n")[1].split("\n## ")[0]
+    lines = re.findall(r"^\| \d:\d\d .*\|$", section, re.MULTILINE)
+    lengths = {one.path.stem[0]: minutes_of(one) for one in LEARNERS}
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     minutes = {one.name: one.minutes for one in learn.exercises()}
     at = 0
@@ -125,20 +134,16 @@ def test_the_plan_takes_an_hour_and_a_half() -> None:
         if what[0].isdigit():
             number = int(what[0])
             names = [one.name for one in learn.exercises(number)]
-            assert LESSON_MINUTES - sum(minutes[one] for one in left) == int(length)
+            home_minutes = sum(minutes[one] for one in left)
+            assert lengths[what[0]] - home_minutes == int(length), what
             assert names == sorted([*done.split(", "), *left])
 
-    assert ALL_MINUTES == at
+    assert all_minutes == at
     named = [what for _begun, _length, what, _done, _home in rows]
     lessons = [what for what in named if what[0].isdigit()]
-    assert len(LESSONS) - 1 == len(lessons), "the last lesson is optional"
+    assert numbers == "".join(what[0] for what in lessons)
     others = [what.split(":")[0] for what in named if what not in lessons]
-    assert [
-        "Welcome",
-        "Break",
-        "Slack",
-        "Key points, questions, minute cards",
-    ] == others
+    assert [*others_first, "Slack", "Key points, questions, survey, cards"] == others
 
 
 def test_what_is_cut_takes_the_minutes_that_are_said() -> None:
@@ -150,16 +155,45 @@ def test_what_is_cut_takes_the_minutes_that_are_said() -> None:
         assert int(minutes) == learn.exercise(name).minutes
 
 
+def test_the_kit_says_how_a_length_is_computed() -> None:
+    """The words a minute that the tests assume."""
+    assert f"{WORDS_A_MINUTE} words a minute read aloud" in README
+
+
+def test_the_handout_is_for_paper_and_its_figures_are_computed() -> None:
+    """A cheat sheet of two sheets, a survey and a card; no braces are left."""
+    page = slides.build(slides.HANDOUT)
+    text = _text(page)
+
+    assert 4 == page.count("<section")
+    assert "{{" not in page
+    assert format_gib(learn.checkpoint(1).limiting_rank.requested_memory_bytes) in text
+    assert f"in fp8: {learn.exercise('6.1').solution().text.split('= ')[-1]}" in text
+    for message in ("No available memory", "To serve at least one request"):
+        assert message in text
+
+
+def test_the_expert_s_explanations_are_in_the_answers() -> None:
+    """One for each lesson, with what to listen for."""
+    page = misconceptions.PAGE.read_text(encoding="utf-8")
+
+    for lesson in LESSONS:
+        asked = question(lesson)
+        assert f"**Explain** {asked.asked}" in page
+        assert asked.expert() in page
+        assert all(f"- {point}\n" in page for point in asked.points)
+
+
 def test_the_closing_questions_are_those_of_the_lessons() -> None:
     """The last sentence of each notebook."""
     cards = (KIT / "minute-cards.md").read_text(encoding="utf-8")
     asked = re.findall(r"^\| (\d) \| (.+?) \|", cards, re.MULTILINE)
 
     assert len(LESSONS) == len(asked)
-    for number, question in asked:
+    for number, closing in asked:
         (path,) = misconceptions.TEXTS.glob(f"{number}_*.py")
         last = path.read_text(encoding="utf-8").strip().splitlines()[-1]
-        assert last.endswith(f": {question[0].lower()}{question[1:]}")
+        assert last.endswith(f": {closing[0].lower()}{closing[1:]}")
 
 
 def test_the_misconceptions_are_those_of_the_exercises() -> None:
@@ -218,10 +252,10 @@ def test_slides_are_one_file_with_notes_and_one_title(built: str) -> None:
     """Nothing is loaded; no braces are left; each slide has one heading."""
     each = re.findall(r"<section.*?</section>", built, re.DOTALL)
 
-    assert 18 == len(each)
+    assert 21 == len(each)
     assert "{{" not in built
     assert not re.findall(r"(?:src|href)=|url\(|@import", built)
-    assert ["h1", *["h2"] * 17] == re.findall(r"<(h\d)", "".join(each))
+    assert ["h1", *["h2"] * 20] == re.findall(r"<(h\d)", "".join(each))
     assert sum("class='notes'" in one for one in each) >= 12
 
 

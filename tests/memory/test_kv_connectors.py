@@ -77,13 +77,30 @@ def test_what_vllm_refuses(asked, words) -> None:
         (MODEL, "HiSparseConnector", {}),
         ("openai/gpt-oss-20b", "NixlConnector", {}),
         ("openai/gpt-oss-20b", "LMCacheConnectorV1", {}),
-        (MODEL, "NixlConnector", {"vllm_version": "0.20.0"}),
     ],
 )
 def test_what_is_not_modelled_is_named(model, name, more) -> None:
     """Connectors whose memory is decided elsewhere, and layers that differ."""
     with pytest.raises(UnknownArchitecture, match="kv_transfer_config"):
         planner.plan(model, kv_transfer_config=config(name), **more)
+
+
+def test_earlier_connectors_are_planned_under_a_condition() -> None:
+    """As those of 0.28: the blocks of layers that are alike stay as they are."""
+    asked = config("NixlConnector")
+    earlier = planner.plan(MODEL, vllm_version="0.21.0")
+    connected = earlier.changed(kv_transfer_config=asked)
+    assert connected.num_gpu_blocks == earlier.num_gpu_blocks
+    (condition,) = connected.conditions
+    assert condition.startswith("kv_transfer_config: what only the connectors of vLLM")
+    assert not planner.plan(MODEL, kv_transfer_config=asked).conditions
+    offloading = config(
+        "OffloadingConnector", kv_connector_extra_config={"cpu_bytes_to_use": 10**10}
+    )
+    with pytest.raises(UnknownArchitecture, match="disable_hybrid_kv_cache_manager"):
+        planner.plan(
+            "openai/gpt-oss-20b", kv_transfer_config=offloading, vllm_version="0.21.0"
+        )
 
 
 def test_a_configuration_is_a_table() -> None:

@@ -6,13 +6,8 @@ from hypothesis import strategies as st
 import planner
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import NEWEST_RELEASE, Release, resolve_version
-from planner.memory.weights import (
-    StageWeights,
-    _Segments,
-    allocated_bytes,
-    explain,
-    stage_weights,
-)
+from planner.memory.allocator import Segments, allocated_bytes
+from planner.memory.weights import StageWeights, explain, stage_weights
 from planner.units import MIB
 from tests.configs import GPT2, LLAMA_8B, QWEN3_MOE, QWEN3_SMALL, architecture
 
@@ -133,7 +128,7 @@ def test_weights_quantised_while_loading_take_what_others_left() -> None:
 
 def test_a_block_is_taken_again_by_a_tensor_of_its_size() -> None:
     """30 MiB for 30; 28 MiB leave it alone where a block of 28 is free."""
-    segments = _Segments()
+    segments = Segments()
     whole, less = segments.allocate(30 * MIB), segments.allocate(28 * MIB)
     segments.release(whole)
     segments.release(less)

@@ -114,20 +114,26 @@ def test_what_is_reconstructed_is_labelled():
     assert not files.is_certain
 
 
-def test_a_copy_that_was_edited_for_a_compiler_is_labelled():
-    """512 tokens, where the model was published for 32,768: a plan says so."""
-    plan = planner.plan("OpenGVLab/InternVL2-4B", gpu="H100", trust_remote_code=True)
-    assert any("512 is not the published number" in note for note in plan.notes)
+def test_a_copy_that_was_edited_for_a_compiler_is_mended():
+    """512 tokens there, where the model was published for more: a plan says so."""
+    plan = planner.plan("zai-org/glm-4-9b-chat", gpu="H100", trust_remote_code=True)
+    assert plan.resolved is not None
+    assert plan.resolved.max_model_len == 131_072
+    assert any("which this copy changed" in note for note in plan.notes)
 
 
 def test_no_copy_for_a_compiler_passes_for_published():
-    """Each that says so few tokens is labelled; encoders are published with 512."""
-    labelled = [e.name for e in catalogue.entries() if "for a compiler" in e.source]
-    assert labelled == [
-        "OpenGVLab/InternVL2-4B",
-        "Qwen/Qwen-1_8B-Chat",
-        "Qwen/Qwen-7B-Chat",
-    ]
+    """One that could not be mended would be labelled; encoders are published with 512.
+
+    What is published in FP8 is planned so, although only defaults are known of it.
+    """
+    assert [e.name for e in catalogue.entries() if "for a compiler" in e.source] == []
+    plan = planner.plan("mistralai/Ministral-3-8B-Instruct-2512", gpu="H100")
+    assert plan.resolved is not None
+    assert plan.resolved.quantization == "fp8"
+    other = planner.plan("mistralai/Ministral-3-8B-Reasoning-2512", gpu="H100")
+    assert other.resolved is not None
+    assert other.resolved.quantization is None
 
 
 @pytest.mark.parametrize(
@@ -136,6 +142,9 @@ def test_no_copy_for_a_compiler_passes_for_published():
         ("mistralai/Mistral-7B-Instruct-v0.2", 32_768),
         ("Qwen/Qwen2.5-32B-Instruct", 32_768),
         ("01-ai/Yi-6B-Chat", 4_096),
+        ("zai-org/chatglm2-6b", 32_768),
+        ("zai-org/chatglm3-6b-32k", 32_768),
+        ("nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16", 1_048_576),
         ("OpenGVLab/InternVL2-2B", 2 * 32_768),  # dynamic scaling, twice as far
         ("openbmb/MiniCPM-V-2_6", 32_768),
     ],

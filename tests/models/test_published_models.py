@@ -277,6 +277,33 @@ def test_an_endless_list_of_files_is_refused(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize(
+    "odd",
+    [
+        {"siblings": "config.json"},
+        {"siblings": [{"rfilename": 7}]},
+        {"siblings": [{}]},
+        {"siblings": 3},
+        {"sha": ["a" * 40]},
+        {"safetensors": "BF16"},
+        {"safetensors": {"parameters": {"BF16": "many"}, "total": 1}},
+        {"safetensors": {"parameters": ["BF16"], "total": 1}},
+    ],
+)
+@pytest.mark.parametrize("is_published", [True, False])
+def test_an_answer_that_describes_no_model_is_refused(
+    hub: Hub, monkeypatch, odd: dict[str, object], *, is_published: bool
+) -> None:
+    """The library makes an object of whatever comes; here and in a personal app."""
+    hub.repos[NAME] = repo()
+    answer = {"id": NAME, "sha": "a" * 40, "siblings": [], **odd}
+    hub.says[f"/api/models/{NAME}"] = (200, {}, json.dumps(answer).encode())
+    if not is_published:
+        monkeypatch.delenv("PLANNER_PUBLISHED")
+    with pytest.raises(ModelUnavailable, match="does not describe a model"):
+        model_files(NAME)
+
+
+@pytest.mark.parametrize(
     "start",
     [
         (1 << 60).to_bytes(8, "little"),

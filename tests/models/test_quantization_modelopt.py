@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import planner
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.files import ModelFiles
@@ -18,6 +19,7 @@ from planner.models.quantization.experts.mxfp4 import Mxfp4Experts
 from planner.models.quantization.experts.nvfp4 import NvFp4Experts
 from planner.models.quantization.fp8 import Fp8TensorLinear
 from planner.models.quantization.interface import Context, Place
+from planner.models.quantization.later import LaterLinear
 from planner.models.quantization.linear_kernels import (
     ModelOptBlockLinear,
     ModelOptChannelLinear,
@@ -150,9 +152,28 @@ def test_mixed_checkpoints_name_every_layer() -> None:
     ]
     assert [NvFp4Experts(), Fp8BlockExperts(), None] == experts
     head = config.head(place("language_model.lm_head"))
-    assert ModelOptNvFp4Linear(has_input_scale=False) == head
+    assert isinstance(head, LaterLinear)
+    assert ModelOptNvFp4Linear(has_input_scale=False) == head.method
     with pytest.raises(UnknownArchitecture, match="IQ4_NL"):
         config.linear(place("odd"))
+
+
+def test_a_release_builds_what_it_does_not_know_in_16_bits() -> None:
+    """W4A16_NVFP4 in a mixed checkpoint before 0.22: four times the experts' bytes."""
+
+    def experts_bytes(version: str) -> int:
+        made = planner.plan(
+            "nvidia/Qwen3.6-35B-A3B-NVFP4",
+            "H200",
+            vllm_version=version,
+            max_model_len=8192,
+        )
+        (part,) = (one for one in made.ranks[0].weight_parts if one.name == "experts")
+        return part.size_bytes
+
+    # 40 layers of 256 experts, each of 3 x 512 x 2,048 weights.
+    assert experts_bytes("0.19.1") == 40 * 256 * 3 * 512 * 2048 * 2
+    assert experts_bytes("0.22.1") < experts_bytes("0.19.1") * 0.29
 
 
 def test_packed_layers_of_two_algorithms_are_refused() -> None:

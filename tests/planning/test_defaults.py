@@ -207,6 +207,14 @@ def test_states_kept_for_every_block_are_not_modelled() -> None:
     assert defaults.prefix_caching(settings, model, Release((0, 28, 0)))
 
 
+def test_embeddings_that_see_both_ways_keep_no_prefixes() -> None:
+    """Nor are their prompts split: every token is needed for each."""
+    model = planner.plan("Alibaba-NLP/gte-Qwen2-7B-instruct", gpu="H100").model
+    assert model is not None
+    assert not defaults.prefix_caching(EngineSettings(), model)
+    assert not batches.chunked_prefill(EngineSettings(), model)
+
+
 @pytest.mark.parametrize(
     ("number", "stages", "expected"),
     [

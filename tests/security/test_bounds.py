@@ -178,7 +178,7 @@ def test_networks_are_told_apart_by_what_the_proxy_says() -> None:
     assert named("10.1.2.3", "nonsense") == named("10.1.2.3")
     assert named("2001:db8::1") == named("2001:db8::ffff:2")
     assert named("2001:db8::1") != named("2001:db8:0:1::1")
-    assert "192" not in named("192.0.2.1")
+    assert "192.0" not in named("192.0.2.1")
     with pytest.raises(PlannerError, match="--trusted-proxy"):
         trusted_networks(("proxy.example",))
 

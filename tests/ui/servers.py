@@ -32,6 +32,7 @@ CHROMIUM_FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+EXTENSION = "planner.app.jupyter_extension"
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 PATIENCE_SECONDS = 120
 """States are waited for, on a busy machine too; none takes long."""
@@ -189,6 +190,9 @@ def _jupyter(
     (settings / "page_config.json").write_text(
         '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}'
     )
+    # As `jupyter server extension enable` writes it.
+    enabled = {"ServerApp": {"jpserver_extensions": {EXTENSION: True}}}
+    (folder / "jupyter_server_config.json").write_text(json.dumps(enabled))
     _choose(folder, "notebook-extension", "tracker", windowingMode="none")
     _choose(folder, "apputils-extension", "themes", theme=theme)
     with _server(

@@ -271,3 +271,18 @@ def test_no_other_host_was_asked_for_anything(address, context) -> None:
 
     assert len(context.asked) > 100
     assert [] == [url for url in context.asked if not url.startswith(here)]
+
+
+def test_a_lesson_has_the_whole_screen_of_a_phone(context, address) -> None:
+    """No side bars, the button that runs a cell, and a link to the next lesson."""
+    page = context.new_page()
+    page.set_viewport_size({"width": 390, "height": 844})
+    lite.open_notebook(page, address, LESSONS[1])
+    shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    page.locator(".jp-NotebookPanel-toolbar [data-jp-item-name=run]").wait_for()
+    width = shown.evaluate("(panel) => panel.offsetWidth")
+    page.get_by_role("link", name="2. Weights").click()
+    page.wait_for_function(lite._IS_THERE, arg="2_weights.ipynb")
+    page.close()
+
+    assert 390 == width

@@ -10,7 +10,7 @@ from tools import slides
 pytestmark = pytest.mark.browser
 pytest.importorskip("axe_playwright_python")
 
-LAST = 18
+LAST = 21
 _CUT_OFF = """() => [...document.querySelectorAll('.picture text')]
   .map((text) => [text.textContent, text.getBoundingClientRect()])
   .filter(([, box]) => box.left < 0 || box.right > innerWidth)

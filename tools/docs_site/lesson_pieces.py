@@ -26,7 +26,10 @@ class Piece(SphinxDirective):
         """Return the code, and the HTML of its value."""
         code = "\n".join(self.content)
         value = eval(code, {"planner": planner})
-        page = value._repr_mimebundle_()["text/html"]
+        is_drawn = hasattr(value, "_repr_html_")
+        page = (
+            value._repr_html_() if is_drawn else value._repr_mimebundle_()["text/html"]
+        )
         shown = nodes.literal_block(code, code, language="python")
         return [shown, nodes.raw("", page, format="html")]
 

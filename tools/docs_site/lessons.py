@@ -29,7 +29,8 @@ from tools import notebooks
 
 FOLDER = "workshop/lessons"
 _DATA = "PLANNER_DATA_DIR"
-_PAGE = re.compile(r'href="(?:\.\./)+docs/([\w/-]+)\.md"')
+_PAGE = re.compile(r'href="(?:\.\./)+docs/([\w/-]+)\.md(#[^"]*)?"')
+_LESSON = re.compile(r'href="(\w+)\.ipynb"')
 
 
 def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -101,7 +102,8 @@ def _shown(builder: StandaloneHTMLBuilder, cells: list[NotebookNode]) -> Iterato
     written = mistune.create_markdown(plugins=["table"])
     for cell in cells:
         if cell.cell_type == "markdown":
-            yield _PAGE.sub(r'href="../../\1.html"', str(written(cell.source)))
+            text = _PAGE.sub(r'href="../../\1.html\2"', str(written(cell.source)))
+            yield _LESSON.sub(r'href="\1.html"', text)
             continue
         yield str(builder.highlighter.highlight_block(cell.source, "python"))
         ran = shell.run_cell(cell.source, silent=False)

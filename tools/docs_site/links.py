@@ -28,6 +28,7 @@ STANDING_FOR = {
     "CHANGELOG.md": ("changelog.html", "Changelog"),
     "CONTRIBUTING.md": ("contributing.html", "Contributing"),
     "docs/workshop/slides.md": ("workshop/slides.html", "Slides"),
+    "docs/workshop/handout.md": ("workshop/handout.html", "Handout"),
     "notebooks/workshop/solutions": (f"{lessons.places()[0]}.html", "Solved lessons"),
     **{
         f"notebooks/workshop/solutions/{Path(place).name}.ipynb": (

@@ -1,4 +1,4 @@
-"""The workshop's slides in the site, built as `make slides` builds them."""
+"""The workshop's slides and handout in the site, built as `make slides` builds them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from tools import slides
 
 def _on_finished(app: Sphinx, error: Exception | None) -> None:
     if error is None:
-        page = Path(app.outdir) / "workshop" / "slides.html"
-        page.write_text(slides.build(), encoding="utf-8")
+        folder = Path(app.outdir) / "workshop"
+        for source in (slides.SOURCE, slides.HANDOUT):
+            page = (folder / source.name).with_suffix(".html")
+            page.write_text(slides.build(source), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

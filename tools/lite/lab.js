@@ -1,3 +1,5 @@
+// What the browser-only edition changes in JupyterLab.
+//
 // Lessons share one Python: the second notebook that is opened joins the first one's
 // kernel, and starts at once. One for each would take 150 MB and some seconds each.
 (() => {
@@ -17,6 +19,37 @@
       return started;
     };
   };
+  // On a phone a lesson has the whole screen: no side bars, one document, and prompts
+  // as narrow as they can be.
+  const onPhone = ({ restored, shell }) => {
+    if (!matchMedia("(max-width: 700px)").matches) return;
+    const narrow = document.createElement("style");
+    narrow.textContent =
+      ".jp-Notebook { --jp-cell-prompt-width: 14px; --jp-cell-collapser-width: 4px; }" +
+      ".jp-Notebook :is(.jp-InputPrompt, .jp-OutputPrompt) { font-size: 0; padding: 0; }";
+    document.head.append(narrow);
+    const widen = () => {
+      if (shell.mode !== "single-document") shell.mode = "single-document";
+      if (!shell.leftCollapsed) shell.collapseLeft();
+      if (!shell.rightCollapsed) shell.collapseRight();
+      for (const side of ["left", "right"]) {
+        if (shell.isSideTabBarVisible(side)) shell.toggleSideTabBarVisibility(side);
+      }
+    };
+    // The toolbar hid Run while it was narrow, and looks again only when it is resized.
+    const refit = () => {
+      const { toolbar } = shell.currentWidget ?? {};
+      if (!toolbar || toolbar.node.querySelector("[data-jp-item-name=run]")) return;
+      const { offsetWidth: width, offsetHeight: height } = toolbar.node;
+      toolbar.processMessage({ type: "resize", width, height });
+    };
+    // Again with each change: opening a notebook opens the list of files beside it.
+    restored.then(() => {
+      widen();
+      shell.layoutModified.connect(widen);
+      setInterval(refit, 2000);
+    });
+  };
   let app;
   Object.defineProperty(window, "jupyterapp", {
     configurable: true,
@@ -24,6 +57,7 @@
     set: (made) => {
       app = made;
       patch(made.serviceManager);
+      onPhone(made);
     },
   });
 

@@ -1,4 +1,4 @@
-// Keys: arrows and Page Up and Down turn slides; n opens or closes all notes; p opens
+// Keys: arrows and Page Up and Down turn slides; n shows or hides all notes; p opens
 // the presenter's window: notes of this slide, the next one's title, a clock.
 const slides = [...document.querySelectorAll("section")];
 const current = () => {
@@ -54,9 +54,8 @@ const present = () => {
 };
 document.addEventListener("scroll", () => requestAnimationFrame(tell));
 const notes = () => {
-  const all = [...document.querySelectorAll("details.notes")];
-  const isOpen = all.some((one) => one.open);
-  for (const one of all) one.open = !isOpen;
+  const areShown = document.body.classList.toggle("with-notes");
+  for (const one of document.querySelectorAll("details.notes")) one.open = areShown;
 };
 const help = () =>
   alert(

@@ -11,7 +11,7 @@
 #
 # **What you need**: this notebook. No GPU, no network, no account.
 #
-# **Time**: 15 minutes, 9 of them for exercises.
+# **Time**: about 25 minutes, 9 of them for exercises.
 #
 # **Questions**:
 #
@@ -28,8 +28,12 @@
 # The model is Qwen3-8B, and vLLM runs it.
 # A question with its answer may have up to 8,192 tokens.
 #
+# Think of the GPU's memory as the top of a desk.
+# The model's books lie on it all day, and whatever room they leave is for the visitors' papers.
+# In six lessons we find out how large the desk is, what lies on it, and how many visitors can be served.
+#
 # Run each cell with Shift and Enter, from the top down.
-# From "What could go wrong" on, a lesson is for reading at home.
+# The sections from "What could go wrong" on are for reading at home.
 
 # %% tags=["install"]
 # tools/notebooks.py writes this cell: it installs what is missing.
@@ -45,7 +49,6 @@ learn.set_aside()
 
 # %% [markdown]
 # Some words you will meet.
-# A GiB is 7 % more than a GB.
 
 # %%
 learn.words("token", "weights", "KV cache", "GiB")
@@ -53,7 +56,7 @@ learn.words("token", "weights", "KV cache", "GiB")
 # %% [markdown]
 # ## Predict: how much is left for conversations?
 #
-# The L4 is sold as a card with 24 GB.
+# The L4 is sold as a card with 24 GB: so large are its memory chips, and programs get a little less.
 # The model's files take up 16.4 GB.
 # How much is left for the KV cache, which holds the conversations?
 #
@@ -65,21 +68,43 @@ guess = learn.predict("KV cache on the L4", ...)
 guess
 
 # %% [markdown]
+# ### Exercise 1.1: The budget by hand (2 minutes)
+#
+# A program that asks CUDA for the size of the L4 gets 22.03 GiB.
+# vLLM requests 0.92 of that.
+# The weights take 15.27 GiB, and four smaller lines take 1.38 GiB together.
+# How much memory does vLLM request, and how much of it does the KV cache get?
+#
+# Replace each `...` with a size, such as `"5.5 GiB"`.
+# The check says which part is wrong, and its buttons have hints.
+
+# %% tags=["learner"]
+learn.exercise("1.1").check(requested=..., kv_cache=...)
+
+# %% tags=["solution"]
+learn.exercise("1.1").check(requested="20.27 GiB", kv_cache="3.62 GiB")
+
+# %% [markdown] tags=["solution"]
+# The arithmetic:
+
+# %% tags=["solution"]
+learn.exercise("1.1").solution()
+
+# %% [markdown]
 # ## Run: the plan of the first day
 #
 # `checkpoint(1)` is the plan that this lesson starts from.
-# It says what vLLM would do on this card, and nothing is started.
-# Read the verdict first, then the bar from left to right.
-# The first start of a model compiles it and has less room; the bar is that of later starts.
+# It says what vLLM would do on this card; it does not start anything.
+# Read the verdict first, then the bar from left to right, and find your two figures in it.
+# The bar shows a later start: the first one compiles the model and has less room.
 
 # %%
 desk = learn.checkpoint(1)
 desk
 
 # %% [markdown]
-# Your guess and the plan.
+# Here is your first guess beside the plan.
 # If a forgotten step gives your figure, it says which one.
-# Open "The arithmetic": what vLLM requests, minus everything that is allocated before the KV cache.
 # `limiting_rank` is the GPU with the least room; here there is only one.
 
 # %%
@@ -90,38 +115,20 @@ guess.reveal(
 )
 
 # %% [markdown]
-# ### Exercise 1.1: Read the bar (2 minutes)
-#
-# How much memory does vLLM request in total, and how much of it does the KV cache get?
-#
-# Replace each `...` with a size, such as `"5.5 GiB"`.
-# The check says which part is wrong.
-# Stuck? Type `learn.exercise("1.1").hint()` into a new cell, then `hint(2)`, and at last `solution()`.
-
-# %% tags=["learner"]
-learn.exercise("1.1").check(requested=..., kv_cache=...)
-
-# %% tags=["solution"]
-learn.exercise("1.1").check(
-    requested=desk.limiting_rank.requested_memory_bytes,
-    kv_cache=desk.limiting_rank.available_kv_cache_bytes,
-)
-
-# %% [markdown] tags=["solution"]
-# The arithmetic:
-
-# %% tags=["solution"]
-learn.exercise("1.1").solution()
-
-# %% [markdown]
 # ## Investigate: which lines are there?
 #
-# Each line of the plan is one use of memory.
-# "How it is known" says how certain it is: `exact` to the byte, `formula` derived from vLLM's source, `measured` in published starts, `assumed` a guess with a wide range.
-# The KV cache comes last because it gets whatever remains.
+# Each line of the plan is one use of memory: one thing that lies on the desk.
+# "How it is known" says how certain it is: `exact` follows from the model's files, `formula` from vLLM's source, `measured` comes from published starts, and `assumed` is a guess with a wide range.
+# The KV cache comes last because it gets the room that the others leave.
 
 # %%
 learn.lines(desk)
+
+# %% [markdown]
+# Here is the same as a subtraction: from the card to the request, and from the request to what is left.
+
+# %%
+learn.picture("budget", desk)
 
 # %% [markdown]
 # ### Exercise 1.2: Which line grows? (2 minutes)
@@ -173,15 +180,15 @@ learn.exercise("1.3").solution()
 #
 # `changed` plans again with other settings.
 # Without `max_model_len`, vLLM uses the model's own maximum length: 40,960 tokens.
-# This plan does not fit; the grey box has the words that vLLM itself would print.
+# This plan does not fit, and the grey box quotes the error that vLLM would print.
 
 # %%
 desk.changed(max_model_len=None)
 
 # %% [markdown]
 # vLLM starts only if one request of the full length fits.
-# Its message names the longest one that would have fitted in this start.
-# Starts differ a little, so the plan's "Longest max_model_len" is shorter: it fits at the low end of the range too.
+# Its message names the longest request that would have fitted in this start.
+# Since starts differ a little, the plan recommends a shorter one, "Longest max_model_len", which fits at the low end of the range too.
 
 # %% [markdown]
 # ## Drag: the length of requests
@@ -266,13 +273,12 @@ desk.command()
 # ## In practice
 #
 # Real questions differ in length, and most are shorter than the limit.
-# So more of them fit at once than the plan says: it counts each one at its full length.
-# What the plan calls "outside vLLM's budget" is memory that the process takes in addition to vLLM's share: the driver's context, and tables and workspaces that are allocated after the KV cache.
-# CUDA graphs are part of the share.
+# The plan counts each one at its full length, so more of them fit at once than it says.
+# Besides its share, vLLM's process takes some memory that the plan lists as "outside vLLM's budget": the driver's context, and tables and workspaces that are allocated after the KV cache.
 #
 # ## Further reading
 #
-# - `docs/how-it-counts.md`, "The budget", says where each line of the account comes from.
+# - `docs/memory-model.md`, "What vLLM measures when it starts", follows a start step by step.
 # - `docs/app.md` describes the explorer.
 # - `docs/glossary.md` explains every word and every setting.
 #
@@ -284,6 +290,6 @@ learn.progress(1)
 # %% [markdown]
 # ## Next
 #
-# **2. Weights**: visitors find the answers too simplistic.
+# **[2. Weights](2_weights.ipynb)**: visitors find the answers too simplistic.
 # Can the library run a larger model?
 # Before you go on: which line of the account surprised you?

@@ -11,7 +11,7 @@
 #
 # **What you need**: lesson 1, or its key points. No GPU, no network, no account.
 #
-# **Time**: 15 minutes, 10 of them for exercises.
+# **Time**: about 20 minutes, 10 of them for exercises.
 #
 # **Questions**:
 #
@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## The story
 #
-# The help desk works, but some answers are too simplistic.
+# The help desk works, but visitors find some answers too simple.
 # Your colleague wants Qwen3-14B instead of Qwen3-8B.
 # The library can buy a second L4 if it has to.
 
@@ -83,7 +83,7 @@ guess.reveal(
 #
 # There is an even larger model, Qwen3-32B, with 32.8 billion parameters.
 # How much memory do its weights take in bfloat16?
-# Write the size with its unit: GB and GiB differ by 7 %, and here that counts.
+# Write the size with its unit: a GiB is 7 % more than a GB, and for whole files that counts.
 # And how many L4 cards do the weights alone need, if vLLM may use 20.27 GiB of each, as the plan above says?
 
 # %% tags=["learner"]
@@ -104,14 +104,15 @@ learn.exercise("2.1").solution()
 # A model has a few kinds of parts.
 # The embeddings turn tokens into vectors, and the head (`lm_head`) turns vectors into logits, one for each token of the vocabulary.
 # Between them are layers: attention looks at the other tokens, the mlp processes each token by itself, and small norms keep the numbers in range.
-# Open "The arithmetic" of the weights to see what each part takes.
+# Open "The arithmetic" of the weights to see the size of each part.
 
 # %%
 learn.lines(desk)
 
 # %% [markdown]
 # Quantization stores weights in fewer bits.
-# With `quantization="fp8"`, vLLM does it while it loads: 8 bits instead of 16.
+# It is like printing the books on thinner paper: they say nearly the same and take less room.
+# With `quantization="fp8"`, vLLM does this while it loads the model, with 8 bits instead of 16.
 
 # %%
 planner.compare(desk, desk.changed(quantization="fp8"))
@@ -146,16 +147,10 @@ learn.exercise("2.2").solution()
 # ## Modify: a second card
 #
 # `tensor_parallel_size=2` splits every large part in two, one half for each card.
-# The plan's lines are for one card.
-
-# %%
-pair = larger.changed(tensor_parallel_size=2)
-pair
-
-# %% [markdown]
+#
 # ### Exercise 2.3: Two cards (2 minutes)
 #
-# How much memory do the weights of Qwen3-14B take on each of the two cards?
+# Before you look: about how much memory do the weights of Qwen3-14B take on each of the two cards?
 # And which part is stored in full on both cards?
 #
 # - `a`: attention
@@ -167,9 +162,7 @@ pair
 learn.exercise("2.3").check(each_card=..., copied=...)
 
 # %% tags=["solution"]
-learn.exercise("2.3").check(
-    each_card=pair.limiting_rank.line("weights").size_bytes, copied="c"
-)
+learn.exercise("2.3").check(each_card="13.8 GiB", copied="c")
 
 # %% [markdown] tags=["solution"]
 # Both accounts:
@@ -178,9 +171,23 @@ learn.exercise("2.3").check(
 learn.exercise("2.3").solution()
 
 # %% [markdown]
+# Now the plan, whose lines are for one card.
+# Is a card's share exactly half of the model?
+
+# %%
+pair = larger.changed(tensor_parallel_size=2)
+pair
+
+# %% [markdown]
+# And here is what each card holds of each part.
+
+# %%
+learn.picture("two cards", larger, pair)
+
+# %% [markdown]
 # ## Drag: the number of cards
 #
-# How many cards does the larger model need, and what does each further one add?
+# How many cards does the larger model need, and how much room does each further card add?
 # Predict what happens to the weights on each card when the number of cards doubles, then drag.
 
 # %%
@@ -259,7 +266,7 @@ larger.changed(tensor_parallel_size=3)
 #
 # ## Further reading
 #
-# - `docs/how-it-counts.md`, "Weights", says which parts each format covers.
+# - `docs/memory-model.md`, "What vLLM measures when it starts", says when the weights are loaded and how vLLM logs them.
 # - `docs/compare.md`, "Plans side by side", says what a comparison shows.
 #
 # Your progress in this lesson:
@@ -270,6 +277,6 @@ learn.progress(2)
 # %% [markdown]
 # ## Next
 #
-# **3. The KV cache**: more visitors come, with longer documents.
+# **[3. The KV cache](3_the_kv_cache.ipynb)**: more visitors come, with longer documents.
 # How many fit at once, and why do some models hold many more?
 # Before you go on: which part of a model would you have forgotten?

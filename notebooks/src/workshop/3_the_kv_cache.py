@@ -12,7 +12,7 @@
 #
 # **What you need**: lesson 1, or its key points. No GPU, no network, no account.
 #
-# **Time**: 15 minutes, 10 of them for exercises.
+# **Time**: about 25 minutes, 10 of them for exercises.
 #
 # **Questions**:
 #
@@ -62,7 +62,7 @@ learn.words(
 # %% [markdown]
 # ## Predict: how many tokens does the cache hold?
 #
-# The desk has a KV cache of about 4 GiB.
+# The desk has a KV cache of 3.62 GiB.
 # For every token of a conversation, each layer of the model stores a key and a value there.
 # How many tokens does the cache hold?
 
@@ -74,11 +74,10 @@ guess
 # ## Run: what the plan says
 #
 # The lesson starts from the desk of lesson 1.
-# Look at the size of the KV cache, in GiB and in tokens.
 
 # %%
 desk = learn.checkpoint(3)
-desk
+learn.picture("budget", desk)
 
 # %% [markdown]
 # Your guess and the plan:
@@ -89,7 +88,7 @@ guess.reveal(float(desk.kv_cache_size_tokens), slips=learn.slips(3))
 # %% [markdown]
 # ## Investigate: one token
 #
-# `kv_groups` names the layers that store something: of what kind they are, how many, and how many tokens a block of theirs holds.
+# `kv_groups` lists the groups of layers that store something: their kind, their number, and how many tokens one of their blocks holds.
 
 # %%
 desk.kv_groups
@@ -114,10 +113,16 @@ learn.exercise("3.1").check(token="144 KiB")
 learn.exercise("3.1").solution()
 
 # %% [markdown]
+# The picture has a line for each layer on the left, and what one layer stores of a token on the right: keys and values by turns.
+
+# %%
+learn.picture("token", desk)
+
+# %% [markdown]
 # ### Blocks
 #
 # vLLM does not reserve room for whole requests.
-# It allocates blocks while a text grows, and frees them when an answer is complete.
+# It works like a notepad: while a text grows, vLLM takes one sheet after another, a block, and frees them all when the answer is complete.
 # When no block is free, new requests wait, and the latest running one may be preempted and computed again later.
 #
 # You saw it happen in your day at the desk: who gave up blocks, and who got them?
@@ -149,10 +154,15 @@ learn.exercise("3.2").check(blocks=63, start="a")
 learn.exercise("3.2").solution()
 
 # %% [markdown]
+# Requests with the same beginning share its blocks; vLLM calls that prefix caching.
+
+# %%
+learn.picture("sharing", desk)
+
+# %% [markdown]
 # ## Modify: length against number
 #
-# The cache has a fixed number of tokens.
-# Long requests mean few of them, short ones mean many.
+# The cache has a fixed number of tokens, so it holds either few long requests or many short ones.
 # The table shows both; "at least" is the low end of the estimate's range.
 
 # %%
@@ -160,16 +170,16 @@ context_against_concurrency(desk)
 
 # %% [markdown]
 # `kv_cache_dtype="fp8"` stores each number in one byte instead of two.
-# The cache has the same number of bytes, and twice the tokens.
+# The cache keeps its number of bytes and holds twice the tokens.
 
 # %%
 desk.changed(kv_cache_dtype="fp8").kv_cache_size_tokens
 
 # %% [markdown]
 # Some models are designed to store less.
-# The measure is Llama-3.1-8B, which stores every token in every layer.
-# How much does one request of 32,768 tokens take, beside three other models?
-# All three are larger than Llama, DeepSeek-V3 eighty times.
+# We compare three of them with Llama-3.1-8B, which stores every token in every layer.
+# How much does one request of 32,768 tokens take in each?
+# All three are larger than Llama; DeepSeek-V3 has eighty times as many parameters.
 # Gemma would take 12 GiB if all of its layers stored every token.
 
 # %%
@@ -180,8 +190,8 @@ qwen_next = llama.changed(model="Qwen/Qwen3-Next-80B-A3B-Instruct")
 learn.per_request(llama, gemma, deepseek, qwen_next)
 
 # %% [markdown]
-# None of the four starts on one L4 with that length, but what a request takes does not depend on the card.
-# The groups of their layers, with vLLM's names of their kinds:
+# None of the four starts on one L4 with that length, but a request takes the same memory on every card.
+# Here are the groups of their layers, with vLLM's names of their kinds.
 
 # %%
 gemma.kv_groups, deepseek.kv_groups, qwen_next.kv_groups
@@ -207,6 +217,13 @@ learn.exercise("3.3").check(gemma="a", deepseek="b", qwen_next="c")
 
 # %% tags=["solution"]
 learn.exercise("3.3").solution()
+
+# %% [markdown]
+# One token in three of them, on one scale.
+# Dashed layers forget what is older than their window.
+
+# %%
+learn.picture("token", llama, gemma, deepseek)
 
 # %% [markdown]
 # ## Drag: length against number, once more
@@ -267,15 +284,15 @@ learn.exercise("3.4").check(plan=mine)
 # ## Key points
 #
 # - A token costs layers x KV heads x numbers in a head x 2 x bytes of a number.
-# - Count KV heads, not attention heads; both keys and values; every layer.
+# - In that product, count KV heads instead of attention heads, and count both keys and values.
 # - vLLM allocates whole blocks for tokens that exist, not for `max_model_len`.
 # - The same cache holds few long requests or many short ones.
-# - Windows, latent attention and states make a token cheaper: look at `kv_groups`.
+# - Some models need less for a token because of windows, latent attention or states, which `kv_groups` shows.
 #
 # ## On your own
 #
 # Plan Qwen/Qwen3-14B with `tensor_parallel_size=2`.
-# Each card stores half of the KV heads: what does a token cost on one card?
+# Each card then stores half of the KV heads. How many bytes does a token cost on one card?
 #
 # ## In practice
 #
@@ -285,7 +302,7 @@ learn.exercise("3.4").check(plan=mine)
 #
 # ## Further reading
 #
-# - `docs/how-it-counts.md`, "From layers to tokens", says how groups of layers share blocks.
+# - `docs/workshop/pieces.md`, "A day at the desk", shows caches of models with windows and states.
 # - `docs/compare.md`, "Sweeps", has tables and charts over lengths, dtypes and GPUs.
 #
 # Your progress in this lesson:
@@ -296,5 +313,5 @@ learn.progress(3)
 # %% [markdown]
 # ## Next
 #
-# **4. The rest of the budget**: what are all the other lines, and which of them can you shrink?
+# **[4. The rest of the budget](4_the_rest_of_the_budget.ipynb)**: what are all the other lines, and which of them can you shrink?
 # Before you go on: which of the five factors of a token would you forget first?

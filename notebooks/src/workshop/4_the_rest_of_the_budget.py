@@ -11,7 +11,7 @@
 #
 # **What you need**: lesson 1, or its key points. No GPU, no network, no account.
 #
-# **Time**: 15 minutes, 10 of them for exercises.
+# **Time**: about 25 minutes, 10 of them for exercises.
 #
 # **Questions**:
 #
@@ -49,7 +49,7 @@ learn.words("requested memory", "profile run", "peak activation", "CUDA graphs")
 # ## Predict: between the weights and the cache
 #
 # vLLM requests about 20 GiB of the card.
-# The weights take 15.27 GiB, the KV cache about 4.
+# The weights take 15.27 GiB, the KV cache 3.62 GiB.
 # How large is the largest of the lines between them?
 
 # %%
@@ -63,7 +63,7 @@ guess
 
 # %%
 desk = learn.checkpoint(4)
-desk
+learn.picture("bar", desk)
 
 # %% [markdown]
 # CUDA graphs are recordings of a step, which the GPU replays without waiting for the processor.
@@ -104,9 +104,8 @@ learn.exercise("4.1").solution()
 # ## Investigate: what makes a line grow?
 #
 # Before it allocates the KV cache, vLLM runs its largest step: the profile run.
-# The peak activation is what that step needs temporarily.
-# The persistent buffers stay allocated all the time.
-# Open "The arithmetic" of both and read the factors: which settings of vLLM are among them?
+# The peak activation is the memory that this step needs for a moment; the persistent buffers stay allocated all the time.
+# Open "The arithmetic" of both lines and read the factors. Which of vLLM's settings do you find among them?
 
 # %%
 learn.lines(desk)
@@ -144,7 +143,7 @@ learn.exercise("4.2").solution()
 # ## Modify: four plans that fail
 #
 # Four libraries of other cities send you what vLLM said to them.
-# Each start failed in a different way, and they may change whatever helps: cards, models, settings.
+# Each start failed in a different way, and each library may change cards, models or settings.
 # The first library wants the larger model of lesson 2:
 
 # %%
@@ -201,9 +200,9 @@ learn.exercise("4.3").solution()
 # %% [markdown]
 # ### If you have time: debug this start
 #
-# These errors are real: somebody published each of them.
+# Somebody met each of these errors and published it.
 # Say what caused it and what helps; the planner's explanation follows.
-# There are ten, of two minutes each: change the number.
+# There are ten starts of two minutes each; change the number for another one.
 
 # %%
 learn.debug_this_start(1)
@@ -284,7 +283,7 @@ learn.guess_the_bar()
 #
 # ## Key points
 #
-# - `gpu_memory_utilization` is what vLLM may take; it fills the rest of that with KV cache, so a full card is not a leak.
+# - vLLM may take a share of the card, `gpu_memory_utilization`, and fills it up with KV cache, so a full card is not a leak.
 # - The profile run measures the largest step; `max_num_batched_tokens` and `max_num_seqs` set its size.
 # - CUDA graphs trade memory for speed.
 # - A smaller `max_num_seqs` shrinks buffers, sampling and graphs; requests beyond the limit wait.
@@ -301,13 +300,13 @@ learn.guess_the_bar()
 #
 # Some memory is outside the budget: the driver's context, and tables and workspaces that are allocated after the KV cache.
 # A share near 1 leaves no room for it, and vLLM fails late in the start or while serving.
-# CUDA graphs are inside the budget since vLLM 0.20; up to 0.19 they came in addition, so the same share leaves less KV cache today.
+# Since vLLM 0.20 CUDA graphs are inside the budget, so the same share leaves less KV cache than it did in 0.19.
+# There is one exception: 0.22 to 0.28 run models such as this one with a new runner, which did not count them until 0.29.
 # `planner.advise(plan)` lists what would help, and what each change costs.
 #
 # ## Further reading
 #
-# - `docs/how-it-counts.md`, "The peak" and "CUDA graphs", says what is counted and what is fitted.
-# - `docs/how-it-counts.md`, "What only a GPU can tell", says where the `assumed` lines come from.
+# - `docs/memory-model.md`, "What the utilization really limits", says what lies outside the budget.
 # - `docs/advice.md` says what the planner advises, and what it does not know.
 #
 # Your progress in this lesson:
@@ -318,5 +317,5 @@ learn.progress(4)
 # %% [markdown]
 # ## Next
 #
-# **5. Confirm**: a plan is a claim. Is it true?
+# **[5. Confirm](5_confirm.ipynb)**: a plan is a claim. Is it true?
 # Before you go on: which message did you get wrong before today?

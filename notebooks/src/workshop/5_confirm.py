@@ -12,7 +12,7 @@
 #
 # **What you need**: lesson 1, or its key points. No GPU and no network: there is a recorded run. With a GPU or vLLM's CPU build you make your own.
 #
-# **Time**: 15 minutes, 10 of them for exercises.
+# **Time**: about 25 minutes, 10 of them for exercises.
 #
 # **Questions**:
 #
@@ -23,10 +23,9 @@
 # %% [markdown]
 # ## The story
 #
-# Before the library pays for anything, the city's office wants to know: are these figures true?
-# The desk's card is in use.
-# So you test on a computer without a GPU, with vLLM's CPU build and a small model of the same family.
-# The method carries over to GPUs; the speed does not.
+# Before the library pays for anything, the city's office wants to know whether these figures are true.
+# The desk's card is in use, so you test on a computer without a GPU, with vLLM's CPU build and a small model of the same family.
+# You can use the same method on a GPU later.
 
 # %% tags=["install"]
 # tools/notebooks.py writes this cell: it installs what is missing.
@@ -60,9 +59,28 @@ guess = learn.predict("KV cache on a processor", ...)
 guess
 
 # %% [markdown]
+# ### Exercise 5.1: Before it starts (2 minutes)
+#
+# Two figures can be worked out before anything runs.
+# The model has 0.6 billion parameters: how large are its weights?
+# And how much memory does vLLM request in total?
+
+# %% tags=["learner"]
+learn.exercise("5.1").check(weights=..., requested=...)
+
+# %% tags=["solution"]
+learn.exercise("5.1").check(weights="2.24 GiB", requested="7.06 GiB")
+
+# %% [markdown] tags=["solution"]
+# The arithmetic:
+
+# %% tags=["solution"]
+learn.exercise("5.1").solution()
+
+# %% [markdown]
 # ## Run: the plan, then the start
 #
-# First the plan for that computer.
+# First the plan for that computer; find your two figures in it.
 
 # %%
 small = learn.checkpoint(5)
@@ -79,46 +97,19 @@ guess.reveal(
 )
 
 # %% [markdown]
-# ### Exercise 5.1: Before it starts (2 minutes)
-#
-# How large are the weights, and how much memory does vLLM request in total?
-
-# %% tags=["learner"]
-learn.exercise("5.1").check(weights=..., requested=...)
-
-# %% tags=["solution"]
-learn.exercise("5.1").check(
-    weights=small.limiting_rank.weights_bytes,
-    requested=small.limiting_rank.requested_memory_bytes,
-)
-
-# %% [markdown] tags=["solution"]
-# The arithmetic:
-
-# %% tags=["solution"]
-learn.exercise("5.1").solution()
-
-# %% [markdown]
 # Now the start.
-# This one was recorded: nothing is started here, and the comparison is computed from vLLM's log.
-# A difference is what was measured minus what was planned.
+# This one was recorded, so nothing is started here.
+# Here is what its worker wrote, the process that holds the model, and one line more.
 
 # %%
 run = learn.recorded()
-run
-
-# %% [markdown]
-# ## Investigate: vLLM's own words
-#
-# Two lines of the log say nearly everything.
-
-# %%
-run.said("Auto set", "KV cache size")
+run.said("(Worker", "kv_cache_utils")
 
 # %% [markdown]
 # ### Exercise 5.2: Read the log (2 minutes)
 #
 # How large is the KV cache that vLLM allocated, and how many tokens does it hold?
+# Find both in the log; the plan's figures are others.
 
 # %% tags=["learner"]
 learn.exercise("5.2").check(kv_cache=..., tokens=...)
@@ -127,10 +118,19 @@ learn.exercise("5.2").check(kv_cache=..., tokens=...)
 learn.exercise("5.2").check(kv_cache="2.61 GiB", tokens=12160)
 
 # %% [markdown] tags=["solution"]
-# The lines again:
+# The two lines:
 
 # %% tags=["solution"]
 learn.exercise("5.2").solution()
+
+# %% [markdown]
+# ## Investigate: plan and start, side by side
+#
+# The comparison is computed from that log.
+# A difference is what was measured minus what was planned.
+
+# %%
+run
 
 # %% [markdown]
 # `planner.read_log` extracts the figures from the logs of many releases.
@@ -142,8 +142,8 @@ planner.read_log(run.log_text).to_dict()
 # ### Exercise 5.3: Explain the difference (2 minutes)
 #
 # The plan estimated more blocks than vLLM had.
-# How many blocks did vLLM have?
-# And why fewer than planned?
+# On this processor a block holds 128 tokens: how many blocks did vLLM have?
+# And why were there fewer than planned?
 #
 # - `a`: a block takes more bytes than planned
 # - `b`: the model has more layers than planned
@@ -165,8 +165,8 @@ learn.exercise("5.3").solution()
 # %% [markdown]
 # ### Real starts on GPUs
 #
-# One start is only one case.
-# Here are starts on GPUs whose logs other people have published, with vLLM's figures beside the plan's.
+# That was a single start, and it had no GPU.
+# Other people have published logs of their starts on GPUs; here are vLLM's figures beside the plan's.
 # The first has the desk's model, the second a card with 24 GB like yours; the last two are one machine with two shares.
 
 # %%
@@ -198,7 +198,7 @@ learn.exercise("5.4").solution()
 
 # %% [markdown]
 # How sure is the plan of your own desk?
-# It says with what it was compared, and with what it was not.
+# It names the starts that it was compared with, and what nobody has compared yet.
 
 # %%
 learn.certainty(learn.checkpoint(1))
@@ -217,10 +217,10 @@ RunPanel(learn.start_here())
 # %% [markdown]
 # ### Optional: a start without a GPU
 #
-# A dry run lets vLLM's own code start for the desk's plan, on an L4 that is not there.
-# It needs vLLM's build for NVIDIA GPUs; without one, the cell says how to get it.
-# With one, write `start=True`, and after a minute compare its answer with the plan of lesson 1.
-# What PyTorch allocates is measured; only the driver's part is assumed.
+# In a dry run the installed vLLM starts for the desk's plan on a simulated L4.
+# It measures the memory that PyTorch allocates and assumes only the driver's part.
+# You need vLLM's build for NVIDIA GPUs; without it, the cell says how to get one.
+# If you have it, write `start=True`, and after a minute compare the answer with the plan of lesson 1.
 
 # %%
 learn.dry_run_here(learn.checkpoint(1), start=False)
@@ -242,7 +242,7 @@ learn.slide(
 # ## Explain
 #
 # The plan and the start differ.
-# Which figures of a plan would you rely on to the byte, which not, and why?
+# Which figures of a plan would you rely on most, which less, and why?
 #
 # Write a sentence or two in quotes instead of the dots.
 
@@ -283,8 +283,8 @@ learn.exercise("5.5").check(plan=mine)
 #
 # ## Key points
 #
-# - Predict, run, compare: a plan is a claim that one start can check.
-# - What a token costs, and what a block holds, is exact; how much memory is left for them is an estimate with a range.
+# - One start can check a plan: predict, run, compare.
+# - A plan knows the bytes of a token and of a block; it estimates, with a range, how much memory is left for them.
 # - vLLM's log says how much memory it took, how much is left for the KV cache, and how many tokens that is.
 # - A difference has a source: find the line that is off before you change a setting.
 #
@@ -295,14 +295,13 @@ learn.exercise("5.5").check(plan=mine)
 #
 # ## In practice
 #
-# What your own starts measure is stored on your computer, and later plans of the same start use it.
+# Your computer stores what your own starts measured, and later plans of the same start use it.
 # The first start of a model also compiles it: it takes longer, and on a GPU it leaves less for the KV cache than later starts, as the plan of lesson 1 says.
 # Random weights are enough to measure memory: their shapes matter, not their values.
 #
 # ## Further reading
 #
-# - `docs/confirm.md` says what is requested of vLLM, and what is stored.
-# - `docs/how-it-counts.md`, "On a processor", says what vLLM's CPU build does differently.
+# - `docs/confirm.md` says how to start vLLM for a plan, and where the planner stores what it measured.
 # - `docs/accuracy.md` lists published starts on real GPUs, each with its plan.
 #
 # Your progress in this lesson:
@@ -313,6 +312,6 @@ learn.progress(5)
 # %% [markdown]
 # ## Next
 #
-# **6. A capacity plan**: the whole city may now use the help desk.
+# **[6. A capacity plan](6_a_capacity_plan.ipynb)**: the whole city may now use the help desk.
 # Which cards, how many, and what do they cost?
 # Before you go on: which figure of a plan would you check first on your own server?

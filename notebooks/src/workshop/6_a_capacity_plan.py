@@ -12,7 +12,7 @@
 #
 # **What you need**: lessons 1 to 3, or their key points. No GPU, no network, no account.
 #
-# **Time**: 15 minutes, 9 of them for exercises.
+# **Time**: about 20 minutes, 9 of them for exercises.
 #
 # **Questions**:
 #
@@ -60,7 +60,7 @@ guess
 # %% [markdown]
 # ## Run: the desk as it is
 #
-# The soft edge of the bar is the range of the estimate.
+# The bar's soft edge shows the range of the estimate.
 
 # %%
 desk = learn.checkpoint(6)
@@ -96,7 +96,7 @@ learn.exercise("6.1").solution()
 # %% [markdown]
 # ## Investigate: the limit
 #
-# The solver computes plans until it finds the limit: the number it returns is served, and one more is not.
+# The solver computes one plan after another until it finds the largest number of requests that the desk serves.
 #
 # ### Exercise 6.2: How many on one card (2 minutes)
 #
@@ -201,7 +201,7 @@ learn.exercise("6.4").check(plan=own)
 # %% [markdown]
 # ## Take it home
 #
-# Three things to leave with: the command, a link that opens the plan in the app (`make app` starts it), and the plan on one page.
+# You leave with three things: the command, a link that opens the plan in the app (`make app` starts it), and the plan on one page.
 # Replace the `...` with `own`, or with `mine` if you have no plan of your own yet.
 
 # %% tags=["learner"]
@@ -229,7 +229,7 @@ learn.take_home(own)
 # - Write the load down first: tokens of a question, tokens of an answer, how many at once.
 # - KV cache of a load: requests x tokens x bytes of a token, in whole blocks.
 # - Plan with the low end of the range, as the solver does.
-# - Compare by what is served at what price: by the hour for quiet services, by the answer for busy ones.
+# - Compare cards by their price for the same load: per hour if the service is quiet, per answer if it is busy.
 #
 # ## On your own
 #
@@ -238,7 +238,7 @@ learn.take_home(own)
 # ## In practice
 #
 # Not every visitor sends 3,000 tokens, so the plan has room to spare; measure your own questions.
-# Speed matters as well as memory: the bound above cannot be exceeded, and most starts are slower.
+# Look at the speed as well as at the memory: no start exceeds the bound above, and most are slower.
 # Plan for one card to fail.
 #
 # ## Further reading
@@ -256,5 +256,5 @@ learn.progress()
 # %% [markdown]
 # ## Next
 #
-# **7. At night**, for those who run batch jobs: Ray Data LLM over many rows.
+# **[7. At night](7_at_night.ipynb)**, for those who run batch jobs: Ray Data LLM over many rows.
 # Before you go: what will you plan first?

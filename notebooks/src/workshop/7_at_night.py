@@ -11,7 +11,7 @@
 #
 # **What you need**: lessons 1, 2 and 6, or their key points. No GPU, no network, no account, no Ray.
 #
-# **Time**: 15 minutes, 6 of them for exercises.
+# **Time**: about 15 minutes, 6 of them for exercises.
 # This lesson is optional: it is for people who run batch jobs.
 #
 # **Questions**:
@@ -228,5 +228,5 @@ learn.progress(7)
 # ## Next
 #
 # This was the last lesson.
-# Open the explorer, `notebooks/explorer.ipynb`, with your own model.
+# Open the **[explorer](../explorer.ipynb)** with your own model.
 # Before you go: which job of yours could run at night?

@@ -48,7 +48,7 @@ _COMMANDS = {
     "ray": "what a Ray Data LLM pipeline takes of a cluster",
     "export": "a plan as command, code, manifest, report or data",
     "confirm": "start vLLM here and compare with the plan",
-    "dry-run": "let vLLM itself start, on a GPU that is not there",
+    "dry-run": "let vLLM itself start, on a simulated GPU",
     "record": "let vLLM build a model without a GPU, and keep what it built",
     "read": "what a command, manifest, code, log or error says, and its plan",
     "check": "which starts of files would not start on the hardware that they name",

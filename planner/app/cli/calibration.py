@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,6 +14,7 @@ from planner.app.cli.shared import FITS, Commands, Output
 from planner.planning.calibrations import is_off, records_folder, store
 from planner.planning.calibrations.reading import FolderRecords
 from planner.planning.calibrations.record import MeasuredRank, Record, to_dict
+from planner.planning.calibrations.startup_plan import read_startup_plans
 from planner.units import format_gib
 
 _Action: TypeAlias = Callable[[dict[str, Any], Output], int]
@@ -29,7 +31,7 @@ EXAMPLES = (
 def add(parser: argparse.ArgumentParser) -> None:
     """Give the command's parser its actions."""
     actions = parser.add_subparsers(
-        required=True, metavar="list|show|forget|export|import"
+        required=True, metavar="list|show|forget|export|import|startup-plan"
     )
     listing = _action(actions, "list", "all records, newest first", _list)
     listing.add_argument("--json", action="store_true", help="print JSON")
@@ -44,6 +46,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     exporting.add_argument("file", nargs="?", help="a new file; default: the screen")
     importing = _action(actions, "import", "add the records of an export", _import)
     importing.add_argument("file", help="what export wrote")
+    reading = _action(
+        actions, "startup-plan", "what vLLM wrote down for its next start", _startup
+    )
+    reading.add_argument("path", help="a startup_plan_*.json, or VLLM_CACHE_ROOT")
+    reading.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _action(
@@ -171,3 +178,22 @@ def _import(options: dict[str, Any], _out: Output) -> int:
     added, known = store.add_exported(Path(options["file"]))
     sys.stdout.write(f"{added} added, {known} known already.\n")
     return FITS
+
+
+def _startup(options: dict[str, Any], out: Output) -> int:
+    found = read_startup_plans(Path(options["path"]))
+    least = min(found, key=lambda one: one.kv_cache_memory_bytes)
+    lines = [
+        f"{Path(one.path).name}: a KV cache of {format_gib(one.kv_cache_memory_bytes)},"
+        f" if {format_gib(one.free_memory_bytes)} are free"
+        for one in found
+    ]
+    lines.append(
+        "vLLM applies each to the start and the rank that wrote it, and measures "
+        "nothing then. Plan that start as it will be: "
+        f"--kv-cache-memory-bytes {least.kv_cache_memory_bytes}"
+        f"{' (the least of these)' if len(found) > 1 else ''}"
+    )
+    return out.write(
+        lambda: [asdict(one) for one in found], lambda: "\n".join(lines), found
+    )

@@ -15,7 +15,6 @@ import threading
 import webbrowser
 from dataclasses import replace
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import nbformat
@@ -38,6 +37,7 @@ from planner.app.voila import (
     provisioner,
     room,
     room_pages,
+    short_lived,
     sockets,
 )
 from planner.app.voila.access import TOKEN, Owner, Visitors, trusted_networks
@@ -71,7 +71,6 @@ _HEADERS = {
     "Server": "planner",
 }
 _CULL_SECONDS = 3600
-_SHARED_MEMORY = Path("/dev/shm")
 
 
 class Anybody(IdentityProvider):
@@ -104,7 +103,7 @@ class App(Voila):
         self.owner = None if options.published else Owner(port=options.port, path=base)
         if provisioner.is_available():
             provisioner.ForkServer.instance()  # imports while Voila starts
-        self._folder = Path(mkdtemp(prefix="planner-", dir=_short_lived_place()))
+        self._folder = short_lived.made()
         os.environ["IPYTHONDIR"] = str(self._folder / "ipython")
         self.update_config(_config(options, self._folder))
         self.initialize([str(options.notebook)])
@@ -273,12 +272,6 @@ def _config(options: Options, folder: Path) -> Config:
     transport = "tcp" if sys.platform == "win32" else "ipc"
     config.KernelManager = Config(autorestart=False, transport=transport)
     return config
-
-
-def _short_lived_place() -> str | None:
-    """Return a folder in memory where there is one: it works with a full disk."""
-    usable = _SHARED_MEMORY.is_dir() and os.access(_SHARED_MEMORY, os.W_OK)
-    return str(_SHARED_MEMORY) if usable else None
 
 
 def _headers(options: Options) -> dict[str, str]:

@@ -57,9 +57,10 @@ class DirectPublisher(IOPubThread):
     def start(self) -> None:
         """Start no thread: without one, ipykernel sends at once."""
 
-    def _really_send(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - ipykernel's
+    def send_multipart(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - ipykernel's
+        """Send the parts of a message."""
         with self._lock:
-            super()._really_send(*args, **options)
+            super().send_multipart(*args, **options)
 
 
 class PageKernel(IPythonKernel):

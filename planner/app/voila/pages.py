@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import logging
 import re
 import threading
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from functools import lru_cache
+from http.client import responses
 from pathlib import Path
+from types import TracebackType
 
 from jupyter_core.paths import jupyter_path
 from jupyter_server.base.handlers import JupyterHandler
@@ -100,14 +103,24 @@ class AppHandler(JupyterHandler):
     def _may_enter(self, owner: Owner) -> bool:
         return owner.is_at(self)
 
-    def _request_summary(self) -> str:
-        """Name the request for the log, without the visitor's address and query."""
-        return f"{self.request.method} {type(self).__name__}"
+    def log_exception(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        steps: TracebackType | None,
+    ) -> None:
+        """Log a failure of the server, without the visitor's address and query."""
+        if isinstance(value, HTTPError) or kind is None or value is None:
+            return  # an answer
+        name = type(self).__name__
+        logging.getLogger(__name__).error(
+            "%s %s failed.", self.request.method, name, exc_info=(kind, value, steps)
+        )
 
     def write_error(self, status_code: int, **_details: object) -> None:
         """Send the error in one line, without any part of the request."""
         self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.finish(f"{status_code} {self._reason}\n")
+        self.finish(f"{status_code} {responses.get(status_code, '')}\n")
 
     def compute_etag(self) -> None:
         """Send no tag: nothing here is cached."""

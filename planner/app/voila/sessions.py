@@ -14,11 +14,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jupyter_core.utils import ensure_async
-from jupyter_server._tz import utcnow
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from tornado.ioloop import PeriodicCallback
 from traitlets import Bool, Float, Integer, Unicode
@@ -190,8 +190,8 @@ class Sessions(AsyncMappingKernelManager):
     def received(self, kernel_id: str) -> None:
         """Record that a page sent a message."""
         self._last_message = time.monotonic()
-        if kernel := self._kernels.get(kernel_id):
-            kernel.last_activity = utcnow()
+        if kernel_id in self:
+            self.get_kernel(kernel_id).last_activity = datetime.now(UTC)
 
     def start_watching_activity(self, kernel_id: str) -> None:
         """Use the page's messages as the kernel's activity, see `received`.
@@ -199,10 +199,10 @@ class Sessions(AsyncMappingKernelManager):
         Jupyter would parse every message of the kernel for it, which is half of this
         process's work when many sliders move.
         """
-        kernel = self._kernels[kernel_id]
+        kernel = self.get_kernel(kernel_id)
         kernel.execution_state = "idle"
         kernel.reason = ""
-        kernel.last_activity = utcnow()
+        kernel.last_activity = datetime.now(UTC)
 
     async def end(self, kernel_id: str) -> None:
         """End a visitor's kernel; ignore other kernels."""
@@ -349,7 +349,7 @@ class Sessions(AsyncMappingKernelManager):
             session = self._sessions.get(kernel_id)
             if session is not None and self.is_lost(session, now):
                 await self._alone(self.end(kernel_id))
-        for kernel_id in list(self._kernels):
+        for kernel_id in self.list_kernel_ids():
             await self._alone(self._forget_if_dead(kernel_id))
         self._work()
 
@@ -376,7 +376,7 @@ class Sessions(AsyncMappingKernelManager):
 
     async def _forget_if_dead(self, kernel_id: str) -> None:
         """Drop a kernel that ended by itself, and its page's connection."""
-        kernel = self._kernels.get(kernel_id)
+        kernel = self.get_kernel(kernel_id) if kernel_id in self else None
         provisioner = getattr(kernel, "provisioner", None)
         if provisioner is None or not provisioner.has_process:
             return  # it is starting or ending

@@ -110,7 +110,9 @@ class KernelConnection(ZMQChannelsWebsocketConnection):
 class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
     """A page's socket to its own kernel, for comm messages only."""
 
-    _open: ClassVar[defaultdict[str, dict[KernelSocket, None]]] = defaultdict(dict)
+    _sockets_of: ClassVar[defaultdict[str, dict[KernelSocket, None]]] = defaultdict(
+        dict
+    )
     """The sockets of each kernel, the oldest first."""
     _asked: ClassVar[Counter[str]] = Counter()
     """The requests for a socket to each kernel that have not ended."""
@@ -222,7 +224,7 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
         if isinstance(self.ws_connection, WebSocketProtocol13):
             self.ws_connection.stream.max_write_buffer_size = UNREAD_BYTES
         self._is_opened = True
-        sockets = self._open[kernel_id]
+        sockets = self._sockets_of[kernel_id]
         for old in list(sockets)[: max(len(sockets) + 1 - MOST_SOCKETS, 0)]:
             old.close(1001, "A newer connection takes its place.")
         sockets[self] = None
@@ -272,17 +274,17 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
     def _end(self) -> None:
         """End the connection at once: `close` goes on reading until the page agrees."""
         if self.ws_connection is not None:
-            self.ws_connection._abort()
+            self.ws_connection.stream.close()
 
     def on_close(self) -> None:
         """Record that the page is gone, or its network."""
         self._is_gone = True
         if not self._is_opened:
             return
-        sockets = self._open[self.kernel_id]
+        sockets = self._sockets_of[self.kernel_id]
         sockets.pop(self, None)
         if not sockets:
-            del self._open[self.kernel_id]
+            del self._sockets_of[self.kernel_id]
             self.kernel_manager.disconnected(self.kernel_id)
         if self.ping_callback is not None:
             self.ping_callback.stop()  # it would keep this handler alive for a while
@@ -323,7 +325,7 @@ class KernelSocket(AppHandler, VoilaKernelWebsocketHandler):
     @classmethod
     def disconnect_all(cls, kernel_id: str) -> None:
         """Close the connections to a kernel that ended."""
-        for socket in tuple(cls._open.get(kernel_id, ())):
+        for socket in tuple(cls._sockets_of.get(kernel_id, ())):
             socket.close(1001, "The kernel ended.")
 
     def write_error(self, status_code: int, **details: object) -> None:

@@ -53,9 +53,9 @@ CHECK_SECONDS = 2.0
 
 _INTRO = (
     "Run starts vLLM with exactly the planned arguments, in a process of its own, and "
-    "compares what it measures with the estimate. Ask vLLM does so without a GPU: its "
-    "own code starts on a GPU that is not there, and says what it would allocate. The "
-    "process ends with the measurement, with Stop, and when this page is closed."
+    "compares what it measures with the estimate. Ask vLLM needs no GPU: vLLM starts "
+    "on a simulated one and reports what it would allocate. The process ends after the "
+    "measurement, when you press Stop, or when you close this page."
 )
 _UNPLANNED = (
     "The planner has no plan of {}, so there is nothing to run. vLLM itself can be "
@@ -84,7 +84,7 @@ class RunPanel(w.VBox):
         self.options = OptionsForm()
         self.run_button = w.Button(description="Run", tooltip="Start vLLM")
         self.ask_button = w.Button(
-            description=ASK, tooltip="Start vLLM's own code on a GPU that is not there"
+            description=ASK, tooltip="Start vLLM on a simulated GPU"
         )
         self.stop_button = w.Button(
             description="Stop", tooltip="End vLLM", disabled=True

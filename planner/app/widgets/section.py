@@ -145,8 +145,8 @@ def _offer_row(inputs: Inputs) -> Row:
         "key": "ask",
         "title": " on ".join(named(inputs)),
         "detail": (
-            "vLLM's own code starts on a GPU that is not there, and says what it would "
-            "allocate. Takes a minute or two, under Run below."
+            "vLLM starts on a simulated GPU and reports what it would allocate. This "
+            "takes a minute or two, under Run below."
         ),
         "actions": [action("ask", ASK)],
     }

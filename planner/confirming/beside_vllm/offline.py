@@ -97,7 +97,7 @@ def _load(
     sampling = SamplingParams(
         max_tokens=output_tokens, ignore_eos=True, detokenize=False
     )
-    begin = time.time()
+    begin = time.perf_counter()
     for number, tokens in enumerate(prompts):
         engine.add_request(f"load-{number}", {"prompt_token_ids": tokens}, sampling)
     finished = 0
@@ -111,7 +111,7 @@ def _load(
             if name is not None:
                 peaks[name] = max(peaks[name], float(metric.value))
     counts = {"finished": finished, "readings": readings}
-    return {**peaks, **counts, "seconds": time.time() - begin}
+    return {**peaks, **counts, "seconds": time.perf_counter() - begin}
 
 
 # Workers are spawned, which imports this file again by another name.

@@ -72,7 +72,8 @@ def _supervise(words: list[str], shield: int) -> int:
         stdin=subprocess.DEVNULL,
         preexec_fn=_restore_signals,
     )
-    status, grace = _watch(child, shield, begin + limit_seconds)
+    # A clock that is set, or a machine that sleeps, ends no run.
+    status, grace = _watch(child, shield, time.monotonic() + limit_seconds)
     created = _shared_memory(begin)
     _end_all(grace, shield)
     for path in created:
@@ -90,7 +91,7 @@ def _watch(
         status = child.poll()
         if status is not None:
             return status, STOP_GRACE_SECONDS
-        if time.time() > deadline:
+        if time.monotonic() > deadline:
             return TIME_IS_OVER, STOP_GRACE_SECONDS
         if os.getppid() != shield:
             return STOPPED, STOP_GRACE_SECONDS
@@ -101,12 +102,12 @@ def _watch(
 
 def _end_all(grace_seconds: float, shield: int) -> None:
     """Terminate all descendants, kill those that remain, wait until they are gone."""
-    deadline = time.time() + grace_seconds
+    deadline = time.monotonic() + grace_seconds
     _signal_all(signal.SIGTERM, shield)
-    while not _is_over(shield) and time.time() < deadline:
+    while not _is_over(shield) and time.monotonic() < deadline:
         time.sleep(_STEP_SECONDS)
-    deadline = time.time() + _KILL_SECONDS
-    while not _is_over(shield) and time.time() < deadline:
+    deadline = time.monotonic() + _KILL_SECONDS
+    while not _is_over(shield) and time.monotonic() < deadline:
         # A process may have been forked while the others were killed: repeat.
         _signal_all(signal.SIGKILL, shield)
         time.sleep(_STEP_SECONDS)

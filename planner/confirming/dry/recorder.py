@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from planner.confirming.dry.result import DryRun
+from planner.confirming.dry.result import DryRun, why_undecided
 from planner.confirming.dry.run import DryOptions, DryStart
 from planner.confirming.options import Listener
 from planner.confirming.start import stage_lines
@@ -61,7 +61,8 @@ def record(
     )
     whole = DryStart(inputs, options, heard).execute()
     if not whole.tree:
-        raise PlannerError(f"vLLM did not load {inputs.model}: {whole.refused}")
+        why = whole.refused or why_undecided(whole)
+        raise PlannerError(f"vLLM did not load {inputs.model}: {why}")
     halved = DryStart(inputs.changed(tensor_parallel_size=2), options, heard).execute()
     made = Recording(
         model=os.fspath(model),

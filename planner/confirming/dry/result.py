@@ -74,12 +74,14 @@ class DryRun(Viewed):
     alive: tuple[Alive, ...] = ()
     """What is in use at the peak of the first rank's profile run, the largest first;
     empty unless the run is traced."""
+    fault: str | None = None
+    """Why the run failed by itself, which is no answer of vLLM; None: it did not."""
     notes: tuple[str, ...] = ()
     log_text: str = ""
 
     @property
     def started(self) -> bool | None:
-        """Whether vLLM started; None if it was stopped before."""
+        """Whether vLLM started; None if it was stopped before, or the run failed."""
         return self.measurement.is_started
 
     @property
@@ -117,6 +119,7 @@ def dry_dict(run: DryRun) -> dict[str, Any]:
         "engine_args": dict(run.engine_args),
         "started": run.started,
         "refused": run.refused,
+        **({"fault": run.fault} if run.fault else {}),
         "seconds": round(measured.seconds, 1),
         "compile_cache": _cache(measured),
         "ranks": [_rank(worker) for worker in run.ranks],
@@ -157,6 +160,13 @@ def _groups(ranks: tuple[WorkerFigures, ...]) -> list[dict[str, Any]]:
     return [asdict(group) for group in found]
 
 
+def why_undecided(run: DryRun) -> str:
+    """Say why a run that vLLM neither refused nor finished says nothing."""
+    if run.fault is None:
+        return "it was stopped"
+    return f"the dry run itself failed, which a GPU would not: {run.fault}"
+
+
 def plan_of(run: DryRun) -> Plan:
     """Return the plan with a dry run's figures in place of its estimates.
 
@@ -167,7 +177,7 @@ def plan_of(run: DryRun) -> Plan:
     if not run.ranks:
         raise PlannerError(
             f"vLLM did not come as far as its profile run, so there are no figures: "
-            f"{run.refused or 'it was stopped'}"
+            f"{run.refused or why_undecided(run)}"
         )
     inputs = Inputs(
         model=run.model if run.estimate is not None else _built(run),
@@ -184,7 +194,8 @@ def plan_of(run: DryRun) -> Plan:
 def _built(run: DryRun) -> ModelArchitecture:
     """Return the model as vLLM built it, for one that the planner does not read."""
     if not run.tree:
-        raise PlannerError(f"vLLM did not load {run.model}: {run.refused}")
+        why = run.refused or why_undecided(run)
+        raise PlannerError(f"vLLM did not load {run.model}: {why}")
     files = model_files(run.model)
     whole, stages = run.tree, int(run.engine_args.get("pipeline_parallel_size") or 1)
     if stages > 1:

@@ -168,6 +168,7 @@ class DryStart:
         self._lines: list[str] = []
         self._tree: dict[str, Any] = {}
         self._alive: Sequence[Mapping[str, Any]] = ()
+        self._fault: str | None = None
         self._is_stopped = threading.Event()
         self._started = self._new_start()
 
@@ -223,6 +224,7 @@ class DryStart:
             self._lines += started.lines
             self._tree = started.results.get("tree") or {}
             self._alive = started.results.get("trace", {}).get("alive", ())
+            self._fault = started.results.get("fault", {}).get("text")
             self._notes += filter(None, [started.results.get("note", {}).get("text")])
             shutil.rmtree(scratch, ignore_errors=True)
         measured = started.measured(
@@ -231,6 +233,8 @@ class DryStart:
             is_dummy=True,
             is_dry=True,
         )
+        if self._fault is not None:  # says nothing of vLLM
+            return replace(measured, is_started=None, error=None)
         if measured.is_started is False and measured.error is None:
             # Not an error that vLLM's logs are known for: its last words.
             last = next((line for line in reversed(started.lines) if line.strip()), "")
@@ -291,6 +295,7 @@ class DryStart:
             confirmation=confirmation,
             tree=self._tree,
             alive=tuple(Alive(**one) for one in self._alive),
+            fault=self._fault,
             notes=notes,
             log_text=log_text,
         )

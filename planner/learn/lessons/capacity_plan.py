@@ -49,7 +49,11 @@ MADE = {
         Condition(
             text=f"cost at most {_BUDGET} euros per hour",
             is_met=lambda plan: _price(plan) <= _BUDGET,
-            yours=lambda plan: f"costs {_price(plan):.2f}",
+            yours=lambda plan: (
+                f"costs {_price(plan):.2f}"
+                if plan.gpu.name in PRICES
+                else f"runs on {plan.gpu.name}, which nobody offers"
+            ),
         ),
         example=lambda: checkpoint(6).changed(
             tensor_parallel_size=2, max_num_seqs=VISITORS.requests

@@ -50,7 +50,6 @@ def _sizes(desk: Plan) -> dict[str, Any]:
     weights = line_of(desk, "weights").size_bytes
     between = sum(line_of(desk, name).size_bytes for name in _BETWEEN)
     graphs = line_of(desk, "CUDA graphs").size_bytes
-    first_start = min(one.available_kv_cache_bytes for one in desk.alternatives)
     return {
         "total": total,
         "requested": requested,
@@ -64,6 +63,6 @@ def _sizes(desk: Plan) -> dict[str, Any]:
         "whole_card_without_graphs": total - weights - between + graphs,
         "whole_card": total - weights - between,
         "cache_with_graphs": kv_cache + graphs,
-        "beside_one_request": kv_cache - desk.needed_kv_cache_bytes,
-        "first_start": first_start,
+        "not_requested": total - requested,
+        "share_without_between": requested - between,
     }

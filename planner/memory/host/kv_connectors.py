@@ -34,11 +34,11 @@ _SEVERAL = "MultiConnector"
 _ONE_GROUP = (_LMCACHE, "ExampleConnector", "LMCacheMPConnector")
 """Connectors without support for groups of caches."""
 _KNOWN = (*_NIXL, *_ELSEWHERE, _LMCACHE, _OFFLOADING)
-_TRANSFERS_BLOCKS = Change(
+IS_READ = Change(
     since=(0, 28),
     what=(
-        "Connectors (kv_transfer_config) transfer KV blocks as from 0.28.0, the oldest "
-        "release whose way is modelled."
+        "Connectors (kv_transfer_config) transfer KV blocks as read from the code of "
+        "this release; earlier ones are planned alike, under a condition."
     ),
 )
 
@@ -134,14 +134,17 @@ def _check(
             raise Refused(
                 "cpu_bytes_to_use must be specified in kv_connector_extra_config"
             )
-    if not release.has(_TRANSFERS_BLOCKS):
-        raise _unknown(f"in vLLM {release.version}")
     if len(model.cache_layers) > 1 or model.state_layers:
-        _check_groups(found, model, keeps_groups=keeps_groups)
+        is_read = release.has(IS_READ)
+        _check_groups(found, model, keeps_groups=keeps_groups, is_read=is_read)
 
 
 def _check_groups(
-    found: tuple[Connector, ...], model: ModelArchitecture, *, keeps_groups: bool
+    found: tuple[Connector, ...],
+    model: ModelArchitecture,
+    *,
+    keeps_groups: bool,
+    is_read: bool,
 ) -> None:
     """Leave out caches that differ, where the connector's effect on them is not known.
 
@@ -150,11 +153,11 @@ def _check_groups(
     Source: vLLM 0.33.0 `distributed/kv_transfer/kv_connector/factory.py`
     supports_hma_config; `config/vllm.py` (need_disable_hybrid_kv_cache_manager).
     """
-    if all(connector.name == _OFFLOADING for connector in found):
+    if is_read and all(connector.name == _OFFLOADING for connector in found):
         return
     if model.state_layers:
         raise _unknown("with layers that store states")
-    if any(connector.name in _ONE_GROUP for connector in found):
+    if not is_read or any(connector.name in _ONE_GROUP for connector in found):
         if not keeps_groups:
             return
         raise _unknown(

@@ -24,7 +24,7 @@ from planner.engine.releases.shared import (
     GROUPS_ALL_RANKS,
 )
 from planner.memory.account import VLLMError
-from planner.memory.kv_cache import kv_groups
+from planner.memory.kv_cache import kv_groups, layer_tuples
 from planner.memory.kv_cache.kernels import LayerKernels
 from planner.memory.kv_cache.kv_groups import (
     LayerGroup,
@@ -96,7 +96,7 @@ class StageCache:
     @cached_property
     def bytes_per_block(self) -> int:
         """Bytes of one block on a rank; the groups share one pool of blocks."""
-        return bytes_per_block(self.groups, self.layout)
+        return bytes_per_block(self.groups, self.layout, self.release)
 
     @cached_property
     def counted_groups(self) -> tuple[tuple[KVCacheSpec, int], ...]:
@@ -151,7 +151,10 @@ class StageCache:
             groups = self.checked_groups or self.groups
             blocks = blocks_per_request(groups[:1], request)
             return bytes_per_block(groups, self.layout) * blocks
-        return self.bytes_per_block * self.blocks(request)
+        each = self.bytes_per_block
+        if layer_tuples.are_tuples(self.groups, self.release):
+            each = layer_tuples.checked_block_bytes(self.groups)
+        return each * self.blocks(request)
 
     def longest_request(self, limit: int, request: Request) -> int:
         """Largest length up to `limit` that fits in the usable bytes; 0 if none."""
@@ -203,6 +206,8 @@ def capacity(
     0.20.1 the same (concurrency).
     """
     needed = blocks_per_request(groups, request)
+    if layer_tuples.are_tuples(groups, release):
+        needed = layer_tuples.logged_blocks(groups, request, release)
     concurrency = num_gpu_blocks / needed if needed else 0.0
     tokens = int(concurrency * request.max_model_len)
     if not release.has(_COUNTS_TOKENS_BY_CONCURRENCY) and groups:

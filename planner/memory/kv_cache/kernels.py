@@ -17,7 +17,6 @@ from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import PACKS_PAGES
-from planner.errors import UnknownArchitecture
 from planner.memory.compilation import Compilation, GraphMode
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.choosing import (
@@ -38,11 +37,6 @@ from planner.memory.kv_cache.layout import (
     KVCacheLayout,
     resolve_layout,
     supported_layouts,
-)
-from planner.memory.kv_cache.specs_of_latent import (
-    CircularBufferSpec,
-    CompressedMLASpec,
-    SlidingWindowMLASpec,
 )
 from planner.models.architecture import ModelArchitecture
 from planner.models.caches import AttentionLayer, MLALayer
@@ -178,7 +172,6 @@ def _layer_kernels(model: ModelArchitecture, context: CacheContext) -> LayerKern
     if release.has(_CHECKS_ALIGNED_BLOCKS):
         check_aligned(block_size, sizes, backends, context)
     specs = layer_specs(caches, context, sizes)
-    _check_known(specs, context)
     return LayerKernels(
         release=release,
         caches=caches,
@@ -196,25 +189,6 @@ def _distinct(caches: tuple[BackedCache, ...]) -> tuple[BackedCache, ...]:
     for held in caches:
         first.setdefault((id(held.cache), id(held.backend)), held)
     return tuple(first.values())
-
-
-def _check_known(
-    specs: tuple[tuple[int, KVCacheSpec], ...], context: CacheContext
-) -> None:
-    """Leave out caches whose grouping in older releases is not modelled.
-
-    Raises:
-        UnknownArchitecture: naming the release.
-    """
-    release = context.layout.release
-    if release.has(PACKS_PAGES):
-        return
-    kinds = CompressedMLASpec | SlidingWindowMLASpec | CircularBufferSpec
-    if any(isinstance(spec, kinds) for _, spec in specs):
-        raise UnknownArchitecture(
-            f"vllm_version={release.version}: how this release groups compressed KV "
-            "caches is not modelled. 0.29.0 and later are."
-        )
 
 
 def _layout(

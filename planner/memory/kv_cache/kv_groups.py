@@ -13,6 +13,7 @@ from planner.engine.releases import NEWEST_RELEASE, Release
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import PACKS_PAGES
 from planner.errors import Refused
+from planner.memory.kv_cache import layer_tuples
 from planner.memory.kv_cache.kv_spec import (
     AttentionSpec,
     CannotMergeError,
@@ -135,11 +136,17 @@ class LayerGroup:
         return LayerGroup(spec=self.spec, layers=layers)
 
 
-def bytes_per_block(groups: Sequence[LayerGroup], layout: KVCacheLayout) -> int:
+def bytes_per_block(
+    groups: Sequence[LayerGroup],
+    layout: KVCacheLayout,
+    release: Release = NEWEST_RELEASE,
+) -> int:
     """Return the bytes of one block on a rank; the groups share one pool of blocks.
 
     Source: vLLM 0.33.0 `v1/core/kv_cache_planning.py` _get_kv_cache_bytes_per_block.
     """
+    if layer_tuples.are_tuples(groups, release):
+        return layer_tuples.block_bytes(groups, release)
     counted = [group.counted_specs for group in groups]
     if not layout.is_block_outermost:
         sizes = [sum(n * s.block_stride_bytes for s, n in specs) for specs in counted]
@@ -177,6 +184,8 @@ def group(
     has_sizes = len({s.page_size_bytes for s in kinds}) > 1
     if layout.is_block_outermost and has_sizes and release.has(PACKS_PAGES):
         return tuple(_of(part) for part in packed(kept))
+    if layer_tuples.has_tuples(kinds, release):
+        return tuple(_of(part) for part in layer_tuples.split(kept, release))
     if has_sizes and not release.has(_ENLARGES_BLOCKS):
         # vLLM raises that exception without a message.
         raise Refused("NotImplementedError")

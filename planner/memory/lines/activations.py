@@ -41,15 +41,17 @@ from planner.memory.lines.forward_pass import (
     states_beside_experts,
     unpacked_bytes,
 )
-from planner.memory.lines.latent_context import latent_context
+from planner.memory.lines.latent_context import has_own_attention, latent_context
 from planner.memory.lines.persistent import (
     BLAS_WORKSPACE,
     TOP_K_BUFFER,
     kept_during,
     layer_inputs_bytes,
 )
+from planner.memory.lines.rounding import rounding_bytes
 from planner.memory.lines.sampler import (
     blas_workspace_bytes,
+    changes_stream,
     depends_on_installed,
     sampling,
 )
@@ -247,7 +249,8 @@ def _checking(run: ProfileRun) -> tuple[Ranged, ...]:
 
 def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
     """Return the largest layer: dense, of experts, or of latent attention."""
-    dense = forward(run)
+    dense, rounding = forward(run), rounding_bytes(run)
+    rounded = f" + {format_size(rounding)} in larger blocks" if rounding else ""
     tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
     held = held_bytes(run)
     streams = run.model.residual_streams
@@ -258,11 +261,14 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
     elif not run.compiles and run.release.has(_KEEPS_EXPERT_INPUT_ONCE):
         # The experts' input is one of those that their callers hold.
         beside = states_beside_experts(run) * tokens
+    if has_own_attention(run):
+        # The residual, the layer's input, and with ranks the sum before the norm.
+        callers = (2 + int(run.layout.tensor_parallel_size > 1)) * tokens
     scratch, context = expert_transient(run), latent_context(run)
     of_draft = draft_transient(run)
     in_draft = max(beside, 3 * tokens)
     steps = [
-        (dense.size_bytes, dense.why),
+        (dense.size_bytes + rounding, f"{dense.why}{rounded}"),
         (
             beside + scratch.size_bytes if scratch.size_bytes else 0,
             f"forward pass: hidden states {format_size(beside)} + {scratch.why}",
@@ -318,7 +324,7 @@ def _encoder(run: ProfileRun) -> Ranged:
     if not peak.size_bytes:
         return around(0, 0, "no encoder")
     kept = kept_during(run)
-    workspace = kept[BLAS_WORKSPACE]
+    workspace = 0 if changes_stream(run) else kept[BLAS_WORKSPACE]
     beside, text = workspace, f" + {BLAS_WORKSPACE} {format_size(workspace)}"
     if run.release.has(SUBTRACTS_CONSUMED):
         beside = workspace - sum(kept.values())

@@ -15,6 +15,7 @@ from planner.models.layers import (
 
 _PARALLEL = "GPTNeoXForCausalLM"
 _DELTA_NET_INPUT, _DELTA_NET_OUTPUT = "linear_attn.in_proj_qkvz", "linear_attn.out_proj"
+_ROTATES_IN_FP32 = ("Olmo2ForCausalLM", "Olmo3ForCausalLM")
 _FP32 = 4
 
 
@@ -58,6 +59,37 @@ def attention_widths(
         ]
     text = f"{projected:,} queries, keys, values + {normed:,} normed + {queries:,}"
     return [(projected + normed + queries, text)]
+
+
+def rotation_widths(
+    run: ProfileRun, module: object, held: int
+) -> list[tuple[int, str]]:
+    """Return what OLMo 2 and 3 of Transformers have while they rotate keys.
+
+    Embeddings and residual; queries, keys and values as projected; queries and keys of
+    all ranks after their norms; queries as rotated in fp32, and three such tensors of
+    keys; cosines and sines for full attention and for windows.
+
+    Source: Transformers 5.20 `models/olmo3/modeling_olmo3.py` apply_rotary_pos_emb,
+    Olmo3RotaryEmbedding.forward; a traced dry run of Olmo-3-7B on four ranks.
+    """
+    is_theirs = run.model.architecture in _ROTATES_IN_FP32 and is_left_to_transformers(
+        run
+    )
+    if not is_theirs or not isinstance(module, QKVParallelLinear):
+        return []
+    ranks, size = run.layout.tensor_parallel_size, module.head_size
+    every = (module.num_heads + module.num_kv_heads) * size
+    queries, keys = (
+        -(-count // ranks) * size for count in (module.num_heads, module.num_kv_heads)
+    )
+    in_fp32 = _FP32 // run.element_size
+    windows = {getattr(one, "sliding_window", None) for one in run.model.cache_layers}
+    tables = 2 * len(windows) * size * in_fp32
+    rotated = in_fp32 * (queries + 3 * keys)
+    values = 2 * run.model.hidden_size + queries + 2 * keys + every + rotated + tables
+    text = f"{every:,} normed + {rotated:,} rotated + {tables:,} tables"
+    return [(values - held, f"{text} + {values - every - rotated - tables - held:,}")]
 
 
 def mixer_widths(

@@ -19,7 +19,7 @@ from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.memory.account import NOTHING, Sized, larger
 from planner.memory.lines.forward_pass import activation_width
 from planner.memory.lines.persistent import sampler_state_sizes
-from planner.memory.lines.sampler import blas_workspace_bytes
+from planner.memory.lines.sampler import blas_workspace_bytes, changes_stream
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.experts import FusedMoE
 from planner.models.layers import (
@@ -78,7 +78,7 @@ _FREES_FACTORS = Change(
         "Qwen3-4B with 16 adapters, 898 MiB in 0.25.1 and 824 MiB in 0.33.0"
     ),
 )
-_SPLITS_ANY_BLOCK = Change(
+SPLITS_ANY_BLOCK = Change(
     until=(0, 31),
     what=(
         "In the profile run a small tensor may take part of a large freed block. A "
@@ -231,7 +231,7 @@ def pinned(run: ProfileRun) -> Sized:
 def _splits_any_block(run: ProfileRun) -> bool:
     """Return whether blocks are split and, where they are kept, subtracted."""
     is_counted = run.compiles and run.release.has(SUBTRACTS_CONSUMED)
-    return is_counted and run.release.has(_SPLITS_ANY_BLOCK)
+    return is_counted and run.release.has(SPLITS_ANY_BLOCK)
 
 
 def _copies_for_cublas(run: ProfileRun) -> bool:
@@ -255,7 +255,9 @@ def blas_after_layers_bytes(run: ProfileRun) -> int:
 
     Source: dry runs of Qwen2.5-7B in AWQ and GPTQ, and of Qwen3-8B-FP8, with 0.29.0.
     """
-    if not run.release.has(SUBTRACTS_CONSUMED) or not run.samples or run.towers:
+    if not run.release.has(SUBTRACTS_CONSUMED) or not run.samples:
+        return 0
+    if run.towers and not changes_stream(run):
         return 0
     if run.has_adapters or run.model.quantization in PLUGINS:
         return 0

@@ -15,6 +15,7 @@ from planner.memory.lines.attention_pass import (
     delta_net_widths,
     is_left_to_transformers,
     mixer_widths,
+    rotation_widths,
 )
 from planner.memory.lines.persistent import later_workspace_bytes
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
@@ -30,15 +31,19 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 from planner.models.quantization.choosing import PLUGINS
+from planner.models.quantization.compressed_schemes import Fp8Linear
 from planner.models.quantization.fp8 import (
     Fp8BlockLinear,
+    Fp8ChannelLinear,
     Fp8OnlineBlockLinear,
     Fp8TensorLinear,
 )
 from planner.models.quantization.fp8_kernels import BLOCK, quantises_block_inputs
+from planner.models.quantization.linear_kernels import ModelOptChannelLinear
+from planner.models.quantization.quark_schemes import QuarkFp8Linear
 from planner.units import format_size
 
-_NAMES_MLP_INPUT = frozenset(
+NAMES_MLP_INPUT = frozenset(
     """
     CohereForCausalLM Cohere2ForCausalLM Exaone4ForCausalLM ExaoneForCausalLM
     Gemma2ForCausalLM Gemma3ForCausalLM GemmaForCausalLM GraniteForCausalLM
@@ -56,14 +61,14 @@ Llama's reuses the name, and frees them before the down projection.
 Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward and the like;
 `models/llama.py` LlamaMLP.forward.
 """
-_ADDS_UP_ANEW = frozenset(
+ADDS_UP_ANEW = frozenset(
     (
         *("GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM"),
         "Qwen3_5ForConditionalGeneration",
     )
 )
 """Models with Gemma's norm, whose sums with the residual are tensors of their own."""
-_HAS_OWN_SUMS = frozenset("Gemma4ForCausalLM Gemma4ForConditionalGeneration".split())
+HAS_OWN_SUMS = frozenset("Gemma4ForCausalLM Gemma4ForConditionalGeneration".split())
 """Models that add to the residual with an operator instead of a norm."""
 _BIG_CODE = "GPTBigCodeForCausalLM"
 _HOLDS_MORE = {
@@ -84,6 +89,10 @@ _ADDS_UP_BEFORE_NORM = ("bert", "roberta", "xlm-roberta")
 Source: vLLM 0.33.0 `models/bert.py` BertOutput.forward, BertModel.forward.
 """
 _FP32 = 4
+_QUANTISES_WHOLE_INPUTS = (
+    *(Fp8TensorLinear, Fp8ChannelLinear, Fp8Linear),
+    *(ModelOptChannelLinear, QuarkFp8Linear),
+)
 _MLP_PARTS = (Part.MLP, Part.SHARED_EXPERTS)
 
 
@@ -94,7 +103,7 @@ def forward(run: ProfileRun) -> Sized:
     Source: vLLM 0.19.0 `v1/worker/gpu_model_runner.py` profile_run; the buffers of a
     layer are read from its model class and fit logs of models with small vocabularies.
     """
-    widths = [_layer_width(run, kind) for kind in _kinds(run)]
+    widths = [_layer_width(run, kind) for kind in kinds(run)]
     width, shape = max(widths, default=(2 * run.model.hidden_size, "embeddings"))
     tokens, size = run.max_num_batched_tokens, run.element_size
     size_bytes = tokens * size * width
@@ -118,7 +127,7 @@ def unpacked_bytes(run: ProfileRun) -> int:
         return 0
     tensors = (
         tensor
-        for kind in _kinds(run)
+        for kind in kinds(run)
         for module in kind.modules
         for tensor in module.tensors(run.layout)
     )
@@ -129,9 +138,7 @@ def unpacked_bytes(run: ProfileRun) -> int:
 def held_bytes(run: ProfileRun) -> int:
     """Return what the experts' callers hold: residuals and attention's output."""
     hidden = run.model.hidden_size
-    widths = [
-        _held(run, hidden, _attention_width(run, kind))[0] for kind in _kinds(run)
-    ]
+    widths = [_held(run, hidden, _attention_width(run, kind))[0] for kind in kinds(run)]
     tokens = run.max_num_batched_tokens * run.element_size
     return tokens * max(widths, default=2 * hidden)
 
@@ -149,7 +156,7 @@ def states_beside_experts(run: ProfileRun) -> int:
     Mistral4Model.forward; traced dry runs of MiMo-V2.5-Pro, Nemotron 3 Nano and Mistral
     Small 4.
     """
-    with_experts = (k for k in _kinds(run) if _has_experts(k))
+    with_experts = (k for k in kinds(run) if _has_experts(k))
     count = 3 if any(kind.caches for kind in with_experts) else 2
     count += int(is_served_by_transformers(run.model.architecture))
     return count - int(_adds_up_in_buffer(run))
@@ -157,9 +164,9 @@ def states_beside_experts(run: ProfileRun) -> int:
 
 def _adds_up_in_buffer(run: ProfileRun) -> bool:
     """Whether the residual is the buffer in which images and text are merged."""
-    own = (*_ADDS_UP_ANEW, *_HAS_OWN_SUMS)
+    own = (*ADDS_UP_ANEW, *HAS_OWN_SUMS)
     is_merged = run.has_media and run.is_first_stage
-    return is_merged and _language_model(run) not in own
+    return is_merged and language_model(run) not in own
 
 
 def _has_experts(kind: LayerKind) -> bool:
@@ -170,7 +177,7 @@ def _has_experts(kind: LayerKind) -> bool:
     )
 
 
-def _kinds(run: ProfileRun) -> Iterator[LayerKind]:
+def kinds(run: ProfileRun) -> Iterator[LayerKind]:
     """Yield the kinds that layers have: a family may list more."""
     for index in dict.fromkeys(run.model.layers):
         yield run.model.layer_kinds[index]
@@ -186,6 +193,7 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
             steps += attention_widths(run, kind, module)
             steps += mixer_widths(run, kind, module)
             steps += delta_net_widths(run, kind, module, held)
+            steps += rotation_widths(run, module, held)
     width, shape = max(steps)
     later = later_workspace_bytes(run, kind)
     if later:
@@ -211,21 +219,21 @@ def _held_of(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     held, text = _held(run, hidden, _attention_width(run, kind))
     if run.compiles:
         return held, text
-    more = _HOLDS_MORE.get(_language_model(run), 0)
-    if more and (_language_model(run) != _BIG_CODE or is_left_to_transformers(run)):
+    more = _HOLDS_MORE.get(language_model(run), 0)
+    if more and (language_model(run) != _BIG_CODE or is_left_to_transformers(run)):
         held, text = held + more * hidden, f"{text} + {more} x {hidden:,} with names"
     is_cut = run.layout.tensor_parallel_size > 1
     # Widest at the activation, before there is a sum over ranks.
     before_sum = held, text
-    if is_cut and _language_model(run) not in _NAMES_MLP_INPUT:
+    if is_cut and language_model(run) not in NAMES_MLP_INPUT:
         before_sum = held - hidden, f"{text} - {hidden:,} of a later sum"
     if not run.has_media or not run.is_first_stage:
         return before_sum
     if any(isinstance(cache, CrossAttentionLayer) for cache in kind.caches):
         return held + 2 * hidden, f"{text} + 2 x {hidden:,} positions"
-    if _language_model(run) in _ADDS_UP_ANEW:
+    if language_model(run) in ADDS_UP_ANEW:
         return held + hidden, f"{text} + {hidden:,} sum"
-    if _language_model(run) in _HAS_OWN_SUMS:
+    if language_model(run) in HAS_OWN_SUMS:
         return held, text
     held, text = before_sum
     return held - hidden, f"{text} - {hidden:,} in a buffer"
@@ -257,19 +265,18 @@ def _held(run: ProfileRun, hidden: int, attention: int) -> tuple[int, str]:
     return count * hidden, f"{count} x {hidden:,} hidden states"
 
 
-def _language_model(run: ProfileRun) -> str:
+def language_model(run: ProfileRun) -> str:
+    """Return the class of the language model, or of the model itself."""
     return run.model.language_architecture or run.model.architecture
 
 
 def activation_width(run: ProfileRun) -> int:
     """Return the values per token of an MLP's activation: its input and output."""
-    widths = (
-        _mlp_width(run, module) for kind in _kinds(run) for module in kind.modules
-    )
+    widths = (mlp_width(run, module) for kind in kinds(run) for module in kind.modules)
     return max((wide + inner for wide, inner in widths), default=0)
 
 
-def _mlp_width(run: ProfileRun, module: object) -> tuple[int, int]:
+def mlp_width(run: ProfileRun, module: object) -> tuple[int, int]:
     """Return the widths of an MLP's input and activation on a rank; 0 for others."""
     if not (
         isinstance(module, ColumnParallelLinear | ReplicatedLinear | RecordedModule)
@@ -283,6 +290,12 @@ def _mlp_width(run: ProfileRun, module: object) -> tuple[int, int]:
     return len(module.output_sizes) * inner, inner
 
 
+def _is_in_blocks(method: object) -> bool:
+    """Whether FP8 weights have a scale for each block of 128 x 128."""
+    is_block = isinstance(method, Fp8BlockLinear | Fp8OnlineBlockLinear)
+    return is_block or getattr(method, "strategy", None) == "block"
+
+
 def _fp8_copy_width(run: ProfileRun, module: object, inner: int) -> int:
     """Return the values that the down projection's input in FP8 is as large as.
 
@@ -294,11 +307,11 @@ def _fp8_copy_width(run: ProfileRun, module: object, inner: int) -> int:
     Qwen3-8B-FP8 on H100 and of Granite 4.2 3B with fp8_per_tensor on L40S.
     """
     method = getattr(module, "method", None)
-    if isinstance(method, Fp8TensorLinear) and method.loads_unquantised:
+    if isinstance(method, _QUANTISES_WHOLE_INPUTS) and not _is_in_blocks(method):
         has_kernel = run.layout.compute_capability >= ADA
-        return inner // run.element_size if has_kernel else 0
-    is_in_blocks = isinstance(method, Fp8BlockLinear | Fp8OnlineBlockLinear)
-    if not is_in_blocks or not quantises_block_inputs(run.layout):
+        is_copied = has_kernel and not getattr(method, "is_weight_only", False)
+        return inner // run.element_size if is_copied else 0
+    if not _is_in_blocks(method) or not quantises_block_inputs(run.layout):
         return 0
     return (inner + _FP32 * -(-inner // BLOCK)) // run.element_size
 
@@ -319,12 +332,12 @@ def _summed(run: ProfileRun, inner: int) -> list[tuple[int, str]]:
 
 
 def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
-    wide, inner = _mlp_width(run, module)
+    wide, inner = mlp_width(run, module)
     if inner:
         text = f"{wide:,} MLP input + {inner:,} activation"
         if run.compiles:
             return [(wide + inner, text)]
-        if _language_model(run) not in _NAMES_MLP_INPUT:
+        if language_model(run) not in NAMES_MLP_INPUT:
             return [(wide + inner, text), *_summed(run, inner)]
         hidden, copy = run.model.hidden_size, _fp8_copy_width(run, module, inner)
         text += f" + {copy:,} in FP8" if copy else ""

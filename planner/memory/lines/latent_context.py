@@ -31,6 +31,7 @@ _INDEXER_LOGITS = 512 * MIB
 _INT32 = 4
 _IS_OWN, _LATENT = "self_attn.", "self_attn.fused_qkv_a_proj"
 _QUERIES, _INDEX_QUERIES = "self_attn.q_b_proj", "self_attn.indexer.wq_b"
+_INDEX_KEYS = "self_attn.indexer.wk_weights_proj"
 _RESERVES_LATENT_CONTEXT = Change(
     since=(0, 11),
     what="The profile run of MLA allocates keys and values of a chunk of context.",
@@ -149,6 +150,12 @@ def indexers(run: ProfileRun) -> tuple[Indexer, ...]:
     return tuple(found)
 
 
+def has_own_attention(run: ProfileRun) -> bool:
+    """Whether an indexed model's attention is a class of its own, without context."""
+    is_own = run.model.architecture in _OF_OWN_CLASS
+    return is_own and run.release.has(_LEAVES_OUT_INDEXED_CONTEXT)
+
+
 def _context(run: ProfileRun, layer: MLALayer) -> Sized:
     """Return the keys and values expanded from a chunk of latent vectors."""
     is_sparse = layer.index_topk is not None
@@ -157,8 +164,7 @@ def _context(run: ProfileRun, layer: MLALayer) -> Sized:
         return NOTHING
     if not release.has(_RESERVES_LATENT_CONTEXT):
         return NOTHING
-    is_own = run.model.architecture in _OF_OWN_CLASS
-    if is_own and release.has(_LEAVES_OUT_INDEXED_CONTEXT):
+    if has_own_attention(run):
         return NOTHING
     tokens, heads = context_tokens(run), heads_on_rank(run, layer)
     width = layer.qk_nope_head_dim + layer.v_head_dim
@@ -218,7 +224,7 @@ def _indexer_logits(run: ProfileRun) -> Sized:
         ]
         rows = 2 * run.max_num_batched_tokens
         exchanged = rows * max(widths, default=0) * _INT32
-    inputs = _pooled_inputs_bytes(run)
+    inputs = _own_inputs(run) if has_own_attention(run) else _pooled_inputs_bytes(run)
     size_bytes = _INDEXER_LOGITS + exchanged + inputs
     named = f" + {format_size(inputs)} queries and keys" if inputs else ""
     return Sized(
@@ -228,6 +234,37 @@ def _indexer_logits(run: ProfileRun) -> Sized:
             f"{format_size(exchanged)} choices{named} = {format_size(size_bytes)}"
         ),
     )
+
+
+def _own_inputs(run: ProfileRun) -> int:
+    """Return the bytes that attention has projected when its indexer runs.
+
+    Queries, keys and values with few dimensions, before and after their norms; on a
+    rank's heads the queries as they are, multiplied by the keys' weights, and rotated,
+    and the output; the indexer's queries, in FP8 as well, its keys and weights.
+
+    Source: vLLM 0.33.0 `models/deepseek_v32/attention.py` forward,
+    `common/kernels.py` fused_q; a traced dry run of DeepSeek-V3.2-Exp on eight ranks.
+    """
+    values = 0
+    for kind in run.model.layer_kinds:
+        sizes = {
+            m.name: m.output_sizes
+            for m in kind.modules
+            if isinstance(m, ReplicatedLinear)
+        }
+        for layer in kind.caches:
+            if not isinstance(layer, MLALayer) or _INDEX_QUERIES not in sizes:
+                continue
+            queries, (dims, index_heads) = sizes[_INDEX_QUERIES], sizes[_INDEX_KEYS]
+            of_head = layer.qk_nope_head_dim + 2 * layer.qk_rope_head_dim
+            of_head += layer.kv_lora_rank + layer.v_head_dim
+            fp32 = index_heads * _SCALE_BYTES // run.element_size
+            of_indexer = sum(queries) + sum(queries) // run.element_size + fp32
+            of_indexer += dims + index_heads
+            of_heads = heads_on_rank(run, layer) * of_head
+            values = max(values, 2 * sum(sizes[_LATENT]) + of_heads + of_indexer)
+    return run.max_num_batched_tokens * values * run.element_size
 
 
 def _pooled_inputs_bytes(run: ProfileRun) -> int:

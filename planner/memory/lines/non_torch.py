@@ -21,7 +21,7 @@ from planner.memory.lines.calibration import Fitted, non_torch
 from planner.memory.profile_run import ProfileRun
 from planner.units import KIB, MIB, format_size
 
-_TWO = 2
+_TWO, _EIGHT = 2, 8
 _FUSED_RANKS = (2, 4, 8)
 FEW_STARTS = 3
 """With fewer published starts, a figure is an assumption."""
@@ -165,7 +165,10 @@ def part_names(run: ProfileRun) -> tuple[str, ...]:
         count = ", two ranks" if ranks == _TWO else ", more ranks"
         names.append(f"NCCL, {wires}{count if is_switched else ''}")
         if release.has(COUNTS_DISTRIBUTED_START):
-            names.append(f"start of NCCL, {wires}")
+            # Of NVSwitch only eight ranks were measured within the budget.
+            is_measured = not is_switched or ranks >= _EIGHT
+            beside = "start of NCCL beside the budget"
+            names.append(f"start of NCCL, {wires}" if is_measured else beside)
     if is_unified(run.gpu):
         kind = "with encoders" if run.towers else "text only"
         names.append(f"unified memory, {kind}")

@@ -29,6 +29,8 @@ from planner.memory.profile_run import ProfileRun
 from planner.units import MIB, counted, format_size
 
 _INT32, _INT64 = 4, 8
+_EIGHT = 8
+"""Ranks from which NCCL took more, where releases up to 0.10 count it."""
 NOT_CHARGED = "CUDA graphs not charged"
 CUDA_CONTEXT = "CUDA context"
 WARM_UP = "sampler's warm-up"
@@ -120,6 +122,9 @@ def _start_of_nccl(run: ProfileRun) -> list[Fitted]:
     if link_of(run.gpu, run.interconnect) is not Link.NVSWITCH:
         other = non_torch("start of NCCL beside the budget, other")
         return [replace(other, low_bytes=0, high_bytes=switched.size_bytes)]
+    if run.layout.tensor_parallel_size >= _EIGHT:
+        of_eight = non_torch("start of NCCL, NVSwitch").high_bytes
+        switched = replace(switched, high_bytes=max(switched.high_bytes, of_eight))
     if not run.model.is_moe:
         return [switched]
     return [switched, non_torch("a further group of NCCL")]

@@ -184,7 +184,8 @@ def later_workspace_bytes(run: ProfileRun, kind: LayerKind) -> int:
     if not run.release.has(SUBTRACTS_CONSUMED) or not run.is_first_stage:
         return 0
     kinds, layers = run.model.layer_kinds, run.model.layers
-    sparse = [n for n, at in enumerate(layers) if _has_experts(kinds[at])]
+    with_experts = {at for at, one in enumerate(kinds) if _has_experts(one)}
+    sparse = [n for n, at in enumerate(layers) if at in with_experts]
     own = [n for n, at in enumerate(layers) if kinds[at] is kind]
     if not sparse or not own or own[-1] > sparse[0]:
         return 0

@@ -15,9 +15,14 @@ from planner.engine.generations import (
 )
 from planner.engine.releases.change import Change
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
+from planner.models.quantization.awq import AWQLinear
+from planner.models.quantization.compressed_schemes import PackedLinear
+from planner.models.quantization.gptq import GPTQLinear
 from planner.units import MIB, format_size
 from planner.values import frozen
 
+_BY_MARLIN = (AWQLinear, GPTQLinear, PackedLinear)
+"""Formats that Marlin serves on all GPUs but Hopper."""
 _FP32, _INT64 = 4, 8
 # torch.sort: values, indices, a second copy of the indices, and its own copies of keys
 # and values.
@@ -264,13 +269,30 @@ def _triton_buffer_bytes(run: ProfileRun) -> int:
     return min(power, sms) * run.model.vocab_size * _FP32
 
 
+def changes_stream(run: ProfileRun) -> bool:
+    """Whether Marlin is the first to ask for vLLM's own stream.
+
+    On several ranks NCCL is, before cuBLAS's first call.
+
+    Source: vLLM 0.33.0 `utils/torch_utils.py` current_stream,
+    `layers/quantization/utils/marlin_utils.py` (locks of _marlin_gemm), a traced dry
+    run of Qwen2.5-1.5B-Instruct-AWQ on B200.
+    """
+    if run.layout.world_size > 1 or run.gpu.compute_capability == HOPPER:
+        return False
+    modules = (m for kind in run.model.layer_kinds for m in kind.modules)
+    return any(isinstance(getattr(m, "method", None), _BY_MARLIN) for m in modules)
+
+
 def blas_workspace_bytes(run: ProfileRun) -> int:
     """Return cuBLAS's workspace, which PyTorch allocates at the first matrix product.
+
+    It does so for each stream.
 
     Source: PyTorch 2.11 and 2.13 `aten/src/ATen/cuda/CublasHandlePool.cpp`
     parseChosenWorkspaceSize; confirmed by vLLM 0.11 and 0.19 logs.
     """
-    if not run.release.has(_KEEPS_BLAS_WORKSPACE):
+    if not run.release.has(_KEEPS_BLAS_WORKSPACE) and not changes_stream(run):
         return 0
     capability = run.gpu.compute_capability
     if run.release.has(_LARGE_BLAS_WORKSPACE_BY_FAMILY):

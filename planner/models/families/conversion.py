@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from planner.models.architecture import ModelArchitecture
+from planner.models.caches import EncoderOnlyAttentionLayer
 from planner.models.families.assembly import classification_head, num_labels
 from planner.models.families.facts import Facts
 from planner.models.layers import Module, Part
@@ -65,7 +66,17 @@ def converted(
         last_stage=without_head(model.last_stage),
         every_stage=(*without_head(model.every_stage), *score),
         is_pooling=True,
+        is_encoder_only=sees_both_ways(model),
     )
+
+
+def sees_both_ways(model: ModelArchitecture) -> bool:
+    """Whether a model that pools has attention to later tokens, and so no KV cache.
+
+    Source: vLLM 0.33.0 `config/model.py` attn_type.
+    """
+    kinds = (type(layer) for layer in model.cache_layers)
+    return model.is_encoder_only or EncoderOnlyAttentionLayer in kinds
 
 
 def without_head(modules: Iterable[Module]) -> tuple[Module, ...]:

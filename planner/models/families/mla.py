@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from planner.engine.layout import ParallelLayout, divide
 from planner.engine.releases.change import Change
 from planner.models.caches import IndexerCacheLayer, MLALayer
@@ -270,6 +272,7 @@ class StretchedRotaryCache:
     count: int
     name: str = "rotary_emb.cos_sin_cache"
     part: Part = Part.BUFFERS
+    is_scaled: ClassVar[bool] = True
 
     def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the tables."""

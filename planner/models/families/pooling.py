@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from planner.errors import UnknownArchitecture
 from planner.models.architecture import ModelArchitecture
-from planner.models.families.conversion import without_head
+from planner.models.families.conversion import sees_both_ways, without_head
 
 
 @lru_cache(maxsize=64)
@@ -36,6 +36,7 @@ def as_run(model: ModelArchitecture, runner: str | None) -> ModelArchitecture:
         last_stage=without_head(model.last_stage),
         every_stage=without_head(model.every_stage),
         is_pooling=True,
+        is_encoder_only=sees_both_ways(model),
     )
 
 

@@ -167,6 +167,8 @@ class RotaryCache:
     columns: int
     ends_with_length: bool = False
     """Whether it has no more rows than max_model_len."""
+    is_scaled: bool = False
+    """Whether YaRN multiplies cosines and sines."""
     name: str = "rotary_emb.cos_sin_cache"
     part: Part = Part.BUFFERS
     dtype: str | None = None
@@ -202,6 +204,7 @@ def rope_cache(  # noqa: PLR0913 - what vLLM's get_rope takes
             rows=rope_rows(facts, max_position, mrope_positions_factor),
             rows_of_images=rope_rows(facts, max_position),
             columns=rotary_dim(facts, head_size) if dim is None else dim,
+            is_scaled=rope_dict(facts)["rope_type"] == "yarn",
         ),
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts.fp8 import (
     Fp8BlockExperts,
@@ -20,6 +21,7 @@ from planner.models.quantization.experts.fp8 import (
 )
 from planner.models.quantization.experts.nvfp4 import NvFp4Experts
 from planner.models.quantization.interface import BaseConfig, Context, Place, listed
+from planner.models.quantization.later import LaterExperts, LaterLinear
 from planner.models.quantization.linear_kernels import linear_method
 from planner.models.quantization.matching import is_layer_skipped
 from planner.models.tensors import ExpertsMethod, LinearMethod
@@ -34,6 +36,7 @@ _ALGORITHMS = (
     "MXFP8",
     "MIXED_PRECISION",
 )
+_WEIGHT_ONLY = "W4A16_NVFP4"
 _BY_METHOD = {
     "modelopt": _ALGORITHMS[:3],
     "modelopt_fp4": _ALGORITHMS[3:5],
@@ -49,6 +52,17 @@ _FUSED = {
 }
 _KV_DTYPES = {"fp8": "fp8_e4m3"}
 _KV_BITS = 8
+_MIXES_WEIGHT_ONLY = Change(
+    since=(0, 22),
+    what=(
+        "Mixed checkpoints of ModelOpt may hold layers in W4A16_NVFP4. Before, these "
+        "are built in 16 bits, which their weights do not fit."
+    ),
+    source=(
+        "vLLM 0.21.0 and 0.22.1 `layers/quantization/modelopt.py` "
+        "ModelOptMixedPrecisionConfig.get_quant_method"
+    ),
+)
 
 
 @frozen
@@ -122,6 +136,20 @@ class ModelOptMixedConfig(ModelOptConfig):
     """Names of layers, as vLLM has them, with their algorithms."""
     below: Mapping[str, str]
     """Prefixes of those names, and the algorithm of the first layer under each."""
+
+    def linear(self, place: Place) -> LinearMethod | None:
+        """Quantise a linear layer as far as the release knows its algorithm."""
+        method = ModelOptConfig.linear(self, place)
+        if method is None or self.algorithm_of(place) != _WEIGHT_ONLY:
+            return method
+        return LaterLinear(method=method, since=_MIXES_WEIGHT_ONLY)
+
+    def experts(self, place: Place) -> ExpertsMethod | None:
+        """Quantise routed experts as far as the release knows their algorithm."""
+        method = ModelOptConfig.experts(self, place)
+        if method is None or self.algorithm_of(place) != _WEIGHT_ONLY:
+            return method
+        return LaterExperts(method=method, since=_MIXES_WEIGHT_ONLY)
 
     def algorithm_of(self, place: Place) -> str | None:
         """Return the algorithm under which a layer or its parts are named.
@@ -294,7 +322,7 @@ def _weight_only(algorithm: str, given: Mapping[str, Any]) -> str:
         isinstance(group, Mapping) and group.get("input_activations") is None
         for group in groups.values()
     )
-    return "W4A16_NVFP4" if is_plain else algorithm
+    return _WEIGHT_ONLY if is_plain else algorithm
 
 
 def _split_stars(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -33,12 +33,7 @@ class Hub:
 
     def info(self) -> ModelInfo:
         """Return the newest commit and its files."""
-        return self.api.model_info(
-            self.query.repo_id,
-            revision=self.query.revision,
-            timeout=self.timeout_seconds,
-            files_metadata=True,
-        )
+        return model_info(self.api, self.query, self.timeout_seconds, has_sizes=True)
 
     def main(self, file: str, commit: str | None) -> Path:
         """Return the place on disk of the file that makes a model of a folder."""
@@ -66,6 +61,39 @@ class Hub:
 
         path = try_to_load_from_cache(self.query.repo_id, file, revision=revision)
         return Path(path) if isinstance(path, str) else None
+
+
+def model_info(
+    api: HfApi, query: HubQuery, timeout_seconds: float, *, has_sizes: bool = False
+) -> ModelInfo:
+    """Return the newest commit of a model and its files, with their sizes if asked.
+
+    Raises:
+        ModelUnavailable: for an answer that does not describe a model. The library
+            takes its fields as they come.
+    """
+    try:
+        info = api.model_info(
+            query.repo_id,
+            revision=query.revision,
+            timeout=timeout_seconds,
+            files_metadata=has_sizes,
+        )
+        if _describes_a_model(info):
+            return info
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ModelUnavailable(hub_errors.no_description(query)) from error
+    raise ModelUnavailable(hub_errors.no_description(query))
+
+
+def _describes_a_model(info: ModelInfo) -> bool:
+    counts = {} if info.safetensors is None else info.safetensors.parameters
+    return (
+        isinstance(info.sha, str | None)
+        and all(isinstance(one.rfilename, str) for one in info.siblings or ())
+        and all(isinstance(one.size, int | None) for one in info.siblings or ())
+        and all(isinstance(count, int) for count in counts.values())
+    )
 
 
 def open_hub(repo_id: str, revision: str | None, token: str | None) -> Hub:

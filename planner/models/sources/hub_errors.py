@@ -103,6 +103,8 @@ def explain(error: Exception, query: HubQuery) -> PlannerError:
     """Return the error to raise for what huggingface_hub raised."""
     from huggingface_hub import errors  # noqa: PLC0415 - only where it is installed
 
+    if isinstance(error, PlannerError):
+        return error
     if is_gated(error):
         return gated(query)
     if isinstance(error, errors.RepositoryNotFoundError | errors.HFValidationError):
@@ -185,6 +187,14 @@ def refuse_large(query: HubQuery, info: ModelInfo, names: Iterable[str]) -> None
                 f"the planner reads up to {LARGEST_FILE_BYTES >> 20}: it is not the "
                 f"config of a model. See {query.page}."
             )
+
+
+def no_description(query: HubQuery) -> str:
+    """Say that an answer about a model holds something else."""
+    return (
+        f"What the Hub ({query.endpoint}) sends about {query.repo_id!r} does not "
+        "describe a model. Try again, or give a folder with its config.json."
+    )
 
 
 def no_config(query: HubQuery, files: Iterable[str]) -> PlannerError:

@@ -42,6 +42,7 @@ from planner.models.sources.folder import (
     side_object,
 )
 from planner.models.sources.hub_bounds import OutOfBounds, RequestBudget, budget
+from planner.models.sources.hub_client import model_info
 from planner.models.sources.hub_errors import HubQuery, is_repo_id
 from planner.models.sources.hub_models import HubModel
 from planner.models.sources.hub_store import Kept
@@ -206,8 +207,8 @@ def _read_within_bounds(hub: _Hub) -> Kept:
 
 
 def _read(hub: _Hub) -> Kept:
-    repo_id, revision = hub.query.repo_id, hub.query.revision
-    info = hub.api.model_info(repo_id, revision=revision, timeout=_TIMEOUT_SECONDS)
+    repo_id = hub.query.repo_id
+    info = model_info(hub.api, hub.query, _TIMEOUT_SECONDS)
     commit = info.sha or ""
     if info.private or not _COMMIT.fullmatch(commit):
         # The publisher's token may see it; visitors may not.

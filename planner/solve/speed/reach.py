@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from planner.memory.kv_cache.kernels import Kernels
 from planner.memory.kv_cache.kv_spec import AttentionSpec, KVCacheSpec
@@ -77,13 +77,16 @@ def attention_of(
 ) -> tuple[Attention, ...]:
     """Return the reads and operations of a stage's layers, summed by reach."""
     sums: dict[Reach, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])
-    for cache, spec in _paired(kernels, layers):
-        reach = _reach(cache, spec)
+    pairs = _paired(kernels, layers)
+    counts = Counter((id(cache), id(spec)) for cache, spec in pairs)
+    distinct = {(id(cache), id(spec)): (cache, spec) for cache, spec in pairs}
+    for key, (cache, spec) in distinct.items():
         share = context_ranks if spec.dcp_sharded else 1
         decode, prefill = _flops(cache, ranks)
         figures = (_token_bytes(cache, spec), _state_bytes(spec), decode, prefill)
+        summed = sums[_reach(cache, spec)]
         for at, figure in enumerate(figures):
-            sums[reach][at] += figure / share
+            summed[at] += counts[key] * figure / share
     return tuple(
         Attention(reach, found[0], int(found[1]), found[2], found[3])
         for reach, found in sums.items()

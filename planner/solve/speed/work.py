@@ -163,8 +163,10 @@ def _question(plan: Plan, model: ModelArchitecture) -> Question:
 def _modules(model: ModelArchitecture, layers: range) -> Counter[Module]:
     """Return the modules of a stage's layers with their counts."""
     counts: Counter[Module] = Counter()
-    for kind in (model.layer_kinds[model.layers[layer]] for layer in layers):
-        counts.update(kind.modules)
+    kinds = Counter(model.layers[layer] for layer in layers)
+    for kind, alike in kinds.items():
+        for module in model.layer_kinds[kind].modules:
+            counts[module] += alike
     return counts
 
 

@@ -55,7 +55,14 @@ def main(task: dict[str, Any], stage: int | None, file: str) -> int:
 
 def _start(task: dict[str, Any], stage: int) -> None:
     put_in_place(task)
-    _engine(task, _config(task), stage)
+    try:
+        _engine(task, _config(task), stage)
+    except Exception as error:
+        import dry_faults
+
+        if (reason := dry_faults.fault(error)) is not None:
+            report("fault", text=reason)
+        raise
 
 
 def put_in_place(task: dict[str, Any]) -> None:

@@ -1,0 +1,105 @@
+"""PyTorch's caching allocator: what a tensor takes, and which blocks are used again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from planner.engine.releases import Release
+from planner.engine.releases.change import Change
+from planner.units import MIB
+
+_ALLOCATION_UNIT = 512
+_LARGE_BYTES = 10 * MIB
+_SEGMENT_BYTES = 2 * MIB
+UNSPLIT_BYTES = 20 * MIB
+LIMITS_SPLITS = Change(
+    since=(0, 21),
+    what="While it loads, vLLM lets no block of 20 MiB or more be split.",
+    source="vLLM 0.21.0 `v1/worker/gpu_worker.py` _scoped_allocator_max_split",
+)
+
+
+def allocated_bytes(tensor_bytes: int, release: Release) -> int:
+    """Return the bytes that PyTorch's caching allocator counts for a tensor.
+
+    Sizes are rounded up to 512 bytes. A tensor of 10 MiB or more gets its own segment,
+    rounded up to 2 MiB, whose tail counts as allocated when it is 1 MiB or less, or
+    when the release does not let it be split off.
+
+    Source: PyTorch `c10/cuda/CUDACachingAllocator.cpp` round_size,
+    get_allocation_size and should_split.
+    """
+    rounded = -(-tensor_bytes // _ALLOCATION_UNIT) * _ALLOCATION_UNIT
+    if rounded < _LARGE_BYTES:
+        return rounded
+    segment = -(-rounded // _SEGMENT_BYTES) * _SEGMENT_BYTES
+    is_unsplit = rounded >= UNSPLIT_BYTES and release.has(LIMITS_SPLITS)
+    return segment if is_unsplit or segment - rounded <= MIB else rounded
+
+
+@dataclass(slots=True)
+class Block:
+    """A block of a segment of the caching allocator, which is split and joined."""
+
+    size_bytes: int
+    is_used: bool = False
+
+
+@dataclass(slots=True)
+class Segments:
+    """The caching allocator's segments of tensors over 1 MiB, with limited splits.
+
+    Source: PyTorch `c10/cuda/CUDACachingAllocator.cpp` get_free_block,
+    get_allocation_size, should_split and try_merge_blocks.
+    """
+
+    segments: list[list[Block]] = field(default_factory=list)
+
+    used_bytes: int = 0
+    """Of all blocks in use."""
+
+    def allocate(self, tensor_bytes: int) -> Block:
+        """Take the smallest free block that is not much larger, or a new segment."""
+        size = -(-tensor_bytes // _ALLOCATION_UNIT) * _ALLOCATION_UNIT
+        free = (b for segment in self.segments for b in segment if not b.is_used)
+        block = min(
+            (b for b in free if b.size_bytes >= size),
+            key=lambda b: b.size_bytes,
+            default=None,
+        )
+        if block is None or _is_oversized(block, size):
+            whole = -(-size // _SEGMENT_BYTES) * _SEGMENT_BYTES
+            block = Block(UNSPLIT_BYTES if size < _LARGE_BYTES else whole)
+            self.segments.append([block])
+        block.is_used = True
+        rest = block.size_bytes - size
+        if rest > MIB and size < UNSPLIT_BYTES:
+            block.size_bytes = size
+            segment, index = self._place(block)
+            segment.insert(index + 1, Block(rest))
+        self.used_bytes += block.size_bytes
+        return block
+
+    def _place(self, block: Block) -> tuple[list[Block], int]:
+        return next(
+            (segment, index)
+            for segment in self.segments
+            for index, other in enumerate(segment)
+            if other is block
+        )
+
+    def release(self, block: Block) -> None:
+        """Free a block, and join it with free ones beside it."""
+        block.is_used = False
+        self.used_bytes -= block.size_bytes
+        segment, index = self._place(block)
+        for neighbour in segment[index + 1 : index + 2] + segment[:index][-1:]:
+            if not neighbour.is_used:
+                block.size_bytes += neighbour.size_bytes
+                segment[:] = [b for b in segment if b is not neighbour]
+
+
+def _is_oversized(block: Block, size: int) -> bool:
+    """Return whether the allocator leaves a block alone, being much larger."""
+    least = size + UNSPLIT_BYTES if size >= UNSPLIT_BYTES else UNSPLIT_BYTES
+    return block.size_bytes >= least

@@ -1,0 +1,69 @@
+"""Blocks of an eager forward pass, and those that rotary tables left for weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import planner
+from planner.memory.freed_tables import beyond_tables
+from planner.memory.lines.rounding import rounding_bytes
+from planner.planning.result import Plan
+from planner.units import MIB
+
+
+def start(model: str, **changes: Any) -> Plan:
+    """Return an eager start of 8,192 tokens."""
+    sizes = {"max_num_batched_tokens": 8192, "max_num_seqs": 8, "max_model_len": 4096}
+    return planner.plan(
+        model, gpu="H200", **{**sizes, "enforce_eager": True, **changes}
+    )
+
+
+def rounding(plan: Plan) -> int:
+    """Return what its blocks have beyond their tensors."""
+    return rounding_bytes(plan.ranks[0].profile_run)
+
+
+def test_an_activation_takes_the_block_of_what_attention_projected() -> None:
+    """Phi-3: 8,192 activations take 128 MiB, in a block of 9,216 values, 144 MiB."""
+    assert 16 * MIB == rounding(start("microsoft/Phi-3-mini-128k-instruct"))
+
+
+def test_hidden_states_are_rounded_to_blocks() -> None:
+    """Llama's 4,096 values of 10,000 tokens: 78.1 MiB in blocks of 80, three times.
+
+    Gate and up take 546.9 MiB in 548, the activation 273.4 in 274.
+    """
+    plan = start("meta-llama/Meta-Llama-3-8B-Instruct", max_num_batched_tokens=10000)
+    beyond = 3 * 80 + 548 + 274 - 10000 * 2 * (3 * 4096 + 3 * 14336) / MIB
+    assert beyond == rounding(plan) / MIB
+
+
+def test_compiled_starts_and_small_tensors_have_none() -> None:
+    """Blocks below 20 MiB are split."""
+    model = "meta-llama/Meta-Llama-3-8B-Instruct"
+    assert 0 == rounding(start(model, enforce_eager=False))
+    assert 0 == rounding(start(model, max_num_batched_tokens=256))
+    assert 0 == rounding(start(model, vllm_version="0.30.0"))
+
+
+def beyond(model: str) -> int:
+    """Return what weights take beyond their own segments."""
+    plan = start(model)
+    read, rank = plan.model, plan.ranks[0].profile_run
+    assert read is not None
+    modules = (m for index in read.layers for m in read.layer_kinds[index].modules)
+    return beyond_tables(read.every_stage, modules, rank.layout, "bfloat16")
+
+
+def test_weights_take_the_blocks_of_a_rotary_table() -> None:
+    """Qwen3-VL-2B: 262,144 angles and cosines or sines, each 64 MiB, are free.
+
+    Two layers' gate and up, 48 MiB, take them; the joined table, 128 MiB, is too large.
+    """
+    assert 2 * (64 - 48) * MIB == beyond("Qwen/Qwen3-VL-2B-Instruct")
+
+
+def test_a_short_table_leaves_blocks_that_are_split() -> None:
+    """Qwen3-8B: 40,960 rows in fp32 are 10 and 20 MiB."""
+    assert 0 == beyond("Qwen/Qwen3-8B")
