@@ -275,13 +275,13 @@ _PREDICTIONS: tuple[tuple[int, str, Callable[[], Known]], ...] = (
     ),
     (
         3,
-        "The desk has a KV cache of about 4 GiB. How many tokens does it hold?",
+        "The desk has a KV cache of 3.62 GiB. How many tokens does it hold?",
         _tokens,
     ),
     (
         4,
         "vLLM requests about 20 GiB of the card; the weights take 15.27 GiB, the KV "
-        "cache about 4. How large is the largest of the lines between them?",
+        "cache 3.62 GiB. How large is the largest of the lines between them?",
         lambda: _of_line(4, line_of(checkpoint(4), "CUDA graphs")),
     ),
     (
@@ -318,7 +318,7 @@ _CHECKED = (
         "6.1",
         "kv_cache",
         "How much KV cache do forty visitors need, each with 3,000 tokens and an "
-        "answer of 1,000, if a token takes 72 KiB?",
+        "answer of 1,000? A token takes 144 KiB in 16 bits, and here it is in fp8.",
     ),
 )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from planner.learn import exercise
 from planner.learn.parts import Choice
 from planner.learn.room import LONGEST_ANSWER, MOST_BARS, Duel, Poll, questions
+from tests.conftest import ROOT
 
 ASKED = questions()
 BY_TITLE = {one.title: one for one in ASKED}
@@ -119,3 +122,14 @@ def test_a_bar_that_is_none_is_not_counted(change) -> None:
     assert DUEL.read(bar) == bar
     assert DUEL.read(bar | change) is None
     assert DUEL.read({"weights": 1.0}) is None
+
+
+def test_every_figure_of_a_question_is_one_of_the_lessons() -> None:
+    """Which are held to what computes them by `test_lesson_figures.py`."""
+    lessons = (ROOT / "notebooks" / "src" / "workshop").glob("[0-9]_*.py")
+    written = " ".join(path.read_text(encoding="utf-8") for path in lessons)
+    figure = re.compile(r"(?<![\w.,])\d[\d,.]*\d(?![\d])")
+    known = set(figure.findall(written))
+    polls = [one.asked for one in ASKED if isinstance(one, Poll)]
+
+    assert set() == set(figure.findall(" ".join(polls))) - known

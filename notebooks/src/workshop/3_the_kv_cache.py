@@ -302,7 +302,7 @@ learn.exercise("3.4").check(plan=mine)
 #
 # ## Further reading
 #
-# - `docs/workshop/pieces.md`, "The KV cache at work", shows caches of models with windows and states.
+# - `docs/workshop/pieces.md`, "A day at the desk", shows caches of models with windows and states.
 # - `docs/compare.md`, "Sweeps", has tables and charts over lengths, dtypes and GPUs.
 #
 # Your progress in this lesson:
