@@ -32,7 +32,7 @@ _DATA = "PLANNER_DATA_DIR"
 _PAGE = re.compile(r'href="(?:\.\./)+docs/([\w/-]+)\.md(#[^"]*)?"')
 _LESSON = re.compile(r'href="(\w+)\.ipynb"')
 _NOTEBOOK = re.compile(r'href="(?:\.\./)+\w+\.ipynb"')
-"""Another notebook, which is no page of the site; one of its pages is on all of them."""
+"""Another notebook: the site has a page on all of them."""
 
 
 def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
