@@ -50,7 +50,7 @@ lab: $(VENV)/lab.stamp ## JupyterLab on notebooks/explorer.ipynb (NOTEBOOK=... f
 lessons: NOTEBOOK = notebooks/workshop/1_where_the_memory_goes.ipynb
 lessons: lab ## JupyterLab on the first of the lessons
 
-slides: $(VENV)/app.stamp ## the workshop's slides, figures computed, into build/workshop/slides.html
+slides: $(VENV)/app.stamp ## the workshop's slides and handout, figures computed, into build/workshop
 	@$(BIN)/python tools/slides.py
 
 misconceptions: $(VENV)/app.stamp ## docs/workshop/misconceptions.md from the exercises

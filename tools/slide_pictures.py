@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.learn.account import rank_of
-from planner.learn.drawings import REQUESTS, WIDTH, Picture, rect, text
+from planner.learn.drawings import REQUESTS, WIDTH, Picture, path, rect, text
 from planner.planning.result import Plan
+from planner.show.html import tag
 
 _NAME = 80
 """What a request's name and its distance from an edge take, on a phone."""
@@ -126,23 +127,20 @@ def preemption(plan: Plan, prompt_tokens: int) -> Picture:
             for edge in (above, below)
         ]
         points = " ".join(f"{at:.1f},{y:.1f}" for at, y in edges[0] + edges[1][::-1])
-        drawn.append(
-            f"<polygon class='grown' points='{points}' fill='{REQUESTS[one]}'/>"
-        )
+        drawn.append(tag("polygon", class_="grown", points=points, fill=REQUESTS[one]))
         ink = "#fff" if one == 0 else "#000"
         # Where its band is widest: below its upper edge where the name begins, and
         # above its lower edge where it ends.
         first = next(y for at, y in edges[0] if at >= x - _NAME)
         middle = (first + edges[1][gone_at - 1][1]) / 2
-        style = f"style='fill:{ink}'"
-        drawn.append(text(x - 6, middle + 5.5, f"request {one + 1}", "end", style))
+        drawn.append(text(x - 6, middle + 5.5, f"request {one + 1}", "end", ink))
     back_at = next(
         (s.answered for s in steps if s.answered > gone and s.blocks[-1]), last
     )
     drawn += [
-        "<line class='budget' x1='0' x2='480' y1='20' y2='20'/>",
+        path(f"M0 20H{WIDTH}", "budget"),
         text(0, 14, f"{whole:,} blocks", "start"),
-        f"<line class='lead' x1='{x:.1f}' x2='{x:.1f}' y1='20' y2='{height + 26}'/>",
+        path(f"M{x:.1f} 20V{height + 26}", "lead"),
         text(0, height + 40, f"full after {gone:,} tokens of answer:", "start"),
         text(0, height + 56, f"request {num_requests} is preempted", "start"),
         text(WIDTH, height + 40, f"from {back_at:,} on"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from html import escape
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from planner.planning.inputs import Inputs
 from planner.planning.planning import layer_groups
 from planner.planning.result import Plan
 from planner.show.document import whole
-from planner.show.html import Html
+from planner.show.html import Html, tag
 from planner.show.palette import swatch
 from planner.units import format_gib, format_size
 from planner.values import frozen
@@ -50,16 +49,20 @@ class Picture(ShownAsText):
     told: tuple[str, ...]
     """What it shows, a sentence each."""
     height: float
-    drawn: tuple[str, ...]
+    drawn: tuple[Html, ...]
     """The elements of the SVG."""
 
     @property
-    def svg(self) -> str:
-        """The picture on one line, so that Markdown takes it as one block of HTML."""
-        return (
-            f"<svg class='picture' viewBox='0 0 {WIDTH} {self.height:.0f}' role='img'>"
-            f"<title>{escape(self.title)}</title>"
-            f"<desc>{escape(' '.join(self.told))}</desc>{''.join(self.drawn)}</svg>"
+    def svg(self) -> Html:
+        """The picture for a page, on one line: to Markdown it is one block of HTML."""
+        return tag(
+            "svg",
+            tag("title", self.title),
+            tag("desc", " ".join(self.told)),
+            self.drawn,
+            class_="picture",
+            viewbox=f"0 0 {WIDTH} {self.height:.0f}",
+            role="img",
         )
 
     def __str__(self) -> str:
@@ -67,27 +70,40 @@ class Picture(ShownAsText):
 
     def _repr_html_(self) -> str:
         words = folded("The picture in words", "\n".join(self.told))
-        return whole(Html(self.svg), words, sheets=Html(styles()))
+        return whole(self.svg, words, sheets=Html(styles()))
 
 
-def rect(box: tuple[float, float, float, float], fill: str, kind: str = "part") -> str:
+def rect(box: tuple[float, float, float, float], fill: str, kind: str = "part") -> Html:
     """Draw a box: x, y, width and height."""
-    x, y, width, height = box
-    return (
-        f"<rect class='{kind}' x='{x:.1f}' y='{y:.1f}' width='{max(width, 0):.1f}' "
-        f"height='{height:.1f}' fill='{fill}'/>"
+    x, y, width, height = (f"{max(one, 0):.1f}" for one in box)
+    return tag("rect", class_=kind, x=x, y=y, width=width, height=height, fill=fill)
+
+
+def text(
+    x: float, y: float, words: str, anchor: str = "end", ink: str | None = None
+) -> Html:
+    """Write words that end, begin or have their middle at `x`.
+
+    `ink` is a colour, or "head" for words that stand out.
+    """
+    is_head = ink == HEAD
+    return tag(
+        "text",
+        words,
+        x=f"{x:.1f}",
+        y=f"{y:.1f}",
+        text_anchor=anchor,
+        class_=ink if is_head else None,
+        style=f"fill:{ink}" if ink and not is_head else None,
     )
 
 
-def text(x: float, y: float, words: str, anchor: str = "end", more: str = "") -> str:
-    """Write words that end, begin or have their middle at `x`."""
-    return (
-        f"<text x='{x:.1f}' y='{y:.1f}' text-anchor='{anchor}' {more}>"
-        f"{escape(words)}</text>"
-    )
+def path(steps: str, kind: str, dashes: str | None = None) -> Html:
+    """Draw a line in the steps of SVG's paths."""
+    return tag("path", class_=kind, d=steps, stroke_dasharray=dashes)
 
 
-_HEAD = "class='head'"
+HEAD = "head"
 
 
 def bar(plan: Plan) -> Picture:
@@ -107,14 +123,13 @@ def bar(plan: Plan) -> Picture:
             small.append((line, middle))
             continue
         for y, words in ((67, line.name), (84, format_gib(line.size_bytes))):
-            style = f"style='fill:{colours.label}'"
-            drawn.append(text(middle, y, words, "middle", style))
+            drawn.append(text(middle, y, words, "middle", colours.label))
     drawn += _beneath(small)
     budget = scale * rank.requested_memory_bytes
     drawn += [
-        f"<line class='budget' x1='{budget:.1f}' x2='{budget:.1f}' y1='30' y2='106'/>",
+        path(f"M{budget:.1f} 30V106", "budget"),
         text(budget, 25, f"vLLM requests {format_gib(rank.requested_memory_bytes)}"),
-        f"<line class='total' x1='{WIDTH - 1}' x2='{WIDTH - 1}' y1='12' y2='106'/>",
+        path(f"M{WIDTH - 1} 12V106", "total"),
         text(WIDTH - 6, 10, f"{plan.gpu.name} has {format_gib(total)}"),
     ]
     return Picture(
@@ -129,7 +144,7 @@ def bar(plan: Plan) -> Picture:
     )
 
 
-def _beneath(small: Sequence[tuple[Line, float]]) -> list[str]:
+def _beneath(small: Sequence[tuple[Line, float]]) -> list[Html]:
     """Name narrow segments beneath the bar, in two rows by turns."""
     drawn = []
     for number, (line, middle) in enumerate(small):
@@ -140,10 +155,9 @@ def _beneath(small: Sequence[tuple[Line, float]]) -> list[str]:
             anchor = "end" if number else "start"
         at = {"start": 0.0, "middle": x, "end": float(WIDTH)}[anchor]
         drawn += [
-            f"<polyline class='lead' points='{middle:.1f},98 {middle:.1f},106 "
-            f"{x:.1f},122 {x:.1f},{y}'/>",
+            path(f"M{middle:.1f} 98V106L{x:.1f} 122V{y}", "lead"),
             text(at, y + 14, line.name, anchor),
-            text(at, y + 31, format_gib(line.size_bytes), anchor, _HEAD),
+            text(at, y + 31, format_gib(line.size_bytes), anchor, HEAD),
         ]
     return drawn
 
@@ -160,7 +174,7 @@ def sizes(title: str, rows: Sizes) -> Picture:
         y = 46 * number
         drawn += [
             text(0, y + 13, name, "start"),
-            text(WIDTH, y + 13, format_gib(size), "end", _HEAD),
+            text(WIDTH, y + 13, format_gib(size), "end", HEAD),
             rect((scale * begin, y + 18, scale * size, 20), fill),
         ]
     told = tuple(f"{name}: {format_gib(size)}." for name, _, size, _ in rows)
@@ -191,7 +205,7 @@ def token(*plans: Plan) -> Picture:
     """
     stored = [_of_a_layer(plan) for plan in plans]
     scale = (WIDTH - 76) / max(size for size, _ in stored)
-    drawn: list[str] = []
+    drawn: list[Html] = []
     told = []
     for number, (plan, (size, boxes)) in enumerate(zip(plans, stored, strict=True)):
         top = 88 * number
@@ -199,11 +213,10 @@ def token(*plans: Plan) -> Picture:
         layers = _layers(plan)
         total = f"{format_size(size * sum(layers.values()))} for each token"
         drawn += [
-            text(0, top + 13, name, "start", _HEAD),
-            text(WIDTH, top + 13, total, "end", _HEAD),
+            text(0, top + 13, name, "start", HEAD),
+            text(WIDTH, top + 13, total, "end", HEAD),
             *_stack(layers, top + 22),
-            f"<path class='lead' d='M56 {top + 22}L76 {top + 26}M56 {top + 58}L76 "
-            f"{top + 50}'/>",
+            path(f"M56 {top + 22}L76 {top + 26}M56 {top + 58}L76 {top + 50}", "lead"),
         ]
         width = scale * size / boxes
         drawn += [
@@ -241,13 +254,13 @@ def _layers(plan: Plan) -> Mapping[str, int]:
     return found
 
 
-def _stack(layers: Mapping[str, int], top: float) -> Iterable[str]:
+def _stack(layers: Mapping[str, int], top: float) -> Iterable[Html]:
     """Draw a line for each layer; dashed: it forgets what is older than its window."""
     number, y = sum(layers.values()), top
     for kind, count in sorted(layers.items(), reverse=True):
-        dash = "stroke-dasharray='4 3'" if kind == "SlidingWindowSpec" else ""
+        dashes = "4 3" if kind == "SlidingWindowSpec" else None
         for _ in range(count):
-            yield f"<path class='layer' {dash} d='M0 {y:.1f}h50'/>"
+            yield path(f"M0 {y:.1f}h50", "layer", dashes)
             y += 36 / number
 
 
@@ -288,15 +301,15 @@ def two_cards(alone: Plan, pair: Plan) -> Picture:
     for number, (name, parts) in enumerate(rows):
         y, x = 62 * number, 0.0
         drawn += [
-            text(0, y + 13, name, "start", _HEAD),
-            text(WIDTH, y + 13, format_gib(sum(parts.values())), "end", _HEAD),
+            text(0, y + 13, name, "start", HEAD),
+            text(WIDTH, y + 13, format_gib(sum(parts.values())), "end", HEAD),
         ]
         for place, (part, size) in enumerate(parts.items()):
             fill = "#DDDDDD" if part in copied else REQUESTS[place % len(REQUESTS)]
             width = scale * size
             drawn.append(rect((x, y + 19, width, 30), fill))
             if width > _NARROW:
-                ink = f"style='fill:{'#fff' if fill == REQUESTS[0] else '#000'}'"
+                ink = "#fff" if fill == REQUESTS[0] else "#000"
                 drawn.append(text(x + width / 2, y + 39, part, "middle", ink))
             x += width
     foot = 62 * len(rows)
@@ -329,7 +342,7 @@ def sharing(plan: Plan, shared_tokens: int = 70, own_tokens: int = 40) -> Pictur
     each = -(-(shared_tokens + own_tokens) // size)
     common = shared_tokens // size
     cell = 26
-    drawn = [text(0, 13, "three requests that begin alike", "start", _HEAD)]
+    drawn = [text(0, 13, "three requests that begin alike", "start", HEAD)]
     for one in range(requests):
         y = 24 + 34 * one
         drawn.append(text(0, y + 18, f"request {one + 1}", "start"))
@@ -338,14 +351,14 @@ def sharing(plan: Plan, shared_tokens: int = 70, own_tokens: int = 40) -> Pictur
             drawn.append(rect((96 + cell * at, y, cell - 3, cell - 3), fill))
     y = 24 + 34 * requests
     pool = common + requests * (each - common)
-    drawn.append(text(0, y + 22, "their blocks in the KV cache", "start", _HEAD))
+    drawn.append(text(0, y + 22, "their blocks in the KV cache", "start", HEAD))
     for at in range(pool):
         owner = (at - common) // (each - common)
         fill = REQUESTS[3] if at < common else REQUESTS[owner]
         drawn.append(rect((cell * at, y + 32, cell - 3, cell - 3), fill))
     ends = f"a block holds {size} tokens; {common} blocks are shared"
     saved = f"{pool} blocks instead of {requests * each}"
-    drawn += [text(0, y + 76, saved, "start", _HEAD), text(0, y + 96, ends, "start")]
+    drawn += [text(0, y + 76, saved, "start", HEAD), text(0, y + 96, ends, "start")]
     return Picture(
         title="Prefix caching: requests share blocks",
         told=(

@@ -31,6 +31,8 @@ FOLDER = "workshop/lessons"
 _DATA = "PLANNER_DATA_DIR"
 _PAGE = re.compile(r'href="(?:\.\./)+docs/([\w/-]+)\.md(#[^"]*)?"')
 _LESSON = re.compile(r'href="(\w+)\.ipynb"')
+_NOTEBOOK = re.compile(r'href="(?:\.\./)+\w+\.ipynb"')
+"""Another notebook: the site has a page on all of them."""
 
 
 def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -103,7 +105,8 @@ def _shown(builder: StandaloneHTMLBuilder, cells: list[NotebookNode]) -> Iterato
     for cell in cells:
         if cell.cell_type == "markdown":
             text = _PAGE.sub(r'href="../../\1.html\2"', str(written(cell.source)))
-            yield _LESSON.sub(r'href="\1.html"', text)
+            text = _LESSON.sub(r'href="\1.html"', text)
+            yield _NOTEBOOK.sub('href="../../notebooks.html"', text)
             continue
         yield str(builder.highlighter.highlight_block(cell.source, "python"))
         ran = shell.run_cell(cell.source, silent=False)
