@@ -23,9 +23,10 @@ from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.errors import UnknownArchitecture
 from planner.memory.account import Basis, HostLine
+from planner.memory.allocator import allocated_bytes
 from planner.memory.host.offloading import Offloading, order_of
 from planner.memory.host.tables import pinned_bytes
-from planner.memory.weights import StageWeights, allocated_bytes
+from planner.memory.weights import StageWeights
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.experts import FusedMoE
 from planner.models.layers import Module, Part
