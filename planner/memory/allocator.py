@@ -8,7 +8,7 @@ from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.units import MIB
 
-_ALLOCATION_UNIT = 512
+ALLOCATION_UNIT = 512
 _LARGE_BYTES = 10 * MIB
 _SEGMENT_BYTES = 2 * MIB
 UNSPLIT_BYTES = 20 * MIB
@@ -29,12 +29,22 @@ def allocated_bytes(tensor_bytes: int, release: Release) -> int:
     Source: PyTorch `c10/cuda/CUDACachingAllocator.cpp` round_size,
     get_allocation_size and should_split.
     """
-    rounded = -(-tensor_bytes // _ALLOCATION_UNIT) * _ALLOCATION_UNIT
+    rounded = -(-tensor_bytes // ALLOCATION_UNIT) * ALLOCATION_UNIT
     if rounded < _LARGE_BYTES:
         return rounded
     segment = -(-rounded // _SEGMENT_BYTES) * _SEGMENT_BYTES
     is_unsplit = rounded >= UNSPLIT_BYTES and release.has(LIMITS_SPLITS)
     return segment if is_unsplit or segment - rounded <= MIB else rounded
+
+
+def segment_bytes(size_bytes: int) -> int:
+    """Return the segment that is made for a tensor over 1 MiB.
+
+    Source: PyTorch `c10/cuda/CUDACachingAllocator.cpp` get_allocation_size.
+    """
+    if size_bytes < _LARGE_BYTES:
+        return UNSPLIT_BYTES
+    return -(-size_bytes // _SEGMENT_BYTES) * _SEGMENT_BYTES
 
 
 @dataclass(slots=True)
@@ -60,7 +70,7 @@ class Segments:
 
     def allocate(self, tensor_bytes: int) -> Block:
         """Take the smallest free block that is not much larger, or a new segment."""
-        size = -(-tensor_bytes // _ALLOCATION_UNIT) * _ALLOCATION_UNIT
+        size = -(-tensor_bytes // ALLOCATION_UNIT) * ALLOCATION_UNIT
         free = (b for segment in self.segments for b in segment if not b.is_used)
         block = min(
             (b for b in free if b.size_bytes >= size),
@@ -68,8 +78,7 @@ class Segments:
             default=None,
         )
         if block is None or _is_oversized(block, size):
-            whole = -(-size // _SEGMENT_BYTES) * _SEGMENT_BYTES
-            block = Block(UNSPLIT_BYTES if size < _LARGE_BYTES else whole)
+            block = Block(segment_bytes(size))
             self.segments.append([block])
         block.is_used = True
         rest = block.size_bytes - size

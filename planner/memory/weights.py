@@ -12,7 +12,7 @@ from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.memory.account import HostLine, WeightPart
 from planner.memory.allocator import LIMITS_SPLITS, Segments, allocated_bytes
-from planner.memory.freed_tables import beyond_tables
+from planner.memory.shared_blocks import shared_blocks_bytes
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.layers import Module, Part
 from planner.units import MIB, format_size
@@ -137,18 +137,25 @@ def stage_weights(
             layout,
             dtype,
         )
-        total.allocated_bytes += beyond_tables(
+        total.allocated_bytes += shared_blocks_bytes(
+            _in_order(model, layers, is_first=is_first, is_last=is_last),
             model.every_stage,
-            (
-                *(m for index in layers for m in model.layer_kinds[index].modules),
-                *(model.last_stage if is_last else ()),
-            ),
             layout,
-            dtype,
         )
         stages.append(_finish(total))
         begin += size
     return tuple(stages)
+
+
+def _in_order(
+    model: ModelArchitecture, layers: tuple[int, ...], *, is_first: bool, is_last: bool
+) -> tuple[Module, ...]:
+    """Return the modules of a stage in the order in which they are built."""
+    return (
+        *(model.first_stage if is_first else ()),
+        *(module for index in layers for module in model.layer_kinds[index].modules),
+        *(model.last_stage if is_last else ()),
+    )
 
 
 @lru_cache(maxsize=64)

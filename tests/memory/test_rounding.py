@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import planner
-from planner.memory.freed_tables import beyond_tables
+from planner.engine.layout import ParallelLayout
 from planner.memory.lines.rounding import rounding_bytes
+from planner.memory.shared_blocks import beyond_tables, tails_bytes
+from planner.models.layers import Part, Replicated
 from planner.planning.result import Plan
 from planner.units import MIB
 
@@ -67,3 +69,15 @@ def test_weights_take_the_blocks_of_a_rotary_table() -> None:
 def test_a_short_table_leaves_blocks_that_are_split() -> None:
     """Qwen3-8B: 40,960 rows in fp32 are 10 and 20 MiB."""
     assert 0 == beyond("Qwen/Qwen3-8B")
+
+
+def test_the_last_tensor_of_a_segment_has_its_end() -> None:
+    """Three of 6.5 MiB leave 0.5 MiB of 20; of four of 4.5 MiB 2 MiB are split off."""
+
+    def tails(mib: float, count: int) -> int:
+        one = Replicated("weight", Part.MLP, ((int(mib * MIB) // 2,),))
+        return tails_bytes([one] * count, ParallelLayout(), "bfloat16")
+
+    assert MIB // 2 == tails(6.5, 3)
+    assert 0 == tails(4.5, 4)
+    assert 0 == tails(0.5, 40)

@@ -24,17 +24,6 @@ _ALLOWED_BYTES = {
     "hv-61316607224-qwen38-27b-bf16-gb10-0.27.1-32k": (GIB // 3, _OTHER_MODEL),
     "hv-61569442000-qwen36-27b-nvfp4-mtp2-gb10": (GIB // 7, _UNKNOWN),
     "hv-63102470423-gemma4-31b-kaggle": (GIB // 80, _ALLOCATOR),
-    **dict.fromkeys(
-        (
-            "hv-70469032009-qwen3-4b-lora8-0.8-4090-warm",
-            "hv-70469032009-qwen3-4b-lora16-0.8-4090-warm",
-            "hv-70469032009-qwen3-4b-lora8-0.85-4090-cold",
-            "hv-70469032009-qwen3-4b-lora16-0.85-4090-cold",
-            "hv-70469032009-qwen3-4b-lora16-0.85-4090-warm",
-        ),
-        (GIB // 70, _ALLOCATOR),
-    ),
-    "idx-70682754770-llama31-8b-a100-v031": (GIB // 80, _UNKNOWN),
     "jh-gb10-gemma4-26b-bf16": (GIB // 160, _ALLOCATOR),
     "kt-kimi25-int4-4xb200-131k": (GIB // 30, _TABLE),
     "kt-kimi25-int4-4xb200-eager-262k": (GIB // 80, _ALLOCATOR),

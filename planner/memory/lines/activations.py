@@ -41,7 +41,11 @@ from planner.memory.lines.forward_pass import (
     states_beside_experts,
     unpacked_bytes,
 )
-from planner.memory.lines.latent_context import has_own_attention, latent_context
+from planner.memory.lines.latent_context import (
+    has_latent_layers,
+    has_own_attention,
+    latent_context,
+)
 from planner.memory.lines.persistent import (
     BLAS_WORKSPACE,
     TOP_K_BUFFER,
@@ -261,9 +265,10 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
     elif not run.compiles and run.release.has(_KEEPS_EXPERT_INPUT_ONCE):
         # The experts' input is one of those that their callers hold.
         beside = states_beside_experts(run) * tokens
-    if has_own_attention(run):
-        # The residual, the layer's input, and with ranks the sum before the norm.
-        callers = (2 + int(run.layout.tensor_parallel_size > 1)) * tokens
+    if streams == 1 and not run.compiles and has_latent_layers(run):
+        # The residual and the layer's input; V3.2's own class has the sum as well.
+        is_own = has_own_attention(run) and run.layout.tensor_parallel_size > 1
+        callers = (2 + int(is_own)) * tokens
     scratch, context = expert_transient(run), latent_context(run)
     of_draft = draft_transient(run)
     in_draft = max(beside, 3 * tokens)

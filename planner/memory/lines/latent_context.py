@@ -6,6 +6,7 @@ allocates what the largest prefill would need.
 
 from __future__ import annotations
 
+import re
 from math import ceil
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ _INDEXER_LOGITS = 512 * MIB
 _INT32 = 4
 _IS_OWN, _LATENT = "self_attn.", "self_attn.fused_qkv_a_proj"
 _QUERIES, _INDEX_QUERIES = "self_attn.q_b_proj", "self_attn.indexer.wq_b"
+_DOWN = re.compile(r"self_attn\..*_a_proj")
 _INDEX_KEYS = "self_attn.indexer.wk_weights_proj"
 _RESERVES_LATENT_CONTEXT = Change(
     since=(0, 11),
@@ -172,9 +174,11 @@ def _context(run: ProfileRun, layer: MLALayer) -> Sized:
     # Compiled, the output is counted as attention's, and queries are not counted.
     beside = 0
     if not run.compiles:
-        step = run.max_num_batched_tokens * heads * run.element_size
-        beside = step * (layer.qk_rope_head_dim + width)
-    queries = f" + queries and output {format_size(beside)}" if beside else ""
+        of_heads = heads * (layer.qk_rope_head_dim + width)
+        of_all = _latent_width(run) if run.model.residual_streams == 1 else 0
+        beside = run.max_num_batched_tokens * run.element_size * (of_heads + of_all)
+    queries = f" + queries, latent vectors and output {format_size(beside)}"
+    queries = queries if beside else ""
     return Sized(
         size_bytes=size_bytes + beside,
         why=(
@@ -183,6 +187,26 @@ def _context(run: ProfileRun, layer: MLALayer) -> Sized:
             f"{run.element_size} bytes = {format_size(size_bytes)}{queries}"
         ),
     )
+
+
+def _latent_width(run: ProfileRun) -> int:
+    """Return the values per token of latent vectors, before and after their norms.
+
+    The part with positions has no norm.
+
+    Source: vLLM 0.33.0 `layers/mla.py` forward; traced dry runs of
+    DeepSeek-Coder-V2-Lite on two ranks and DeepSeek-V3 on four.
+    """
+    widths = [0]
+    for kind in run.model.layer_kinds:
+        down = [
+            sum(module.output_sizes)
+            for module in kind.modules
+            if isinstance(module, ReplicatedLinear) and _DOWN.search(module.name)
+        ]
+        rotated = [c.qk_rope_head_dim for c in kind.caches if isinstance(c, MLALayer)]
+        widths += [2 * sum(down) - one for one in rotated]
+    return max(widths)
 
 
 @once

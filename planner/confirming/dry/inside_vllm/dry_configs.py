@@ -13,6 +13,22 @@ from transformers import PretrainedConfig as PreTrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 
+class Fields(dict[str, Any]):
+    """A part of a configuration in a list, whose fields are attributes, and so on."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a field."""
+        try:
+            value = self[name]
+        except KeyError:
+            raise AttributeError(name, name=name, obj=self) from None
+        return Fields(value) if isinstance(value, dict) else value
+
+
+IGNORED: list[str] = []
+"""The classes of configurations that are read without their code."""
+
+
 class Plain(PreTrainedConfig):
     """A configuration whose attributes are config.json's, and so in its parts."""
 
@@ -25,6 +41,11 @@ class Plain(PreTrainedConfig):
             name: _part(name, value)
             for name, value in values.items()
             if _is_part(name, value)
+        }
+        parts |= {
+            name: [Fields(one) for one in value]
+            for name, value in values.items()
+            if _is_list_of_parts(name, value)
         }
         # Transformers reads some, as of RoPE, before it has set all of them.
         self.__dict__.update(values, **parts)
@@ -53,6 +74,7 @@ def ignore_code() -> None:
         own = (fields.pop("auto_map", None) or {}).get("AutoConfig")
         if not own:
             return read(cls, name, **kwargs)
+        IGNORED.append(str(own))
         kind = fields.get("model_type", "")
         if kind in CONFIG_MAPPING:
             return CONFIG_MAPPING[kind].from_dict(fields)
@@ -65,6 +87,13 @@ def ignore_code() -> None:
 
 def _is_part(name: str, value: object) -> bool:
     return name.endswith("_config") and isinstance(value, dict)
+
+
+def _is_list_of_parts(name: str, value: object) -> bool:
+    """Whether a value lists parts, such as those of each layer (DeciLM)."""
+    if not name.endswith("_configs") or not isinstance(value, list):
+        return False
+    return all(isinstance(one, dict) for one in value)
 
 
 def _part(name: str, values: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ or of a file that nobody gave is none: vLLM might start with all of them.
 from __future__ import annotations
 
 import re
+import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,14 @@ def _missing(error: BaseException) -> str | None:
     """Name what nobody gave, if that is what an error is about."""
     if any(type(one).__name__ in _OFFLINE for one in _chain(error)):
         return "a file that was not given is missing"
-    of = type(getattr(_first(error), "obj", None))
-    if any(one.__module__ == "dry_configs" for one in of.__mro__):
-        return "the configuration's own code is not at hand"
+    first, configs = _first(error), sys.modules.get("dry_configs")
+    of = type(getattr(first, "obj", None))
+    is_plain = any(one.__module__ == "dry_configs" for one in of.__mro__)
+    is_read = isinstance(first, AttributeError) and vars(configs or object).get(
+        "IGNORED"
+    )
+    if is_plain or is_read or "dry_configs." in str(first):
+        return "the code of the model's configuration is not at hand"
     return None
 
 

@@ -128,22 +128,46 @@ def _fp4(at: dict[str, Any], inner: int) -> tuple[tuple[int, ...], int]:
 def _experts(kind: Any) -> Any:
     """Return a stand-in for one of FlashInfer's TensorRT-LLM expert functions."""
 
-    def run(*_args: object) -> None:
-        """Hold both products' padded outputs, until it returns.
+    def run(*_args: object) -> Any:
+        """Hold both products' padded outputs, until it returns; or return them.
 
         Source: FlashInfer 0.7.2 csrc/trtllm_fused_moe_kernel_launcher.cu, prepare_moe
         of each launcher; the caller's variables have the names of the arguments.
         """
         at = sys._getframe(1).f_locals
-        tokens, hidden = at["output"].shape
+        has_adapters = at.get("gemm1_lora_delta") is not None
+        # With adapters there may be no output of the kernel's own.
+        tokens, hidden = at["hidden_states" if has_adapters else "output"].shape
         inner = at["intermediate_size"]
         tiles, bytes_per_row = kind(at, inner)
         local = at.get("local_num_experts", at.get("num_local_experts"))
         tile = _tile(tiles, tokens * at["top_k"] / local)
         rows = _padded_rows(tokens * at["top_k"], at["num_experts"], tile)
+        if has_adapters:
+            return _unfinished(at, rows, tokens * at["top_k"])
         _hold(at["output"], [rows * bytes_per_row, rows * hidden * 2, rows * 4])
+        return None
 
     return run
+
+
+def _unfinished(at: dict[str, Any], rows: int, chosen: int) -> list[Any]:
+    """Return what adapters need of both products.
+
+    Source: FlashInfer 0.7.2 fused_moe/shared/inputs.py unpack_trtllm_moe_output.
+    """
+    states = at["hidden_states"]
+    first = states.new_empty((rows, at["intermediate_size"]))
+    places = states.new_empty(chosen, dtype=_torch().int32)
+    if at["do_finalize"]:
+        return [at["output"], places, first]
+    second = states.new_empty(rows, states.shape[-1])
+    weights = states.new_empty(chosen // at["top_k"], at["top_k"])
+    return [second, weights, places, first]
+
+
+def _torch() -> Any:
+    return importlib.import_module("torch")
 
 
 def _tile(tiles: tuple[int, ...], average: float) -> int:
