@@ -19,6 +19,7 @@ _VERSION = re.compile(rf"\b{re.escape(NEWEST)}\b")
 
 # What vLLM said of one release itself; it stays when another is the newest.
 ABOUT = {
+    "planner/learn/debugging.py",
     "planner/models/drafts/dflash.py",
     "planner/models/drafts/head_shapes.py",
     "planner/models/quantization/methods.py",

@@ -57,6 +57,11 @@ NOT_PRINTED = {
         "requests x request + all-reduces",
     ): "a formula",
     ("docs/speed.md", "max(bytes / bandwidth, operations / peak)"): "a formula",
+    (
+        "docs/workshop/room.md",
+        "The planner: http://0.0.0.0:8866/  (Ctrl+C ends it) Published: nothing runs "
+        "or is read here for visitors.",
+    ): "of a server: tests/app/test_room.py",
     ("docs/workshop/slides.md", "{{ message(larger) }}"): "tools/slides.py fills it in",
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from planner.units import GIB, KIB, MIB
 from planner.values import frozen
 
 _WRITTEN = re.compile(
-    r"(-?[0-9]+(?:\.([0-9]*))?(?:e(-?[0-9]+))?)\s*([a-z]*)(?:\s+[a-z]+)*\Z"
+    r"(-?[0-9]+(?:\.([0-9]*))?(?:e(-?[0-9]+))?)\s*([a-z]*)(?: +[a-z]+)*\Z"
 )
 _ABOUT = re.compile(r"(?:[~≈]|(?:about|around|roughly|some|maybe|nearly|ca\.?)\b)\s*")
 _THOUSANDS = re.compile(r"(?<=[0-9])[,_'\s](?=[0-9]{3}(?![0-9]))")

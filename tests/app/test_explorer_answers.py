@@ -172,7 +172,7 @@ def test_a_panel_is_written_when_it_is_opened(explorer) -> None:
     panels, shown = explorer.results.panels, explorer.results.answer
     assert "panel-kv-cache" not in shown.parts
     explorer.results.tabs.choose("memory")
-    assert "2,069 blocks" in shown.parts["panel-kv-cache"]
+    assert "2,061 blocks" in shown.parts["panel-kv-cache"]
     assert "FullAttentionSpec" not in shown.parts["panel-kv-cache"]
     panels._handle_custom_msg({"panel": "kv-cache", "open": True}, [])
     assert "FullAttentionSpec" in shown.parts["panel-kv-cache"]

@@ -49,13 +49,20 @@ def _links(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files_and_headings(page: Path) -> None:
-    """Relative paths exist inside the repository; `#name` is a heading there."""
+    """Relative paths exist inside the repository; `#name` is a heading there.
+
+    Those of a notebook's source are read beside the notebook that is built from it.
+    """
+    source = ROOT / "notebooks" / "src"
+    folder = page.parent
+    if page.is_relative_to(source):
+        folder = ROOT / "notebooks" / folder.relative_to(source)
     for link in _links(page):
         if re.match(r"[a-z]+:", link):
             assert link.startswith("https://"), link
             continue
         path, _, anchor = link.partition("#")
-        target = (page.parent / path).resolve() if path else page
+        target = (folder / path).resolve() if path else page
         assert target.exists(), link
         assert target.is_relative_to(ROOT), link
         if anchor and target.suffix == ".md":

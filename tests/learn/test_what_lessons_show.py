@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,12 @@ from planner.engine.releases import NEWEST
 from planner.learn import catalogue
 from planner.learn.lessons import kv_cache
 from planner.learn.progress import kept
-from planner.learn.starts import PublishedStart
+from planner.learn.starts import PublishedStart, rank_of
 from planner.units import GIB
 from tests.conftest import ROOT
 
 STARTS = ROOT / "docs" / "accuracy" / "starts.csv"
+CORPUS = ROOT / "tests" / "data" / "corpus.jsonl"
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +31,13 @@ def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def _sampler_of(name: str) -> dict[str, str]:
+    """What the start's log says of its sampler, which the lesson leaves to find."""
+    rows = CORPUS.read_text(encoding="utf-8").splitlines()
+    (row,) = [one for one in map(json.loads, rows) if one["id"] == name]
+    return {key: value for key, value in row["args"].items() if key == "sampler"}
+
+
 @pytest.mark.parametrize("start", learn.published().starts, ids=lambda one: one.name)
 def test_a_published_start_is_the_one_of_the_accuracy_report(
     start: PublishedStart,
@@ -36,12 +45,14 @@ def test_a_published_start_is_the_one_of_the_accuracy_report(
     """Measured and planned as there, to 0.01 GiB, and named after the same log."""
     with STARTS.open(encoding="utf-8", newline="") as file:
         (row,) = [one for one in csv.DictReader(file) if one["start"] == start.name]
-    planned = start.kv_cache_bytes + start.error_bytes
+    planned = rank_of(start.plan.changed(**_sampler_of(start.name)))
 
     assert float(row["measured_gib"]) == pytest.approx(
         start.kv_cache_bytes / GIB, abs=1e-3
     )
-    assert float(row["planned_gib"]) == pytest.approx(planned / GIB, abs=1e-2)
+    assert float(row["planned_gib"]) == pytest.approx(
+        planned.available_kv_cache_bytes / GIB, abs=1e-2
+    )
     assert row["release"] == start.plan.vllm_version
     assert row["model"] == start.plan.name
     assert start.credit.split(",")[0] in row["source"]
@@ -53,7 +64,7 @@ def test_one_machine_of_the_published_starts_was_planned_wrongly() -> None:
     starts = learn.published().starts
 
     assert [True, True, False, False] == [one.is_inside for one in starts]
-    assert all(abs(one.error_bytes) > 0.9 * GIB for one in starts[2:])
+    assert all(abs(one.error_bytes) > 0.89 * GIB for one in starts[2:])
     assert abs(starts[2].error_bytes - starts[3].error_bytes) < 0.02 * GIB
     assert all(one.credit in str(learn.published()) for one in starts)
     assert learn.published()._repr_html_().count("✘ outside") == 2

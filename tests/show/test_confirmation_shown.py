@@ -158,7 +158,7 @@ def test_a_small_difference_is_not_rounded_away(difference, is_rounded, words) -
 
 
 def test_given_the_memory_the_rest_is_exact_or_the_measured_figures_are_named() -> None:
-    """28,034 blocks of 16 tokens; 8,192 blocks a request."""
+    """28,026 blocks of 16 tokens; 8,192 blocks a request."""
     sure = confirmations.confirmed()
     wrong = GivenMemory(
         available_kv_cache_bytes=GIB,
@@ -171,7 +171,7 @@ def test_given_the_memory_the_rest_is_exact_or_the_measured_figures_are_named() 
     assert text.given_text(sure.given, sure).endswith(": exactly what vLLM says.")
     assert text.given_text(wrong, sure) == (
         "Given the 1.00 GiB that vLLM measured for the KV cache, the plan says 512 "
-        "blocks, 8,192 tokens and 0.06x concurrency; vLLM says 28,034 blocks, 448,544 "
+        "blocks, 8,192 tokens and 0.06x concurrency; vLLM says 28,026 blocks, 448,416 "
         "tokens, 3.42x concurrency. They differ."
     )
 
@@ -245,5 +245,5 @@ def test_what_is_not_known_is_left_out_of_the_facts() -> None:
 
 def test_the_picture_is_read_aloud() -> None:
     """Both bars; the word where there is none."""
-    assert "Estimated: weights 14.99 GiB" in text.spoken(confirmations.confirmed())
+    assert "Estimated: weights 15.00 GiB" in text.spoken(confirmations.confirmed())
     assert text.spoken(confirmations.stopped()).endswith("Measured: nothing.")

@@ -182,7 +182,7 @@ def test_the_table_has_a_column_for_the_dry_run() -> None:
     only_dry = compared(confirmations.contradicted(), confirmations.dry()).to_html()
     alone = compared(confirmations.confirmed()).to_html()
 
-    assert "<td class='pl-number' data-label='Dry run'>14.99 GiB</td>" in table
+    assert "<td class='pl-number' data-label='Dry run'>15.00 GiB</td>" in table
     assert table.count("data-label='Dry run'") == table.count("data-label='Measured'")
     assert "<td class='pl-number' data-label='Measured'>-</td>" in only_dry
     assert "Dry run" not in alone

@@ -47,7 +47,7 @@ def test_ranks_are_a_table_with_one_more_for_a_cold_cache() -> None:
     )
 
     assert html_of(ranks(run)).count("<table") == 1
-    assert "14.99 GiB" in html_of(ranks(run))
+    assert "15.00 GiB" in html_of(ranks(run))
     assert both.count("<table") == 2
     assert "With a cold compile cache" in both
     assert none == ""

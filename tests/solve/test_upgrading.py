@@ -183,7 +183,7 @@ def test_a_release_may_be_a_number() -> None:
 def test_it_shows_itself(found: Upgrade) -> None:
     """Text, HTML and plain values hold each release and each source."""
     text, bundle = str(found), found._repr_mimebundle_()
-    assert "KV cache 6.11 GiB to 4.99 GiB (-1.13 GiB, -18 %)" in text
+    assert "KV cache 6.12 GiB to 4.99 GiB (-1.14 GiB, -19 %)" in text
     for release in ("0.27.0", "0.29.0", "0.33.0"):
         assert f"\n{release}: " in text
         assert f">{release}<" in bundle["text/html"]
