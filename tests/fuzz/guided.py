@@ -14,8 +14,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import atheris
-
 from tests.fuzz.running import FOUND, MOST_SECONDS
 
 MODULE = "tests.fuzz.guided"
@@ -29,6 +27,8 @@ MOST_MIB = 700
 
 def fuzz(words: list[str]) -> None:
     """Read texts until libFuzzer's time is over, or one of them escapes."""
+    import atheris  # of an environment of its own
+
     with atheris.instrument_imports(include=["planner.reading"]):
         import planner
 

@@ -120,7 +120,7 @@ def test_a_wrong_entry_says_why_at_its_field_and_keeps_the_plan(page) -> None:
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("kv-cache", "28,084 blocks"),
+        ("kv-cache", "28,076 blocks"),
         ("outside", "CUDA context"),
         ("certainty", "published start-ups"),
     ],
