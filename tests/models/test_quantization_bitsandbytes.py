@@ -135,8 +135,9 @@ def test_while_loading_it_takes_about_a_third() -> None:
     packed, plain = 3_472_883_712, 2_489_935_872
     buffers, codes = 10 << 20, 7 * 36 * 512
     expected = packed + packed // 8 + plain + buffers + codes
-    # The allocator rounds large tensors up.
-    assert expected <= weights.size_bytes < expected + 4 * (1 << 20)
+    # The allocator rounds large tensors up, and what the tables of rotations left is
+    # taken by smaller ones: up to the 10 MiB of such a table.
+    assert expected <= weights.size_bytes < expected + (4 << 20) + buffers
 
 
 def test_the_package_is_named_where_vllm_lacks_the_method() -> None:
