@@ -67,18 +67,44 @@ def beyond_tables(
     _compute_cos_sin_cache; PyTorch `c10/cuda/CUDACachingAllocator.cpp` get_free_block.
     """
     free = _freed(tables, layout, dtype)
+    kept = list(modules) if free else []
+    sizes = _sizes(kept, layout, dtype)
     beyond, is_first = 0, True
-    for module in modules if free else ():
+    for module in kept if any(_fitting(free, *many) for many in sizes.values()) else ():
         is_first = is_first and module.part is Part.ATTENTION
-        if is_first or _is_made_anew(module):
+        if is_first:
             continue  # the first layer's attention is built before its table
-        for tensor in module.tensors(layout):
-            size = tensor.elements * element_bytes(tensor.dtype or dtype)
-            fits = [b for b in free if size <= b < size + UNSPLIT_BYTES]
-            if size >= UNSPLIT_BYTES and fits:
+        for size in sizes[id(module)]:
+            fits = _fitting(free, size)
+            if fits:
                 free.remove(min(fits))
                 beyond += min(fits) - allocated_bytes(size, layout.release)
     return beyond
+
+
+def _fitting(free: Sequence[int], *sizes: int) -> list[int]:
+    """Return the free blocks that a weight of one of the sizes takes whole."""
+    large = [size for size in sizes if size >= UNSPLIT_BYTES]
+    return [b for b in free if any(size <= b < size + UNSPLIT_BYTES for size in large)]
+
+
+def _sizes(
+    modules: Iterable[Module], layout: ParallelLayout, dtype: str
+) -> dict[int, list[int]]:
+    """Return the tensors of over 1 MiB of each module, by its identity.
+
+    None of what is made anew. Layers of a kind have the same modules, so that each is
+    computed once.
+    """
+    distinct = {id(module): module for module in modules}
+    return {
+        key: [
+            size
+            for tensor in (() if _is_made_anew(module) else module.tensors(layout))
+            if (size := tensor.elements * element_bytes(tensor.dtype or dtype)) > MIB
+        ]
+        for key, module in distinct.items()
+    }
 
 
 def _is_made_anew(module: Module) -> bool:
@@ -131,14 +157,16 @@ def tails_bytes(modules: Iterable[Module], layout: ParallelLayout, dtype: str) -
     Source: PyTorch `c10/cuda/CUDACachingAllocator.cpp` get_allocation_size,
     should_split.
     """
+    kept = list(modules)
+    small = {
+        key: [-(-size // ALLOCATION_UNIT) * ALLOCATION_UNIT for size in sizes]
+        for key, many in _sizes(kept, layout, dtype).items()
+        if (sizes := [size for size in many if size < UNSPLIT_BYTES])
+    }
     free: list[int] = []
     beyond = 0
-    for module in modules:
-        for tensor in module.tensors(layout):
-            size = tensor.elements * element_bytes(tensor.dtype or dtype)
-            if not MIB < size < UNSPLIT_BYTES or _is_made_anew(module):
-                continue
-            size = -(-size // ALLOCATION_UNIT) * ALLOCATION_UNIT
+    for module in kept if small else ():
+        for size in small.get(id(module), ()):
             at = bisect_left(free, size)
             whole = free.pop(at) if at < len(free) else segment_bytes(size)
             rest = whole - size
