@@ -100,14 +100,14 @@ def _sizes(
     return {
         key: [
             size
-            for tensor in (() if _is_made_anew(module) else module.tensors(layout))
+            for tensor in (() if is_made_anew(module) else module.tensors(layout))
             if (size := tensor.elements * element_bytes(tensor.dtype or dtype)) > MIB
         ]
         for key, module in distinct.items()
     }
 
 
-def _is_made_anew(module: Module) -> bool:
+def is_made_anew(module: Module) -> bool:
     """Whether a weight is quantised while it is loaded, in blocks of its own.
 
     A weight that is repacked takes a block of its size, and leaves one to the next.

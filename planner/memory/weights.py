@@ -12,7 +12,7 @@ from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.memory.account import HostLine, WeightPart
 from planner.memory.allocator import LIMITS_SPLITS, Segments, allocated_bytes
-from planner.memory.shared_blocks import shared_blocks_bytes
+from planner.memory.shared_blocks import is_made_anew, shared_blocks_bytes
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.layers import Module, Part
 from planner.units import MIB, format_size
@@ -104,7 +104,7 @@ def stage_weights(
         _tally(kind.modules if index in model.layers else (), layout, dtype)
         for index, kind in enumerate(model.layer_kinds)
     ]
-    online = [any(map(_loads_unquantised, kind.modules)) for kind in model.layer_kinds]
+    online = [any(map(is_made_anew, kind.modules)) for kind in model.layer_kinds]
     first = _tally(model.first_stage, layout, dtype)
     encoders = _encoders(towers, dtype)
     last = _tally(model.last_stage, layout, dtype)
@@ -234,7 +234,7 @@ def _reuse_bytes(modules: Iterable[Module], layout: ParallelLayout, dtype: str) 
         return 0  # larger blocks are split
     segments, beyond = Segments(), 0
     for module in modules:
-        if not _loads_unquantised(module):
+        if not is_made_anew(module):
             continue
         linear: Any = module
         loaded = [
@@ -247,10 +247,6 @@ def _reuse_bytes(modules: Iterable[Module], layout: ParallelLayout, dtype: str) 
         for block in loaded:
             segments.release(block)
     return beyond
-
-
-def _loads_unquantised(module: Module) -> bool:
-    return getattr(getattr(module, "method", None), "loads_unquantised", False)
 
 
 def _large(module: Module, layout: ParallelLayout, dtype: str) -> list[int]:

@@ -26,7 +26,7 @@ def made() -> Path:
         if _is_left(left):
             shutil.rmtree(left, ignore_errors=True)
     folder = Path(mkdtemp(prefix=_PREFIX, dir=place))
-    _is_locked(folder / _LOCK)
+    _takes_lock(folder / _LOCK)
     return folder
 
 
@@ -40,13 +40,13 @@ def _is_left(folder: Path) -> bool:
     """Whether a folder of one's own has a lock that no process holds."""
     try:
         is_own = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
-        return is_own and (folder / _LOCK).exists() and _is_locked(folder / _LOCK)
+        return is_own and (folder / _LOCK).exists() and _takes_lock(folder / _LOCK)
     except (AttributeError, OSError):  # no users, or it went meanwhile
         return False
 
 
-def _is_locked(path: Path) -> bool:
-    """Take a lock until this process ends; False where another process holds it."""
+def _takes_lock(path: Path) -> bool:
+    """Take a lock until this process ends; whether no other process holds it."""
     if sys.platform == "win32":
         return False
     import fcntl  # noqa: PLC0415 - not on Windows
