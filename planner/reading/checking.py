@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -16,12 +17,16 @@ from planner.errors import PlannerError
 from planner.planning.result import Outcome, Plan
 from planner.reading.reading import Reading
 from planner.reading.recognising import all_in, read
+from planner.reading.starts.images import SLICE
 from planner.reading.starts.sharing import Shared
 from planner.user_files import read_text
 from planner.values import frozen
 
 _LISTS = (".jsonl", ".json")
 """Endings of files that may be a list of starts instead of one text."""
+_OF_FOLDER = (*_LISTS, ".yaml", ".yml", ".sh", ".toml")
+"""Endings of the files that are read of a folder: what generators write."""
+_MOST_FILES = 1_000
 _KEYS = ("command", "gpu", "vllm_version", "env", "id", "name")
 """What is read of an entry of such a list."""
 
@@ -35,6 +40,13 @@ class Answer(StrEnum):
     NOT_CHECKED = "not checked"
 
 
+_SIZES = (
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "data_parallel_size",
+    "cpu_offload_gb",
+)
+"""Arguments that say how much of the model each GPU holds."""
 _ANSWERS = {
     Outcome.FITS: Answer.STARTS,
     Outcome.TOO_CLOSE: Answer.TOO_CLOSE,
@@ -94,6 +106,8 @@ class Checks:
     """Every start of the files that were checked, in their order."""
 
     rows: tuple[Checked, ...]
+    without: tuple[str, ...] = ()
+    """The files of a folder that hold no start, by their paths."""
 
     @property
     def failed(self) -> tuple[Checked, ...]:
@@ -107,7 +121,8 @@ class Checks:
     def to_dict(self) -> dict[str, Any]:
         """Return the counts by answer, and each start, as plain values."""
         counts = {str(answer): len(self.of(answer)) for answer in Answer}
-        return {"counts": counts, "starts": [row.to_dict() for row in self.rows]}
+        starts = [row.to_dict() for row in self.rows]
+        return {"counts": counts, "starts": starts, "without": list(self.without)}
 
     def __str__(self) -> str:
         """Return what does not start first, each reason once, the counts last."""
@@ -123,6 +138,8 @@ class Checks:
         counts = ", ".join(
             f"{answer} {len(found)}" for answer in Answer if (found := self.of(answer))
         )
+        if self.without:
+            lines.append(f"without a start: {', '.join(self.without)}")
         return "\n".join([*lines, f"{len(self.rows)} checked: {counts or 'none'}"])
 
 
@@ -137,21 +154,53 @@ def check(
     A file is whatever `planner.read` reads (commands, manifests, compose files, vLLM's
     recipes, code), with all its starts; or a list of starts in JSON, or with one a
     line: objects with `command`, and `gpu`, `vllm_version`, `env` and `id` where they
-    matter. Nothing of a file is ever run.
+    matter. Of a folder, every such file below it is read, and those without a start are
+    named. Nothing of a file is ever run.
 
     Args:
-        paths: files.
+        paths: files and folders.
         gpu: the GPU of starts that name none.
         vllm_version: the release of starts that name none.
 
     Raises:
-        PlannerError: for a file that cannot be read, or holds no start.
+        PlannerError: for a file that cannot be read, or holds no start; for a folder
+            of too many files.
     """
     several = [paths] if isinstance(paths, str | PathLike) else list(paths)
     given = {"gpu": gpu, "vllm_version": vllm_version}
-    return Checks(
-        rows=tuple(row for path in several for row in _of_file(fspath(path), given))
-    )
+    rows: list[Checked] = []
+    without: list[str] = []
+    for path in several:
+        folder = Path(path)
+        if not folder.is_dir():
+            rows += _of_file(fspath(path), given)
+            continue
+        for file in _files_of(folder):
+            try:
+                rows += _of_file(fspath(file), given)
+            except PlannerError:
+                without.append(fspath(file))
+    return Checks(rows=tuple(rows), without=tuple(without))
+
+
+def _files_of(folder: Path) -> Sequence[Path]:
+    """Return the files below a folder that may hold a start, none behind a link.
+
+    Raises:
+        PlannerError: for too many.
+    """
+    found = [
+        Path(place, name)
+        for place, _, names in os.walk(folder)
+        for name in names
+        if name.endswith(_OF_FOLDER) and not Path(place, name).is_symlink()
+    ]
+    if len(found) > _MOST_FILES:
+        raise PlannerError(
+            f"{folder} holds {len(found):,} files that could describe a start; "
+            f"{_MOST_FILES:,} are read of a folder. Name those that matter."
+        )
+    return sorted(found)
 
 
 def _of_file(path: str, given: Mapping[str, Any]) -> Iterator[Checked]:
@@ -266,6 +315,9 @@ def _checked(
         return Checked(**place, **told, answer=Answer.NOT_CHECKED, reason=str(error))
     shared.take(found, plan)
     answer = _ANSWERS[plan.outcome]
+    if undecided := _undecided(found, plan):
+        reason = " ".join(undecided)
+        return Checked(**place, **told, answer=Answer.NOT_CHECKED, reason=reason)
     reason = "" if answer is Answer.STARTS else f"{_reason(plan)} {others}".rstrip()
     if found.gpus is not None and plan.gpus_total > found.gpus:
         answer = Answer.DOES_NOT_START
@@ -274,6 +326,21 @@ def _checked(
             f"the text grants {found.gpus}."
         )
     return Checked(**place, **told, answer=answer, reason=reason, plan=plan)
+
+
+def _undecided(found: Reading, plan: Plan) -> list[str]:
+    """Return what the text leaves open and decides what each GPU has, or holds.
+
+    What starts on the fewest GPUs starts on more, too.
+    """
+    sizes = tuple(f"--{one.replace('_', '-')} is " for one in _SIZES)
+    starts = plan.outcome is Outcome.FITS
+    return [
+        said
+        for said in found.open
+        if (said.startswith(sizes) and not starts)
+        or (SLICE in said and not plan.gpu.mig_profile)
+    ]
 
 
 def _reason(plan: Plan) -> str:

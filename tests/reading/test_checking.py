@@ -11,6 +11,7 @@ from planner.reading import recognising
 from planner.reading.checking import Answer
 from planner.reading.recognising import _first
 
+TEXTS = Path(__file__).parents[1] / "data/texts"
 RECIPES = Path(__file__).parents[3] / "shared" / "recipes" / "recipes.jsonl"
 
 RECIPE = """\
@@ -168,3 +169,66 @@ def test_every_recipe_with_a_known_config_gets_an_answer() -> None:
         text.count(f": {row.reason.splitlines()[0]}\n") == 1 for row in found.failed[:3]
     )
     assert all(name.startswith("'") for name in not_checked), not_checked
+
+
+def test_a_folder_is_what_a_generator_wrote(written, tmp_path) -> None:
+    """Its manifests and scripts are planned; what holds no start is named."""
+    manifest = (
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n"
+        "    - {name: a, image: vllm/vllm-openai:v0.30.0, args: [--model, {model}]}\n"
+    )
+    (tmp_path / "top1").mkdir()
+    written("top1/deploy.yaml", manifest.replace("{model}", "Qwen/Qwen3-8B"))
+    written("top1/settings.yaml", "isl: 4000\n")
+    written("top1/notes.txt", "vllm serve Qwen/Qwen3-32B\n")
+    (tmp_path / "link.yaml").symlink_to(tmp_path / "top1/deploy.yaml")
+    found = check(tmp_path, gpu="L4")
+
+    assert [Answer.DOES_NOT_START] == [row.answer for row in found.rows]
+    assert (str(tmp_path / "top1/settings.yaml"),) == found.without
+    assert "without a start: " in str(found)
+
+
+def test_a_size_that_is_open_decides_nothing_against_a_start(written) -> None:
+    """On how many GPUs the model is split is said elsewhere."""
+    text = 'vllm serve Qwen/Qwen3-32B --tensor-parallel-size "$1"\n'
+    (row,) = check(written("serve.sh", text), gpu="L4").rows
+
+    assert row.answer is Answer.NOT_CHECKED
+    assert row.reason.startswith("--tensor-parallel-size is $1")
+
+
+def test_a_slice_is_not_judged_by_the_whole_gpu(written) -> None:
+    """A pod asks for 20 GB of a GPU, which an H100 and an A100 have."""
+    text = (
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n"
+        "    - name: a\n      image: vllm/vllm-openai:v0.30.0\n"
+        "      args: [--model, Qwen/Qwen3-8B, --max-model-len, '4096']\n"
+        "      resources: {limits: {nvidia.com/mig-2g.20gb: 1}}\n"
+    )
+    path = written("pod.yaml", text)
+    (whole,) = check(path, gpu="H100").rows
+    (slice_,) = check(path, gpu="H100-MIG-2g.20gb").rows
+
+    assert whole.answer is Answer.NOT_CHECKED
+    assert "2g.20gb, a slice of a GPU" in whole.reason
+    assert slice_.answer is not Answer.NOT_CHECKED
+
+
+def test_a_generated_graph_is_refused_before_its_pods_crash(written) -> None:
+    """A 70B model in FP8 on one H100 each, its context left at 131,072 tokens.
+
+    80 layers x 2 x 8 heads x 128 x 1 byte x 131,072 tokens are 20 GiB.
+    Source: ai-dynamo/dynamo issue 10104, prefill workers in CrashLoopBackOff.
+    """
+    graph = (TEXTS / "dynamo.yaml").read_text(encoding="utf-8")
+    graph = graph.replace("Qwen/Qwen3-32B-FP8", "nvidia/Llama-3.1-70B-Instruct-FP8")
+    graph = graph.replace("NVIDIA-H200", "NVIDIA-H100-80GB-HBM3")
+    prefill, decode = check(written("k8s_deploy.yaml", graph)).rows
+
+    assert (Answer.DOES_NOT_START, "VllmPrefillWorker") == (
+        prefill.answer,
+        prefill.shown,
+    )
+    assert "20.0 GiB KV cache is needed" in prefill.reason
+    assert (Answer.STARTS, 8) == (decode.answer, decode.plan.gpus_total)

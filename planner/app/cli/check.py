@@ -12,6 +12,7 @@ from planner.reading.checking import Answer, Checked, Checks, check
 
 EXAMPLES = (
     "planner check recipes/*.yaml --gpu H200",
+    "planner check results --strict",
     "planner check deployment.yaml starts.jsonl --strict --format github",
 )
 _FORMS = ("text", "json", "github")
@@ -30,7 +31,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "`vllm_version`, `env` and `id`, in JSON or one a line. Exit status: 0 all "
         "start, 1 one does not, 2 a file holds no start."
     )
-    parser.add_argument("paths", nargs="+", metavar="FILE", help="files to check")
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="FILE",
+        help="files to check; of a folder, its manifests, configurations and scripts",
+    )
     parser.add_argument("--gpu", metavar="GPU", help="the GPU of starts that name none")
     parser.add_argument(
         "--vllm-version", metavar="RELEASE", help="likewise the release"

@@ -11,12 +11,10 @@ from dataclasses import replace
 from functools import partial
 
 from planner.engine.arguments import ARGUMENTS
-from planner.engine.cloud_machines import counted, machine_named
-from planner.engine.gpu import GPU
 from planner.engine.server import flag_named
 from planner.errors import PlannerError
 from planner.reading.documents.yaml_edits import added, added_below, passage_of
-from planner.reading.documents.yaml_nodes import Node, documents
+from planner.reading.documents.yaml_nodes import Node
 from planner.reading.documents.yaml_words import as_it_is, list_of
 from planner.reading.flag_values import typed
 from planner.reading.passage import Edit
@@ -28,10 +26,12 @@ from planner.reading.starts.frameworks import (
     Framework,
     Setting,
     Settings,
+    device_named,
     framework_of,
     framework_run_by,
     not_given,
     plainly,
+    referred,
     refusal,
     setting_of,
     settings_in,
@@ -39,14 +39,11 @@ from planner.reading.starts.frameworks import (
     text_at,
     trains_beside,
 )
-from planner.reading.starts.images import gpu_named_in, version_of, visible
+from planner.reading.starts.images import version_of, visible
 from planner.units import whole_number
 
 _HF = re.compile(r"hf://\"?|huggingface://")
 _INTERPOLATED = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\?\?\?")
-_PROFILE = re.compile(
-    r"(?i)^(?:nvidia-gpu-|nvidia-|gpu-|(?:ampere|ada|hopper|turing|blackwell)_)"
-)
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _TYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 _FALSE = ("", "none", "null", "auto")
@@ -87,8 +84,8 @@ def _start_of(
     row = framework_of(settings, text, is_variables=is_variables, is_last=is_last)
     if row is None:
         return None
-    settings = _referred(row, settings, roots)
-    tables = partial(_add_to_tables, row, root)
+    settings = referred(row, settings, roots)
+    tables = partial(_add_to_tables, row, root, settings)
     add = partial(_add_nowhere, row) if is_variables else tables
     return refusal(row, settings) or _found(row, settings, text, add)
 
@@ -132,34 +129,45 @@ def _found(
     granted: int | None = None,
 ) -> FoundStart:
     start = _start(row, settings, text, add)
-    device = next((one for path in row.devices if (one := text_at(settings, path))), "")
+    machine = next((one for path in row.devices if (one := settings.get(path))), None)
+    device = "" if machine is None else machine.word.value
     gpu, count = device_named(device)
     is_unknown = bool(device) and gpu is None
     said = f"The GPU {device[:80]} is not in the catalogue."
+    count = start.gpus or count or granted
+    several = next((one for path in row.nodes if (one := settings.get(path))), None)
+    nodes = None if several is None else whole_number(several.word.value)
+    sets = {name: (value, settings.get("kind")) for name, value in row.sets.items()}
+    if row.nodes:
+        sets["tensor_parallel_size"] = (count, machine)
+        sets["pipeline_parallel_size"] = (nodes, several)
     return FoundStart(
         kind=Kind(row.kind),
         start=replace(
             start,
+            sites=(*start.sites, *_set_by(sets, start)),
             gpu=gpu,
-            gpus=start.gpus or count or granted,
+            gpus=None if count is None else count * (nodes or 1),
             open=(*start.open, *([said] if is_unknown else [])),
         ),
     )
 
 
-def device_named(text: str) -> tuple[str | GPU | None, int | None]:
-    """Return the GPU and the number that a machine's or a profile's name stands for.
-
-    >>> device_named("Standard_NC24ads_A100_v4")
-    ('A100-80GB-PCIe', 1)
-    """
-    machine = machine_named(text)
-    if machine is not None:
-        return machine.gpu, machine.gpus
-    name, count = counted(text)
-    name = name or text
-    gpu = gpu_named_in(name) or gpu_named_in(_PROFILE.sub("", name))
-    return gpu, count or None
+def _set_by(
+    sets: Mapping[str, tuple[object, Setting | None]], start: Start
+) -> Iterator[Site]:
+    """Yield the arguments that a controller gives vLLM where the text gives none."""
+    for at, (name, (value, setting)) in enumerate(sets.items()):
+        is_given = any(site.name == name for site in start.sites)
+        if setting is not None and value not in (None, 1) and not is_given:
+            yield Site(
+                name=name,
+                value=value,
+                replace=partial(start.add, name),
+                remove=list,
+                written=f"what {start.shown} is",
+                at=setting.at[at % 2 :][:1],
+            )
 
 
 def _start(
@@ -326,7 +334,9 @@ def _by_hand(name: str, _value: object = None) -> list[Edit]:
     raise PlannerError(f"{name} is a sum of the framework's settings: change these.")
 
 
-def _add_to_tables(row: Framework, root: Node, name: str, value: object) -> list[Edit]:
+def _add_to_tables(
+    row: Framework, root: Node, settings: Settings, name: str, value: object
+) -> list[Edit]:
     """Return the edits that add an argument to a document of a framework."""
     paths = [path for path, own in row.args.items() if own == name and "." in path]
     paths += [f"{table}.{name}" for table in row.tables]
@@ -334,6 +344,8 @@ def _add_to_tables(row: Framework, root: Node, name: str, value: object) -> list
     for path in paths:
         above, _, leaf = path.rpartition(".")
         table = root.get(*above.split(".")) if above else root
+        if above.startswith("@"):  # in another object of the text
+            table = _table_at(settings, above)
         if table is not None and table.pairs:
             return added(table, _like(table, leaf), value)
         outer, _, last = above.rpartition(".")
@@ -341,6 +353,12 @@ def _add_to_tables(row: Framework, root: Node, name: str, value: object) -> list
         if holder is not None and holder.pairs:
             return added_below(holder, last, leaf, value)
     raise PlannerError(f"{row.name} has no place for {name} in this text.")
+
+
+def _table_at(settings: Settings, path: str) -> Node | None:
+    """Return the table whose entries have this path."""
+    entries = {at.rpartition(".")[0]: one.table for at, one in settings.items()}
+    return entries.get(path)
 
 
 def _like(table: Node, name: str) -> str:
@@ -365,23 +383,3 @@ def _add_to_words(
 def _add_nowhere(row: Framework, name: str, _value: object) -> list[Edit]:
     """Refuse to add a variable, whose form this text may not have."""
     raise PlannerError(f"Add {name} to the variables of {row.name} by hand.")
-
-
-def _referred(row: Framework, settings: Settings, roots: Sequence[Node]) -> Settings:
-    """Return settings with those of the objects that they name."""
-    found = dict(settings)
-    for kind, path in row.refers.items():
-        named = text_at(settings, path)
-        objects = [root for root in roots if root.word("kind") == kind]
-        same = [one for one in objects if one.word("metadata", "name") == named]
-        for one in same or (objects if len(objects) == 1 else []):
-            found |= settings_in(one, f"@{kind}.")
-            for _, value in () if kind != "ConfigMap" else _data(one):
-                for inner in documents(passage_of(value)):
-                    found |= settings_in(inner, f"@{kind}.")
-    return found
-
-
-def _data(root: Node) -> Sequence[tuple[Node, Node]]:
-    data = root.get("data")
-    return () if data is None else data.pairs

@@ -20,12 +20,9 @@ from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import Word, commands_of
 from planner.reading.scripts.variables import Over
 from planner.reading.sign_table import signs
-from planner.reading.starts.adapting import (
-    device_named,
-    start_of_variables,
-    starts_of_document,
-)
+from planner.reading.starts.adapting import start_of_variables, starts_of_document
 from planner.reading.starts.container import starts_in, starts_in_words
+from planner.reading.starts.frameworks import device_named
 from planner.reading.starts.pods import (
     Surroundings,
     image_of,

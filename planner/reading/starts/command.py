@@ -32,6 +32,7 @@ from planner.reading.flag_values import (
 from planner.reading.passage import Edit, Span
 from planner.reading.scripts.shell import Word
 from planner.reading.scripts.variables import Made
+from planner.reading.sign_table import signs
 from planner.reading.sites import Site, Start, WordList
 from planner.values import frozen
 
@@ -39,12 +40,6 @@ _FLAG = re.compile(r"--?[A-Za-z]")
 _SENTENCE = re.compile(r"(?<=\w)[,;:.!?)]+\Z")
 """What ends a number where a command stands in a sentence."""
 _WITH_LEVEL = re.compile(r"-O(?P<level>[0-3])\Z")
-_MODULES = (
-    "vllm.entrypoints.openai.api_server",
-    "vllm.entrypoints.api_server",
-    "trl.scripts.vllm_serve",
-    "dynamo.vllm",
-)
 _PROGRAMS: Mapping[tuple[str, ...], str] = {
     ("serve",): "serve",
     ("bench", "throughput"): "llm",
@@ -67,8 +62,21 @@ class Program:
     entrypoint: str = "serve"
     of: str = ""
     """What has arguments of its own beside vLLM's: a benchmark."""
+    own: frozenset[str] | None = None
+    """Its own arguments by name; None: all that vLLM lacks."""
     takes_model: bool = True
     """Whether its first word without a flag is the model."""
+
+
+_MODULE = Program(first=0, takes_model=False)
+_MODULES: Mapping[str, Program] = {
+    "vllm.entrypoints.openai.api_server": _MODULE,
+    "vllm.entrypoints.api_server": _MODULE,
+    "trl.scripts.vllm_serve": _MODULE,
+    "dynamo.vllm": replace(
+        _MODULE, of="Dynamo", own=frozenset(signs("arguments of Dynamo"))
+    ),
+}
 
 
 def program_in(words: Sequence[str]) -> Program | None:
@@ -90,7 +98,7 @@ def program_in(words: Sequence[str]) -> Program | None:
                         first=end, entrypoint=entrypoint, of=of, takes_model=not of
                     )
         if name in _MODULES and at and words[at - 1] == "-m":
-            return Program(first=at + 1, takes_model=False)
+            return replace(_MODULES[name], first=at + 1)
         if name == "vllm-serve" and at and words[at - 1] in ("trl", "axolotl"):
             return Program(first=at + 1, takes_model=False)
         if _SCRIPTS.search(name):
@@ -125,8 +133,14 @@ def _own(
     if not program.of:
         return sites, []
     names = {*ARGUMENTS, *SERVER_FLAGS, "model"}
-    known = tuple(site for site in sites if site.name in names)
-    others = [site.written for site in sites if site.name not in names]
+
+    def is_its_own(site: Site) -> bool:
+        own = program.own
+        name = site.name.removeprefix("no_")
+        return site.name not in names if own is None else name in own
+
+    others = [site.written for site in sites if is_its_own(site)]
+    known = tuple(site for site in sites if not is_its_own(site))
     return known, [f"{written} is read by {program.of} itself." for written in others]
 
 

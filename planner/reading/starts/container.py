@@ -42,7 +42,8 @@ from planner.reading.starts.command import (
 from planner.reading.starts.images import gpu_named_in, image_notes, version_of, visible
 
 _STARTS_VLLM = re.compile(
-    r"\bvllm\s+serve\s|-m\s+vllm\.entrypoints|\bvllm\s+bench\s|(?:docker|podman)\s+run\s"
+    r"\bvllm\s+serve\s|-m\s+(?:vllm\.entrypoints|dynamo\.vllm)|\bvllm\s+bench\s"
+    r"|(?:docker|podman)\s+run\s"
 )
 """A command in one word: the text that a shell is given to run."""
 _NAMED = re.compile(rf"vllm|benchmark_|\b(?:{'|'.join(PROGRAMS)})\b")

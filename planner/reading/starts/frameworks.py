@@ -9,9 +9,10 @@ Source: verl 0.6 `trainer/config/rollout/rollout.yaml`; OpenRLHF 0.9
 `config/ppo_base_config.yaml`; ms-swift 3.9 `arguments`; NeMo RL 0.4
 `examples/configs`; axolotl 0.12 `utils/schemas/vllm.py`; LLaMA-Factory 0.9
 `hparams/model_args.py`; prime-rl `inference/config.py`; AReaL 0.4 `api/cli_args.py`;
-lighteval 0.12, lm-eval 0.4; KubeAI kubeai.org/v1; KAITO 0.7 kaito.sh/v1beta1; llmaz
-0.1; BentoVLLM; Dynamo 0.3; Seldon's LLM module; DJL LMI 16 and SageMaker; RunPod
-worker-vllm 2; Vast.ai's vLLM template; LiteLLM 1.
+lighteval 0.12, lm-eval 0.4; KubeAI kubeai.org/v1; KAITO 0.10 kaito.sh
+(`pkg/model/interface.go`); llmaz 0.1; BentoVLLM; Dynamo 0.3; Seldon's LLM module; DJL
+LMI 16 and SageMaker; vLLM production stack 0.1 VLLMRuntime; RunPod worker-vllm 2;
+Vast.ai's vLLM template; LiteLLM 1.
 """
 
 from __future__ import annotations
@@ -24,18 +25,24 @@ from functools import cache, partial
 from typing import Any
 
 from planner.data import DATA
+from planner.engine.cloud_machines import counted, machine_named
+from planner.engine.gpu import GPU
 from planner.errors import PlannerError
-from planner.reading.documents.yaml_edits import removed, replaced
-from planner.reading.documents.yaml_nodes import Node
+from planner.reading.documents.yaml_edits import passage_of, removed, replaced
+from planner.reading.documents.yaml_nodes import Node, documents
 from planner.reading.documents.yaml_words import as_it_is, word_of
 from planner.reading.passage import Edit
 from planner.reading.scripts.shell import Word
 from planner.reading.sites import WordList
+from planner.reading.starts.images import gpu_named_in
 from planner.values import frozen
 
 _DEEPEST, _MOST, _LONGEST = 12, 4_000, 4_000
 _ITEM = re.compile(
     r"(?:\A|,)\s*(?P<name>\w+)=(?P<value>[^,{\[]*(?:\{[^}]*\}|\[[^\]]*\])?)"
+)
+_PROFILE = re.compile(
+    r"(?i)^(?:nvidia-gpu-|nvidia-|gpu-|(?:ampere|ada|hopper|turing|blackwell)_)"
 )
 _REFERENCE = re.compile(r"\$\{(?P<path>[\w.]+)\}")
 _OVERRIDE = re.compile(r"\+{0,2}(?P<name>[A-Za-z_][\w.]*)=")
@@ -77,8 +84,12 @@ class Framework:
     """Arguments that it gives vLLM where nothing is set."""
     refers: Mapping[str, str] = field(default_factory=dict)
     """Kinds of other objects of the text, and where their names stand."""
+    sets: Mapping[str, object] = field(default_factory=dict)
+    """Arguments that its controller gives vLLM where nothing else is set."""
     devices: Sequence[str] = ()
     counts: Sequence[str] = ()
+    nodes: Sequence[str] = ()
+    """How many machines serve together: a stage on each, split over its GPUs."""
     trains: Sequence[str] = ()
     """What says that it trains on the GPUs of vLLM; none: it never does."""
     shared: Sequence[str] = ()
@@ -99,6 +110,8 @@ class Setting:
     remove: Callable[[], list[Edit]]
     at: tuple[tuple[int, int], ...]
     node: Node | None = None
+    table: Node | None = None
+    """The table that it is an entry of."""
 
 
 Settings = Mapping[str, Setting]
@@ -162,6 +175,7 @@ def _setting(table: Node, key: Node, node: Node) -> Setting:
         remove=partial(removed, table, key, node),
         at=((places[key.start], places[key.end]), (word.start, word.end)),
         node=node,
+        table=table,
     )
 
 
@@ -265,6 +279,21 @@ def _programs() -> re.Pattern[str]:
     return re.compile("|".join(row.program for row in frameworks() if row.program))
 
 
+def device_named(text: str) -> tuple[str | GPU | None, int | None]:
+    """Return the GPU and the number that a machine's or a profile's name stands for.
+
+    >>> device_named("Standard_NC24ads_A100_v4")
+    ('A100-80GB-PCIe', 1)
+    """
+    machine = machine_named(text)
+    if machine is not None:
+        return machine.gpu, machine.gpus
+    name, count = counted(text)
+    name = name or text
+    gpu = gpu_named_in(name) or gpu_named_in(_PROFILE.sub("", name))
+    return gpu, count or None
+
+
 def not_given(row: Framework, names: Container[str]) -> list[str]:
     """Return what a framework takes for the arguments that nothing in a text sets."""
     return [
@@ -284,3 +313,23 @@ def refusal(row: Framework, settings: Settings, line: str = "") -> str:
     if all(_any(settings, group, line) for group in row.wants):
         return ""
     return f"This is a configuration of {row.name}. {row.without}"
+
+
+def referred(row: Framework, settings: Settings, roots: Sequence[Node]) -> Settings:
+    """Return settings with those of the objects that they name."""
+    found = dict(settings)
+    for kind, path in row.refers.items():
+        named = text_at(settings, path)
+        objects = [root for root in roots if root.word("kind") == kind]
+        same = [one for one in objects if one.word("metadata", "name") == named]
+        for one in same or (objects if len(objects) == 1 else []):
+            found |= settings_in(one, f"@{kind}.")
+            for _, value in () if kind != "ConfigMap" else _data(one):
+                for inner in documents(passage_of(value)):
+                    found |= settings_in(inner, f"@{kind}.")
+    return found
+
+
+def _data(root: Node) -> Sequence[tuple[Node, Node]]:
+    data = root.get("data")
+    return () if data is None else data.pairs

@@ -1,6 +1,7 @@
 """What names an image, a label and a device: the release, the GPU, how many.
 
-Source: vLLM 0.33.0 `docker/Dockerfile` and its tags; labels of GKE and of Ray.
+Source: vLLM 0.33.0 `docker/Dockerfile` and its tags; labels of GKE and of Ray; the
+releases in Dynamo's images by AIConfigurator 0.12 `config/backend_version_matrix.yaml`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from planner.engine.gpu import GPU, find_gpu
+from planner.engine.gpu import GPU, catalogue, find_gpu
 from planner.engine.gpu_text import is_description
 from planner.errors import PlannerError
 from planner.reading.passage import Edit
 from planner.reading.scripts.shell import Word
+from planner.reading.sign_table import signs
 from planner.reading.sites import Site
 from planner.reading.starts.command import env_site
 
@@ -29,6 +31,11 @@ _NOT_VLLMS_RELEASE = re.compile(
     re.IGNORECASE,
 )
 """Images with vLLM inside whose tags count releases of something else."""
+_OF_DYNAMO = "/ai-dynamo/vllm-runtime"
+_IN_DYNAMO: Mapping[str, str] = signs("releases of vLLM in the images of Dynamo")
+SLICE = "a slice of a GPU"
+_SLICE = re.compile(r"(?:\A|/)mig-(?P<profile>\d+g\.\d+gb)")
+"""In the name of a resource that a pod asks for."""
 _LABELS: Mapping[str, str] = {
     "nvidia-tesla-a100": "A100-40GB",
     "nvidia-h100-mega-80gb": "H100",
@@ -57,13 +64,30 @@ def visible(assigned: Mapping[str, Word]) -> int | None:
 
 def version_of(image: Word) -> Site | None:
     """Return the release in an image's tag; None for `latest` and the like."""
-    _name, colon, tag = image.value.partition("@")[0].rpartition(":")
+    name, colon, tag = image.value.partition("@")[0].rpartition(":")
     is_told = bool(colon) or tag.endswith(".sif")  # a file of Apptainer
     match = _VERSION_TAG.search(tag) if is_told else None
+    if match is not None and name.endswith(_OF_DYNAMO):
+        return _inside(image, _IN_DYNAMO.get(match["version"].partition(".post")[0]))
     if match is None or _NOT_VLLMS_RELEASE.search(image.value):
         return None
     start = len(image.value.partition("@")[0]) - len(tag) + match.start("version")
     return _release_in(image, start, start + len(match["version"]))
+
+
+def _inside(image: Word, release: str | None) -> Site | None:
+    """Return the release in an image whose tag counts something else's releases."""
+    if release is None:
+        return None
+
+    def by_hand(new: object = None) -> list[Edit]:
+        raise PlannerError(
+            f"The tag of {image.value[:120]} counts Dynamo's releases: choose the "
+            f"image that has vLLM {new} by hand."
+        )
+
+    site = env_site("vllm_version", image)
+    return replace(site, value=release, replace=by_hand, remove=by_hand)
 
 
 def _release_in(image: Word, start: int, end: int) -> Site:
@@ -124,3 +148,21 @@ def one_gpu(names: Iterable[str]) -> tuple[str | GPU | None, tuple[str, ...]]:
     if several and gpu is None:
         return None, (f"The GPU {several[0][:80]} is not in the catalogue.",)
     return gpu, ()
+
+
+def slice_of(
+    resources: Iterable[str], gpu: str | GPU | None
+) -> tuple[str | GPU | None, tuple[str, ...]]:
+    """Return the GPU, or the slice of it that a pod asks for, and what is open."""
+    named = (match["profile"] for one in resources if (match := _SLICE.search(one)))
+    profile = next(named, "")
+    if not profile:
+        return gpu, ()
+    whole = gpu.name if isinstance(gpu, GPU) else gpu
+    slices = [one.name for one in catalogue() if one.mig_profile == profile]
+    of_it = [one for one in slices if one == f"{whole}-MIG-{profile}"]
+    found = of_it if whole else slices
+    if len(found) == 1:
+        return found[0], ()
+    shown = f", such as gpu={slices[0]!r}" if slices else ""
+    return None, (f"The text asks for {profile}, {SLICE}: name it{shown}.",)

@@ -1,8 +1,9 @@
 """Starts of vLLM in manifests and configurations: what they are, and where to look.
 
-Source: Kubernetes apps/v1, batch/v1; LeaderWorkerSet v1; KServe 0.16 serving.kserve.io
-InferenceService, LLMInferenceService (`config/llmisvcconfig`); KubeRay 1.4 ray.io/v1;
-llm-d-modelservice `templates/_helpers.tpl`.
+Source: Kubernetes apps/v1, batch/v1; the Compose specification; LeaderWorkerSet v1;
+KServe 0.16 serving.kserve.io InferenceService, LLMInferenceService
+(`config/llmisvcconfig`); KubeRay 1.4 ray.io/v1; llm-d-modelservice
+`templates/_helpers.tpl`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from planner.reading.sites import Site, Start, not_too_many
 from planner.reading.starts.adapting import starts_by_frameworks, starts_of_document
 from planner.reading.starts.anywhere import starts_anywhere
 from planner.reading.starts.container import starts_in
+from planner.reading.starts.dynamo import KINDS, starts_in_graph
 from planner.reading.starts.engine_tables import starts_in_serve, starts_in_table
 from planner.reading.starts.frameworks import NoStartError
 from planner.reading.starts.jobs import starts_in_job
@@ -34,7 +36,6 @@ from planner.reading.starts.pods import (
     Surroundings,
     gpu_of,
     groups_in,
-    starts_in_compose,
     starts_in_container,
 )
 from planner.reading.starts.services import (
@@ -139,11 +140,24 @@ def _of_form(root: Node, around: Surroundings) -> Iterator[FoundStart]:
     elif root.get("apiVersion") is not None and root.get("kind") is not None:
         yield from _of_object(root, around)
     elif (services := root.get("services")) is not None and services.kind == "mapping":
-        yield from starts_in_compose(root, around)
+        yield from _of_compose(root, around)
     elif root.get("resource", "helm_release") is not None:
         yield from _of_helm_release(root, around)
     elif root.kind == "mapping":
         yield from _of_values(root, around.text)
+
+
+def _of_compose(root: Node, around: Surroundings) -> Iterator[FoundStart]:
+    """Yield the starts in the services of a Compose file."""
+    services = root.get("services")
+    for key, service in () if services is None else services.pairs:
+        if service.kind == "mapping":
+            yield from starts_in_container(
+                service,
+                replace(around, shown=key.text),
+                kind=Kind.COMPOSE,
+                is_pod=False,
+            )
 
 
 def _of_values(root: Node, text: str) -> Iterator[FoundStart]:
@@ -170,6 +184,8 @@ def _of_object(root: Node, around: Surroundings) -> Iterator[FoundStart]:
         yield from starts_in_predictor(root)
     elif kind == "LLMInferenceService":
         yield from starts_in_llm_service(root, text)
+    elif kind in KINDS:
+        yield from starts_in_graph(root, around)
     else:
         found = list(_of_ray_object(spec, text))
         yield from found or _of_pods(root, text)
@@ -217,6 +233,7 @@ def _of_pods(root: Node, text: str) -> Iterator[FoundStart]:
             shown=root.word("metadata", "name") if len(containers) == 1 else "",
             pods=group.pods,
             others=group.others,
+            given=group.given,
         )
         for container in containers:
             starts += starts_in_container(container, around)

@@ -15,7 +15,13 @@ from planner.engine.environment import KNOWN
 from planner.engine.gpu import GPU
 from planner.reading.documents.yaml_edits import passage_of
 from planner.reading.documents.yaml_nodes import Node
-from planner.reading.documents.yaml_words import Reads, joined_lists, list_of, word_of
+from planner.reading.documents.yaml_words import (
+    Reads,
+    as_it_is,
+    joined_lists,
+    list_of,
+    word_of,
+)
 from planner.reading.passage import Passage
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import Word, commands_of
@@ -24,7 +30,7 @@ from planner.reading.sign_table import signs
 from planner.reading.sites import Start, WordList, shell_list
 from planner.reading.starts.adapting import start_of_variables
 from planner.reading.starts.container import starts_of_list
-from planner.reading.starts.images import one_gpu
+from planner.reading.starts.images import one_gpu, slice_of
 from planner.units import whole_number
 from planner.values import frozen
 
@@ -112,6 +118,8 @@ class Surroundings:
     """GPUs of further pods that serve together with it."""
     known: Mapping[str, str] = field(default_factory=dict)
     """Variables that are set around it."""
+    given: Mapping[str, Word] = field(default_factory=dict)
+    """Variables that a controller gives each pod."""
     granted: int | None = None
     """GPUs that are granted to all of it."""
 
@@ -184,6 +192,7 @@ def starts_in_container(
     """Yield the starts in a container of a pod, or in one of another platform."""
     reads = compose_reads(around.known)
     env, unknown = variables_of(container, None if is_pod else reads)
+    env = {**around.given, **env}
     all_set = dict(variables_set_in(container, reads))
     if is_pod:
         reads = kubernetes_reads(
@@ -237,6 +246,8 @@ def _placed(
 ) -> Start:
     """Return a start with what its pod tells."""
     granted = gpus_of(container)
+    asked = [key.text for key, _ in _resources(container)]
+    gpu, sliced = slice_of(asked, start.gpu or around.gpu)
     notes = list(start.notes)
     if container.items_of("envFrom"):
         notes.append("Variables from a config map or a secret (envFrom) are not read.")
@@ -247,12 +258,19 @@ def _placed(
     return replace(
         start,
         devices=_device_ids(container),
-        gpu=start.gpu or around.gpu,
+        gpu=gpu,
         gpus=_together(granted or start.gpus or around.granted, around),
         shown=around.shown or container.word("name"),
         notes=tuple(notes),
-        open=(*start.open, *around.open, *unknown),
+        open=(*start.open, *around.open, *unknown, *sliced),
     )
+
+
+def _resources(container: Node) -> Iterator[tuple[Node, Node]]:
+    """Yield what a pod may take, its limits before its requests."""
+    for part in ("limits", "requests"):
+        table = container.get("resources", part)
+        yield from () if table is None else table.pairs
 
 
 def _together(granted: int | None, around: Surroundings) -> int | None:
@@ -287,12 +305,10 @@ def gpus_of(container: Node) -> int | None:
 
 def _granted(container: Node) -> int | None:
     """Return the GPUs among a pod's limits, or a swarm's generic resources."""
-    for part in ("limits", "requests"):
-        table = container.get("resources", part)
-        for name, value in () if table is None else table.pairs:
-            count = whole_number(value.text)
-            if _GPUS.match(name.text) and count is not None:
-                return count
+    for name, value in _resources(container):
+        count = whole_number(value.text)
+        if _GPUS.match(name.text) and count is not None:
+            return count
     reserved = ("deploy", "resources", "reservations", "generic_resources")
     for item in container.items_of(*reserved):
         if "gpu" in item.word("discrete_resource_spec", "kind").lower():
@@ -330,21 +346,32 @@ class Group:
     pods: int = 1
     others: int = 0
     """GPUs of pods of another shape."""
+    size: Node | None = None
+    """Where a LeaderWorkerSet says how many pods each group has."""
+
+    @property
+    def given(self) -> Mapping[str, Word]:
+        """The variables that the group's controller gives each pod."""
+        size = self.size
+        return {} if size is None else {"LWS_GROUP_SIZE": word_of(size, as_it_is)}
 
 
-def groups_in(node: Node, depth: int = 0, pods: int = 1) -> Iterator[Group]:
+def groups_in(
+    node: Node, depth: int = 0, pods: int = 1, size: Node | None = None
+) -> Iterator[Group]:
     """Yield the specifications of pods, in the order of the text."""
     if depth > _DEEPEST:
         return
     if node.items_of("containers"):
-        yield Group(pod=node, pods=pods)
-    named = "size" if node.get("workerTemplate") is not None else "podGroupSize"
-    size = whole_number(node.word(named))
-    pods = size if size is not None and size <= _MOST_PODS else pods
+        yield Group(pod=node, pods=pods, size=size)
+    is_leader = node.get("workerTemplate") is not None
+    size = node.get("size") if is_leader else size
+    count = whole_number(node.word("size" if is_leader else "podGroupSize"))
+    pods = count if count is not None and count <= _MOST_PODS else pods
     for key, value in node.pairs:
         others = _beside(node, key.text, pods)
         for inner in (value,) if value.kind == "mapping" else value.items:
-            for group in groups_in(inner, depth + 1, 1 if others else pods):
+            for group in groups_in(inner, depth + 1, 1 if others else pods, size):
                 yield replace(group, others=group.others + others)
 
 
@@ -365,16 +392,3 @@ def _gpus_below(node: Node | None) -> int:
     group = None if node is None else next(groups_in(node), None)
     containers = () if group is None else group.pod.items_of("containers")
     return sum(gpus_of(one) or 0 for one in containers)
-
-
-def starts_in_compose(root: Node, around: Surroundings) -> Iterator[FoundStart]:
-    """Yield the starts in the services of a Compose file."""
-    services = root.get("services")
-    for key, service in () if services is None else services.pairs:
-        if service.kind == "mapping":
-            yield from starts_in_container(
-                service,
-                replace(around, shown=key.text),
-                kind=Kind.COMPOSE,
-                is_pod=False,
-            )

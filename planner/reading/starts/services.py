@@ -40,7 +40,7 @@ from planner.reading.starts.engine_tables import (
     model_site,
     named_entries,
 )
-from planner.reading.starts.images import version_of
+from planner.reading.starts.images import slice_of, version_of
 from planner.reading.starts.pods import (
     Surroundings,
     gpu_of,
@@ -313,17 +313,27 @@ def _of_stack(spec: Node) -> Start:
     env, unknown = variables_of(spec)
     selectors = [spec.get("nodeSelectorTerms"), spec.get("nodeSelector")]
     gpu, several = gpu_of(*selectors)
+    gpu, sliced = slice_of([spec.word("requestGPUType")], gpu)
     return Start(
         sites=tuple(sites),
         add=partial(_add_to_stack, spec, config),
         env={name: env_site(name, word) for name, word in env.items()},
         version=_release(spec),
         gpu=gpu,
-        gpus=whole_number(spec.word("requestGPU")),
+        gpus=_gpus_of_stack(spec),
         shown=spec.word("name"),
         notes=tuple(_stack_notes(spec, config)),
-        open=(*unknown, *several),
+        open=(*unknown, *several, *sliced),
     )
+
+
+def _gpus_of_stack(spec: Node) -> int | None:
+    """Return the GPUs of a pod, or of all pods that Ray joins: a head and workers."""
+    own = whole_number(spec.word("requestGPU"))
+    if own is None or spec.get("raySpec") is None:
+        return own
+    head = whole_number(spec.word("raySpec", "headNode", "requestGPU")) or 0
+    return head + own * (whole_number(spec.word("replicaCount")) or 1)
 
 
 def _prefix_caching(config: Node) -> Site:
@@ -367,7 +377,9 @@ def _stack_notes(spec: Node, config: Node | None) -> Iterator[str]:
             "own buffers on the GPU are not counted."
         )
     if spec.get("raySpec") is not None:
-        yield "raySpec joins several machines by Ray; requestGPU counts those of one."
+        yield "raySpec joins a head and replicaCount workers by Ray: all their GPUs."
+    if spec.word("vllmConfig", "v0") == "1":
+        yield "v0 asks for vLLM's first engine, which the planner does not plan: as V1."
     for name in () if config is None else config.names:
         if name not in _STACK and name not in _OF_STACK:
             yield f"vllmConfig.{name} is not read by the chart: left aside."

@@ -84,7 +84,6 @@ STARTS: tuple[Row, ...] = (
         "org/m",
         {"max_model_len": 8000},
     ),
-    (KAITO, "meta-llama/Llama-3.3-70B-Instruct", {}),
     (
         "catalog:\n  a-l4:\n    enabled: true\n    url: hf://org/m\n"
         "    engine: VLLM\n    args: [--max-model-len=8192]\n"
@@ -152,11 +151,45 @@ def test_a_framework_without_vllm_is_named(row: tuple[str, str]) -> None:
     assert named in str(refused.value)
 
 
-def test_a_machine_names_its_gpus() -> None:
-    """KAITO's instance type has four A100."""
+def test_a_controller_gives_what_its_object_leaves_to_it() -> None:
+    """KAITO splits a model over the four A100 of a machine, at a share of 0.84."""
     found = planner.read(KAITO)
+    given = {
+        "gpu_memory_utilization": 0.84,
+        "max_model_len": "auto",
+        "tensor_parallel_size": 4,
+    }
 
     assert ("A100-80GB-PCIe", 4) == (found.gpu, found.gpus)
+    assert ("meta-llama/Llama-3.3-70B-Instruct", given) == (
+        found.model,
+        dict(found.engine_args),
+    )
+    with pytest.raises(PlannerError, match="no place for max_model_len"):
+        found.text(max_model_len=8192)
+
+
+def test_what_a_config_says_stands_above_what_a_controller_gives() -> None:
+    """Its ConfigMap is where a change is written."""
+    text = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n"
+        "  inference_config.yaml: |\n    vllm:\n      max-model-len: 4096\n---\n"
+        + KAITO.replace("instruct}", "instruct}, config: c")
+    )
+    changed = planner.read(planner.read(text).text(gpu_memory_utilization=0.9))
+
+    assert 4096 == changed.engine_args["max_model_len"]
+    assert 0.9 == changed.engine_args["gpu_memory_utilization"]
+
+
+def test_a_request_to_a_profiler_starts_nothing() -> None:
+    """Dynamo's profiler writes the arguments, and its graph is what to check."""
+    text = (
+        "apiVersion: nvidia.com/v1beta1\nkind: DynamoGraphDeploymentRequest\n"
+        "spec: {model: org/m, backend: vllm}\n"
+    )
+    with pytest.raises(PlannerError, match="check the DynamoGraphDeployment"):
+        planner.read(text)
 
 
 def test_each_row_says_how_it_is_known() -> None:
