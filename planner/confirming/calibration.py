@@ -11,7 +11,7 @@ from planner.engine.generations import UNIFIED
 from planner.engine.releases import number_of, resolve_version
 from planner.errors import PlannerError
 from planner.planning.calibrations import is_off
-from planner.planning.calibrations.key import Start, key_of
+from planner.planning.calibrations.key import Key, Start, key_of
 from planner.planning.calibrations.record import CoveredLines, MeasuredRank, Record
 from planner.planning.calibrations.store import NotStored, Stored, write
 from planner.units import MIB, format_size
@@ -57,8 +57,7 @@ def record_of(plan: Plan, measurement: Measurement) -> Record:
     Raises:
         NotStored: if figures are missing, or are not those of the plan's start.
     """
-    if plan.resolved is None or plan.model is None:
-        raise NotStored("vLLM refuses this plan, so there is nothing to store.")
+    key = key_of_plan(plan)
     _check_gpu(plan, measurement)
     _check_release(plan, measurement)
     _check_engine(plan, measurement)
@@ -67,17 +66,8 @@ def record_of(plan: Plan, measurement: Measurement) -> Record:
         worker.total_memory_bytes or plan.gpu.total_memory_bytes
         for worker in measurement.workers
     )
-    release, _ = resolve_version(plan.vllm_version)
-    start = Start(
-        model=plan.model,
-        settings=plan.settings,
-        resolved=plan.resolved,
-        env=environment_from(dict(plan.env), release),
-        given_env=plan.env,
-        release=release,
-    )
     return Record(
-        key=key_of(start),
+        key=key,
         gpu_name=plan.gpu.name,
         device_name=measurement.device_name or plan.gpu.device_name,
         total_memory_bytes=total,
@@ -89,6 +79,27 @@ def record_of(plan: Plan, measurement: Measurement) -> Record:
         is_compile_cache_cold=measurement.is_compile_cache_cold,
         captured_graph_bytes=_captured(plan, measurement),
         ranks=ranks,
+    )
+
+
+def key_of_plan(plan: Plan) -> Key:
+    """Return what identifies a planned start.
+
+    Raises:
+        NotStored: for a plan that vLLM refuses.
+    """
+    if plan.resolved is None or plan.model is None:
+        raise NotStored("vLLM refuses this plan, so there is nothing to store.")
+    release, _ = resolve_version(plan.vllm_version)
+    return key_of(
+        Start(
+            model=plan.model,
+            settings=plan.settings,
+            resolved=plan.resolved,
+            env=environment_from(dict(plan.env), release),
+            given_env=plan.env,
+            release=release,
+        )
     )
 
 

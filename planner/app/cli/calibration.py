@@ -10,10 +10,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from planner.app.cli.shared import FITS, Commands, Output
+from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands, Output
+from planner.confirming.calibration_sharing import (
+    files_in,
+    left_out,
+    read_shared,
+    shared_of,
+    text_of,
+)
+from planner.errors import PlannerError
 from planner.planning.calibrations import is_off, records_folder, store
 from planner.planning.calibrations.reading import FolderRecords
-from planner.planning.calibrations.record import MeasuredRank, Record, to_dict
+from planner.planning.calibrations.record import (
+    MeasuredRank,
+    Record,
+    to_dict,
+    write_whole,
+)
 from planner.planning.calibrations.startup_plan import read_startup_plans
 from planner.units import format_gib
 
@@ -25,13 +38,15 @@ _ID = "id of a record, or how it begins"
 EXAMPLES = (
     "planner calibration list",
     "planner calibration export measured.json",
+    "planner calibration share 1a2b3c shared.json",
+    "planner calibration add shared-starts/",
 )
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Give the command's parser its actions."""
     actions = parser.add_subparsers(
-        required=True, metavar="list|show|forget|export|import|startup-plan"
+        required=True, metavar="list|show|forget|export|import|share|add|startup-plan"
     )
     listing = _action(actions, "list", "all records, newest first", _list)
     listing.add_argument("--json", action="store_true", help="print JSON")
@@ -46,6 +61,21 @@ def add(parser: argparse.ArgumentParser) -> None:
     exporting.add_argument("file", nargs="?", help="a new file; default: the screen")
     importing = _action(actions, "import", "add the records of an export", _import)
     importing.add_argument("file", help="what export wrote")
+    sharing = _action(
+        actions, "share", "write what of one record may be given to others", _share
+    )
+    sharing.add_argument("id", help=_ID)
+    sharing.add_argument("file", nargs="?", help="a new file; default: share-ID.json")
+    sharing.add_argument(
+        "--as",
+        dest="model",
+        default="",
+        metavar="MODEL",
+        help="a bundled model of the same shape, for one whose name is yours",
+    )
+    sharing.add_argument("--yes", action="store_true", help="do not ask")
+    adding = _action(actions, "add", "add what others shared", _add)
+    adding.add_argument("path", help="a file of `share`, or a folder of them")
     reading = _action(
         actions, "startup-plan", "what vLLM wrote down for its next start", _startup
     )
@@ -178,6 +208,63 @@ def _import(options: dict[str, Any], _out: Output) -> int:
     added, known = store.add_exported(Path(options["file"]))
     sys.stdout.write(f"{added} added, {known} known already.\n")
     return FITS
+
+
+def _share(options: dict[str, Any], _out: Output) -> int:
+    """Show what would be written, ask, and write it to a new file."""
+    record = store.named(options["id"])
+    text = text_of(shared_of(record, model=options["model"]))
+    path = Path(options["file"] or f"share-{record.id}.json")
+    if path.exists():
+        raise PlannerError(f"{path} already exists. Name another file.")
+    sys.stdout.write(text)
+    names = ", ".join(left_out(record))
+    sys.stderr.write(
+        "planner: this is all that is written; nothing is sent."
+        f"{f' Left out: {names}.' if names else ''}\n"
+    )
+    if not options["yes"] and not _agrees(f"Write it to {path}? [y/N] "):
+        raise PlannerError("Nothing was written. Give --yes to write it unasked.")
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise PlannerError(f"{path} cannot be written: {error.strerror}.") from None
+    sys.stderr.write(f"planner: written to {path}.\n")
+    return FITS
+
+
+def _agrees(question: str) -> bool:
+    """Return whether the user answers yes; False where nobody can be asked."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _add(options: dict[str, Any], _out: Output) -> int:
+    """Add shared starts; what this machine measured itself is never replaced."""
+    known = {record.id for record in store.everything().records}
+    added, skipped, refused = 0, 0, 0
+    files = files_in(Path(options["path"]))
+    for path in files:
+        try:
+            record = read_shared(path)
+        except PlannerError as error:
+            if len(files) == 1:
+                raise
+            sys.stderr.write(f"planner: {error}\n")
+            refused += 1
+            continue
+        if record.id in known:
+            skipped += 1
+            continue
+        store.write(record)
+        known.add(record.id)
+        added += 1
+        sys.stdout.write(f"{_line(record)}\n")
+    sys.stdout.write(f"{added} added, {skipped} known already, {refused} refused.\n")
+    return DOES_NOT_FIT if refused else FITS
 
 
 def _startup(options: dict[str, Any], out: Output) -> int:
