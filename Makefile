@@ -178,7 +178,7 @@ bench-confirm: $(VENV)/test.stamp $(VLLM_VENV)/vllm.stamp ## the app in Chromium
 
 accuracy: $(VENV)/test.stamp ## fit to published start-ups, and write the report of errors
 	$(BIN)/python tools/calibrate.py
-	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python tools/accuracy.py
+	CHROMIUM=$$(sh tools/system.sh chromium) $(BIN)/python tools/accuracy.py $(if $(SHARED),--shared $(SHARED))
 	$(BIN)/python tools/memory_model.py
 
 speed: $(VENV)/test.stamp ## fit the forecast of speed to published measurements, and write its report card

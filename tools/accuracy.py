@@ -1,8 +1,9 @@
 """Write the accuracy report: the planner beside published start-ups of vLLM.
 
-    python tools/accuracy.py [--corpus FILE.jsonl]
+    python tools/accuracy.py [--corpus FILE.jsonl] [--shared FOLDER]
 
-Writes `docs/accuracy/` (figures as SVG, the raw rows), the tables of
+FOLDER holds starts that people shared (`planner calibration share`). Writes
+`docs/accuracy/` (figures as SVG, the raw rows), the tables of
 `docs/accuracy.md`, the lines of the README between its markers, and the summary that
 the app shows. Needs Chromium for the figures (CHROMIUM=...).
 """
@@ -32,7 +33,7 @@ from tools.report_card import (  # noqa: E402
     minor_of,
     unknown,
 )
-from tools.starts import chosen_corpus, read_records, read_starts  # noqa: E402
+from tools.starts import chosen_starts, read_records, read_starts  # noqa: E402
 
 DOCS = ROOT / "docs"
 CALIBRATION = ROOT / "planner" / "data" / "calibration"
@@ -52,8 +53,8 @@ BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 
 def main() -> int:
     """Plan every start, compare, write."""
-    corpus = chosen_corpus(__doc__)
-    starts = read_starts(corpus)
+    corpus, shared = chosen_starts(__doc__)
+    starts = read_starts(corpus, shared=shared)
     rows = rows_of(start for start in starts if start.record["scored"])
     runs = dry_rows()
     figures = summary(rows)

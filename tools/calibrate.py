@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 from tools.fit_non_torch import fit_non_torch, is_unified  # noqa: E402
 from tools.fitting import SOURCE, Sample, bounds  # noqa: E402
-from tools.starts import Start, chosen_corpus, read_records, read_starts  # noqa: E402
+from tools.starts import Start, chosen_starts, read_records, read_starts  # noqa: E402
 
 DATA = ROOT / "planner" / "data" / "calibration"
 # Less than nothing is left where a start ran something else than its record says: a
@@ -41,8 +41,8 @@ SMALLEST_MULTIPLE = 0.5
 
 def main() -> int:
     """Fit, write, and say what was fitted."""
-    corpus = chosen_corpus(__doc__)
-    starts = read_starts(corpus)
+    corpus, shared = chosen_starts(__doc__)
+    starts = read_starts(corpus, shared=shared)
     DATA.mkdir(parents=True, exist_ok=True)
     write("non_torch", fit_non_torch(starts, read_records(corpus)))
     write("cudagraphs", fit_graphs(starts))

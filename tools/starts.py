@@ -27,6 +27,7 @@ from planner.memory.lines.non_torch import fused_all_reduce_bytes, part_names
 from planner.memory.profile_run import ProfileRun
 from planner.units import GIB
 from tools import configs
+from tools.shared_starts import shared_records
 
 # Arguments without which a start is planned; few have them. Those starts give
 # compilation_config only custom_ops, which the planner does not take; backends are
@@ -44,6 +45,8 @@ CORPUS = ROOT / "tests" / "data" / "corpus.jsonl"
 """Start-ups that people published, each with its address."""
 MEASURED = ROOT / "planner" / "data" / "measured"
 """Starts of our own, by GPU and release; none yet."""
+SHARED = ROOT / "tests" / "data" / "shared"
+"""Starts that others shared, a file each; none yet."""
 
 
 @dataclass(frozen=True)
@@ -169,14 +172,18 @@ def read_records(corpus: pathlib.Path = CORPUS) -> list[dict[str, Any]]:
 
 
 def read_starts(
-    corpus: pathlib.Path = CORPUS, own: pathlib.Path = MEASURED
+    corpus: pathlib.Path = CORPUS,
+    own: pathlib.Path = MEASURED,
+    shared: pathlib.Path = SHARED,
 ) -> list[Start]:
     """Plan every start whose model, GPU and release are known and modelled.
 
-    `own` is a folder of starts that `tools/measure.py` made, in the same form.
+    `own` is a folder of starts that `tools/measure.py` made, in the same form, and
+    `shared` one of files that `planner calibration share` wrote.
     """
     files = [corpus, *sorted(own.glob("*.jsonl"))]
-    found = (_start(record) for file in files for record in read_records(file))
+    records = [record for file in files for record in read_records(file)]
+    found = map(_start, (*records, *shared_records(shared)))
     return [start for start in found if start is not None]
 
 
@@ -226,11 +233,12 @@ def _is_comparable(record: dict[str, Any]) -> bool:
     return is_known and number_of(version) >= number_of(OLDEST)
 
 
-def chosen_corpus(description: str | None) -> pathlib.Path:
-    """Read the command line's --corpus."""
+def chosen_starts(description: str | None) -> tuple[pathlib.Path, pathlib.Path]:
+    """Read the command line's --corpus and --shared."""
     # A report must not depend on what its author's own GPUs have measured.
     os.environ["PLANNER_CALIBRATION"] = "off"
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--corpus", type=pathlib.Path, default=CORPUS)
-    chosen: pathlib.Path = parser.parse_args().corpus
-    return chosen
+    parser.add_argument("--shared", type=pathlib.Path, default=SHARED)
+    chosen = parser.parse_args()
+    return chosen.corpus, chosen.shared
