@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from planner.planning.result import Outcome
+from planner.units import GIB
 from tests.conftest import ROOT
 from tools import recipes_page
 
 CASES = ROOT.parent / "shared/recipes/recipes.jsonl"
 PAGE = ROOT / "docs/recipes.md"
+TABLE = ROOT / "docs/recipes/vram.csv"
 
 pytestmark = pytest.mark.skipif(
     not CASES.exists(), reason="the recorded commands are not beside the checkout"
@@ -52,6 +55,23 @@ def test_a_verified_command_starts_or_the_page_says_why_not(answers) -> None:
 
 
 def test_the_page_is_what_the_tool_writes(answers) -> None:
-    """`python tools/recipes_page.py CASES.jsonl > docs/recipes.md`."""
+    """`python -m tools.recipes_page CASES.jsonl > docs/recipes.md`."""
     assert recipes_page.page(answers) == PAGE.read_text(encoding="utf-8")
     assert re.search(r"Of \d+ commands, \d+ are read whole", recipes_page.page(answers))
+
+
+def test_the_table_is_what_the_tool_writes(answers) -> None:
+    """What each command needs, and what the recipes' rule states."""
+    assert recipes_page.table(answers) == TABLE.read_text(encoding="utf-8")
+
+
+def test_on_what_a_command_needs_it_starts_and_not_on_less(answers) -> None:
+    """The same command, planned on GPUs that have that much together."""
+    small = [one for one in recipes_page.needs(answers) if one.gpus == 1]
+    for one in small[::12]:
+        per_gpu = one.needed * GIB / one.gpus
+        gpu = one.plan.gpu
+        for share, starts in ((1.01, True), (0.95, False)):
+            given = replace(gpu, total_memory_bytes=int(per_gpu * share))
+            plan = one.plan.changed(gpu=given)
+            assert starts == (plan.outcome in recipes_page.GOOD), one

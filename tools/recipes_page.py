@@ -1,6 +1,8 @@
-"""Write docs/recipes.md: what the planner says of the commands of vLLM's recipes.
+"""What the planner says of the commands of vLLM's recipes: the page, and its table.
 
-    python tools/recipes_page.py CASES.jsonl > docs/recipes.md
+    python -m tools.recipes_page CASES.jsonl > docs/recipes.md
+
+The table of what each command needs goes to docs/recipes/vram.csv.
 
 A case has a `command`, the `env` set before it, the `model`, the `gpu` and the recipe's
 `status`. The commands are those of the recipes of the vLLM project (Apache-2.0).
@@ -9,6 +11,7 @@ A case has a `command`, the `env` set before it, the `model`, the `gpu` and the 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -20,7 +23,10 @@ from typing import Any
 
 import planner
 from planner.planning.result import Outcome
+from planner.units import GIB
+from tools.recipes_vram import needed_gib, rule_gb
 
+TABLE = Path(__file__).resolve().parents[1] / "docs" / "recipes" / "vram.csv"
 GOOD = (Outcome.FITS, Outcome.TOO_CLOSE)
 HEAD = """# The commands of vLLM's recipes
 
@@ -48,6 +54,29 @@ and `indexer_kv_dtype` is in its place.
 
 {rows}
 """
+VRAM = """
+## The memory that a recipe states
+
+A recipe states the memory of its GPUs together, `vram_minimum_gb`, as parameters x
+bytes x 1.2, whatever the context, the layout and the GPU. What the planned start needs
+is in [recipes/vram.csv](recipes/vram.csv) for {derived} commands and their hardware, in
+the GiB that a GPU's name counts: weights after loading, buffers, activations, graphs
+and the KV cache of one request of the whole context, by the share that vLLM may use.
+
+The rule can be applied to {ruled} of them, those of one format:
+
+| the rule states | commands | largest |
+| --- | ---: | --- |
+| less than the start needs | {less} | {smallest} |
+| more | {more} | {largest} |
+| enough, and the start does not fit the hardware | {passed} | {passed_names} |
+| too much for hardware that starts it | {kept} | {kept_names} |
+
+`python -m tools.recipes_vram models/ORG/MODEL.yaml --gpu H200` says of each variant
+what is stated and what it needs, and fails where that is more:
+[a workflow](upstream/recipes-memory.yml) does so for each changed recipe of a pull
+request.
+"""
 
 _REQUEST = re.compile(
     r"To serve at least one .* max seq len \((\d+)\), \(([\d.]+ GiB) .* "
@@ -71,10 +100,55 @@ class Answer:
         return bool(self.case["status"] == "verified")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """The memory of all GPUs that one command needs, and what the rule states."""
+
+    answer: Answer
+    needed: float
+    rule: int | None
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return str(self.answer.case["model"])
+
+    @property
+    def plan(self) -> planner.Plan:
+        """The plan of its start."""
+        assert self.answer.plan is not None
+        return self.answer.plan
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it runs on."""
+        return self.plan.gpus_total
+
+    @property
+    def ratio(self) -> float:
+        """What the rule states, as a share of what is needed."""
+        return (self.rule or 0) / self.needed
+
+    @property
+    def is_let_in(self) -> bool:
+        """Whether the hardware has what the rule states."""
+        total = self.gpus * self.plan.gpu.total_memory_bytes / GIB
+        return (self.rule or 0) <= total
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return (
+            f"{self.model} on {self.gpus} x {self.answer.case['gpu']}: {self.rule}, "
+            f"{self.needed:.0f} needed"
+        )
+
+
 def main(cases: Path) -> None:
-    """Plan every case and print the page."""
+    """Plan every case, write the table and print the page."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     answers = [answer(json.loads(line)) for line in cases.read_text().splitlines()]
+    TABLE.parent.mkdir(exist_ok=True)
+    TABLE.write_text(table(answers), encoding="utf-8")
     sys.stdout.write(page(answers))
 
 
@@ -105,7 +179,54 @@ def page(answers: Sequence[Answer]) -> str:
         read=sum(one.is_read for one in answers),
         planned=len(planned),
         verdicts="\n".join(_verdicts(planned)),
-    ) + EXCEPTIONS.format(rows="\n".join(_exceptions(exceptions)) or "None.")
+    ) + "".join(
+        [
+            EXCEPTIONS.format(rows="\n".join(_exceptions(exceptions)) or "None."),
+            vram(answers),
+        ]
+    )
+
+
+def needs(answers: Sequence[Answer]) -> list[Need]:
+    """Return what each planned command needs, and what the recipes' rule states."""
+    found = []
+    for one in answers:
+        needed = None if one.plan is None else needed_gib(one.plan)
+        if one.plan is not None and needed is not None:
+            found.append(Need(answer=one, needed=needed, rule=rule_gb(one.plan)))
+    return found
+
+
+def vram(answers: Sequence[Answer]) -> str:
+    """Return the section on the memory that recipes state."""
+    derived = needs(answers)
+    ruled = [one for one in derived if one.rule is not None]
+    less = sorted((one for one in ruled if one.ratio < 1), key=lambda one: one.ratio)
+    more = sorted((one for one in ruled if one.ratio >= 1), key=lambda one: -one.ratio)
+    passed = [one for one in ruled if one.is_let_in and not is_good(one.answer)]
+    kept = [one for one in ruled if not one.is_let_in and is_good(one.answer)]
+    return VRAM.format(
+        derived=len(derived),
+        ruled=len(ruled),
+        less=len(less),
+        smallest=less[0],
+        more=len(more),
+        largest=more[0],
+        passed=len(passed),
+        passed_names=", ".join(dict.fromkeys(one.model for one in passed)) or "none",
+        kept=len(kept),
+        kept_names=", ".join(dict.fromkeys(one.model for one in kept)) or "none",
+    )
+
+
+def table(answers: Sequence[Answer]) -> str:
+    """Return what each command needs, as the lines of a table."""
+    rows = [
+        f"{one.model},{one.answer.case['gpu']},{one.gpus},{math.ceil(one.needed)},"
+        f"{'' if one.rule is None else one.rule},{_verdict(one.answer)}"
+        for one in needs(answers)
+    ]
+    return "\n".join(["model,gpu,gpus,needed_gib,rule_gb,verdict", *rows]) + "\n"
 
 
 def is_good(one: Answer) -> bool:
