@@ -25,7 +25,7 @@ QWEN = "Qwen/Qwen3-8B"
         ("planner pl", ["plan"]),
         ("planner --v", ["--version"]),
         ("planner solve gp", ["gpus"]),
-        ("planner calibration s", ["show", "startup-plan"]),
+        ("planner calibration s", ["show", "share", "startup-plan"]),
         ("planner completion ba", ["bash"]),
         ("planner plan m --tensor", ["--tensor-parallel-size"]),
         ("planner plan m --max-model-len a", ["auto"]),

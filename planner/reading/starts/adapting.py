@@ -137,9 +137,12 @@ def _found(
     count = start.gpus or count or granted
     several = next((one for path in row.nodes if (one := settings.get(path))), None)
     nodes = None if several is None else whole_number(several.word.value)
-    sets = {name: (value, settings.get("kind")) for name, value in row.sets.items()}
-    if row.nodes:
+    is_hubs = any("/" in text_at(settings, path) for path in row.model)
+    given = {**row.sets, **(row.sets_of_hub if is_hubs else {})}
+    sets = {name: (value, settings.get(path)) for name, (value, path) in given.items()}
+    if row.nodes and (count or 1) > 1:
         sets["tensor_parallel_size"] = (count, machine)
+    if row.nodes and (nodes or 1) > 1:
         sets["pipeline_parallel_size"] = (nodes, several)
     return FoundStart(
         kind=Kind(row.kind),
@@ -157,16 +160,16 @@ def _set_by(
     sets: Mapping[str, tuple[object, Setting | None]], start: Start
 ) -> Iterator[Site]:
     """Yield the arguments that a controller gives vLLM where the text gives none."""
-    for at, (name, (value, setting)) in enumerate(sets.items()):
+    for name, (value, setting) in sets.items():
         is_given = any(site.name == name for site in start.sites)
-        if setting is not None and value not in (None, 1) and not is_given:
+        if setting is not None and not is_given:
             yield Site(
                 name=name,
                 value=value,
                 replace=partial(start.add, name),
                 remove=list,
                 written=f"what {start.shown} is",
-                at=setting.at[at % 2 :][:1],
+                at=setting.at,
             )
 
 

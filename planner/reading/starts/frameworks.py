@@ -84,8 +84,11 @@ class Framework:
     """Arguments that it gives vLLM where nothing is set."""
     refers: Mapping[str, str] = field(default_factory=dict)
     """Kinds of other objects of the text, and where their names stand."""
-    sets: Mapping[str, object] = field(default_factory=dict)
-    """Arguments that its controller gives vLLM where nothing else is set."""
+    sets: Mapping[str, tuple[object, str]] = field(default_factory=dict)
+    """Arguments that its controller gives vLLM where nothing else is set, each with the
+    path that tells of it."""
+    sets_of_hub: Mapping[str, tuple[object, str]] = field(default_factory=dict)
+    """Likewise, for a model that is named as the Hub does."""
     devices: Sequence[str] = ()
     counts: Sequence[str] = ()
     nodes: Sequence[str] = ()
