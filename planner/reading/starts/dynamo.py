@@ -10,8 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.reading.documents.yaml_nodes import Node
+from planner.reading.documents.yaml_words import as_it_is
 from planner.reading.reading import FoundStart
-from planner.reading.starts.pods import Surroundings, gpu_of, starts_in_container
+from planner.reading.starts.pods import (
+    Surroundings,
+    gpu_of,
+    starts_in_container,
+    variables_set_in,
+)
 from planner.units import whole_number
 
 KINDS = ("DynamoGraphDeployment", "DynamoComponentDeployment")
@@ -19,6 +25,7 @@ KINDS = ("DynamoGraphDeployment", "DynamoComponentDeployment")
 
 def starts_in_graph(root: Node, around: Surroundings) -> Iterator[FoundStart]:
     """Yield the starts of a graph's workers, each by the name of its service."""
+    above = dict(variables_set_in(root.get("spec") or root, as_it_is))
     for name, service in _services(root):
         pod = service.get("extraPodSpec") or service.get("podTemplate", "spec")
         if pod is None:
@@ -32,6 +39,7 @@ def starts_in_graph(root: Node, around: Surroundings) -> Iterator[FoundStart]:
             open=several,
             pods=whole_number(service.word("multinode", "nodeCount")) or 1,
             granted=_granted(service),
+            given={**above, **dict(variables_set_in(service, as_it_is))},
         )
         for container in pod.items_of("containers") if main is None else (main,):
             yield from starts_in_container(container, inside)

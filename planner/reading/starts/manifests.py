@@ -27,6 +27,11 @@ from planner.reading.scripts.shell import Command, Word, commands_of
 from planner.reading.sites import Site, Start, not_too_many
 from planner.reading.starts.adapting import starts_by_frameworks, starts_of_document
 from planner.reading.starts.anywhere import starts_anywhere
+from planner.reading.starts.charts import (
+    chart_of_llm_d,
+    starts_in_llm_d,
+    starts_in_stack,
+)
 from planner.reading.starts.container import starts_in
 from planner.reading.starts.dynamo import KINDS, starts_in_graph
 from planner.reading.starts.engine_tables import starts_in_serve, starts_in_table
@@ -39,12 +44,9 @@ from planner.reading.starts.pods import (
     starts_in_container,
 )
 from planner.reading.starts.services import (
-    chart_of_llm_d,
     mounted_models,
-    starts_in_llm_d,
     starts_in_llm_service,
     starts_in_predictor,
-    starts_in_stack,
 )
 
 _MOUNTED = "/mnt/models"

@@ -376,3 +376,41 @@ def test_a_name_that_is_none_of_a_variable_is_left_out() -> None:
     assert (
         "'VLLM_A=1; touch a #' is not the name of an environment variable: left out."
     ) in found.notes
+
+
+def test_what_a_group_sets_for_its_pods_is_known() -> None:
+    """llm-d's chart: 16 replicas of the data, 8 in each of two pods."""
+    text = (
+        "modelArtifacts: {uri: 'hf://org/m', name: org/m}\n"
+        "decode:\n  parallelism: {tensor: 1, data: 16, dataLocal: 8}\n"
+        "  containers:\n    - name: vllm\n      modelCommand: custom\n"
+        "      command: [/bin/bash, -c]\n      args:\n        - >-\n"
+        "          vllm serve org/m --tensor-parallel-size $TP_SIZE\n"
+        "          --data-parallel-size $((LWS_GROUP_SIZE * DP_SIZE_LOCAL))\n"
+        "      resources: {limits: {nvidia.com/gpu: 8}}\n"
+    )
+    found = planner.read(text)
+
+    assert {"tensor_parallel_size": 1, "data_parallel_size": 16} == found.engine_args
+    assert 16 == found.gpus
+
+
+def test_variables_of_a_graph_and_its_services_are_known() -> None:
+    """Dynamo sets both in the pod; the service's stand above the graph's."""
+    worker = (
+        "      extraPodSpec:\n        mainContainer:\n"
+        "          image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.0\n"
+        "          command: [sh, -c]\n"
+        "          args: ['python3 -m dynamo.vllm --model $MODEL -tp $TP']\n"
+    )
+    found = planner.read(
+        "apiVersion: nvidia.com/v1alpha1\nkind: DynamoGraphDeployment\nspec:\n"
+        "  envs: [{name: MODEL, value: org/m}, {name: TP, value: '2'}]\n"
+        "  services:\n    Worker:\n      envs: [{name: TP, value: '4'}]\n"
+        "      resources: {limits: {gpu: '4'}}\n" + worker
+    )
+
+    assert ("org/m", {"tensor_parallel_size": 4}) == (found.model, found.engine_args)
+    assert ("Worker", 4, "0.24.0") == (found.shown, found.gpus, found.vllm_version)
+    with pytest.raises(PlannerError, match="counts Dynamo's releases"):
+        found.text(vllm_version="0.30.0")
