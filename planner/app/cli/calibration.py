@@ -11,13 +11,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, Commands, Output
-from planner.confirming.calibration_sharing import (
-    files_in,
-    left_out,
-    read_shared,
-    shared_of,
-    text_of,
-)
 from planner.errors import PlannerError
 from planner.planning.calibrations import is_off, records_folder, store
 from planner.planning.calibrations.reading import FolderRecords
@@ -212,6 +205,12 @@ def _import(options: dict[str, Any], _out: Output) -> int:
 
 def _share(options: dict[str, Any], _out: Output) -> int:
     """Show what would be written, ask, and write it to a new file."""
+    from planner.confirming.calibration_sharing import (  # noqa: PLC0415 - slow
+        left_out,
+        shared_of,
+        text_of,
+    )
+
     record = store.named(options["id"])
     text = text_of(shared_of(record, model=options["model"]))
     path = Path(options["file"] or f"share-{record.id}.json")
@@ -244,6 +243,11 @@ def _agrees(question: str) -> bool:
 
 def _add(options: dict[str, Any], _out: Output) -> int:
     """Add shared starts; what this machine measured itself is never replaced."""
+    from planner.confirming.calibration_sharing import (  # noqa: PLC0415 - slow
+        files_in,
+        read_shared,
+    )
+
     known = {record.id for record in store.everything().records}
     added, skipped, refused = 0, 0, 0
     files = files_in(Path(options["path"]))
