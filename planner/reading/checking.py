@@ -187,7 +187,7 @@ def _files_of(folder: Path) -> Sequence[Path]:
     """Return the files below a folder that may hold a start, none behind a link.
 
     Raises:
-        PlannerError: for too many.
+        PlannerError: for none, or too many.
     """
     found = [
         Path(place, name)
@@ -195,6 +195,11 @@ def _files_of(folder: Path) -> Sequence[Path]:
         for name in names
         if name.endswith(_OF_FOLDER) and not Path(place, name).is_symlink()
     ]
+    if not found:
+        raise PlannerError(
+            f"{folder} cannot be checked: it is a folder without a file that could "
+            f"describe a start ({', '.join(_OF_FOLDER)})."
+        )
     if len(found) > _MOST_FILES:
         raise PlannerError(
             f"{folder} holds {len(found):,} files that could describe a start; "

@@ -137,9 +137,9 @@ def _found(
     count = start.gpus or count or granted
     several = next((one for path in row.nodes if (one := settings.get(path))), None)
     nodes = None if several is None else whole_number(several.word.value)
-    is_hubs = any("/" in text_at(settings, path) for path in row.model)
-    given = {**row.sets, **(row.sets_of_hub if is_hubs else {})}
-    sets = {name: (value, settings.get(path)) for name, (value, path) in given.items()}
+    sets = {
+        name: (value, settings.get(path)) for name, (value, path) in row.sets.items()
+    }
     if row.nodes and (count or 1) > 1:
         sets["tensor_parallel_size"] = (count, machine)
     if row.nodes and (nodes or 1) > 1:

@@ -87,8 +87,6 @@ class Framework:
     sets: Mapping[str, tuple[object, str]] = field(default_factory=dict)
     """Arguments that its controller gives vLLM where nothing else is set, each with the
     path that tells of it."""
-    sets_of_hub: Mapping[str, tuple[object, str]] = field(default_factory=dict)
-    """Likewise, for a model that is named as the Hub does."""
     devices: Sequence[str] = ()
     counts: Sequence[str] = ()
     nodes: Sequence[str] = ()

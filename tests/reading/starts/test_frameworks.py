@@ -165,8 +165,6 @@ def test_a_controller_gives_what_its_object_leaves_to_it() -> None:
         found.model,
         dict(found.engine_args),
     )
-    named = planner.read(KAITO.replace("llama-3.3", "meta-llama/Llama-3.3"))
-    assert {**given, "trust_remote_code": True} == dict(named.engine_args)
     with pytest.raises(PlannerError, match="no place for max_model_len"):
         found.text(max_model_len=8192)
 
