@@ -20,7 +20,8 @@ from planner.planning.load import Load
 from planner.planning.planning import plan
 from planner.reading.account import Piece, Use
 from planner.reading.logs.pages import gpus_beside
-from planner.reading.questions.devices import Place, is_of_size
+from planner.reading.questions.devices import Place
+from planner.reading.questions.gpu_words import is_of_size
 from planner.reading.questions.named import NamedModel
 from planner.reading.questions.noted import is_other
 from planner.reading.questions.quantities import Quantity
