@@ -95,7 +95,7 @@ def with_memory(
         return None, ""
     return GPU.named(known.name, total_memory_bytes=total), (
         f"{known.name} has {format_gib(known.total_memory_bytes)} in the catalogue; "
-        f"planned with {format_gib(total)}, of the {gigabytes:g} GB that the text names."
+        f"planned with {format_gib(total)}, of the text's {gigabytes:g} GB."
     )
 
 

@@ -27,7 +27,8 @@ from planner.reading.starts.images import gpu_named_in
 _LONGEST = 20_000
 """Characters of a text that is searched."""
 _RELEASE = re.compile(
-    r"(?:\bvllm(?:\[[\w,-]+\])?\s*==\s*|\bvllm-openai[:_]v?|\bvLLM v?|\bvllm v)"
+    r"(?:\bvllm(?:\[[\w,-]+\])?\s*==\s*|\bvllm-openai[:_]v?"
+    r"|(?i:\bvllm(?: version| release)?(?: is)?[ :]{1,2}v?))"
     r"(?P<version>\d{1,4}\.\d{1,4}(?:\.\d{1,4}(?:\.?(?:post|rc)\d{1,4})?)?)"
     r"(?![\w.]*\d)"
 )
@@ -51,7 +52,7 @@ _LIKE_NVIDIA = re.compile(
 _ON_CPU = re.compile(
     r"(?i:\bCPU[\s-]*only\b|\b(?:no|without(?: a| any)?|sans|ohne|sin|kein\w*) GPU\b"
     r"|\b(?:on|auf|sur|en|mit|with)(?: (?:a|an|the|my|einer|der|meiner|un|une|una|mon"
-    r"|mi|el|le|la))? CPU\b(?! mem| off)"
+    r"|mi|el|le|la))? CPU\b(?![ -]?(?:mem|off))"
     r"|[\u4ec5\u53ea]\S{0,2} ?CPU|[\u65e0\u6ca1]\S? ?GPU|CPU ?\u4e0a)"
 )
 _ON_A_CPU = (
