@@ -190,11 +190,11 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
 
 
 def _of_name(reading: Reading) -> Reading:
-    """Return a start of a folder that is not here as one of the model of its name."""
+    """Return a start whose folder is not here, planned as the model of its name."""
     if reading.model is None or (not is_published() and _is_folder(reading.model)):
         return reading
     model, notes = planned_model(reading.model)
-    return with_notes(replace(reading, model=model), *notes)
+    return with_notes(replace(reading, planned_as=model), *notes) if notes else reading
 
 
 def _is_folder(model: str) -> bool:

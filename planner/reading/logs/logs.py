@@ -225,8 +225,9 @@ class _Given:
     def version(self) -> tuple[str | None, tuple[str, ...]]:
         """Return the release, without what a build from source adds to it."""
         command = None if self.command is None else self.command.vllm_version
-        named = release_in(self.words)
-        written = self.log.vllm_version or command or (named and str(named.value))
+        site = release_in(self.words)
+        named = None if site is None else str(site.value)
+        written = self.log.vllm_version or command or named
         if written is None:
             return None, ()
         release = ".".join(map(str, number_of(written)))

@@ -222,7 +222,8 @@ def _of_memory(
     terms: Sequence[Term], quantities: Sequence[Quantity]
 ) -> tuple[Place, ...]:
     """Return the GPU that is planned for "24 GB of VRAM"."""
-    found = next((one for one in quantities if one.role == "vram"), None)
+    sized = {one.role: one for one in reversed(quantities)}
+    found = sized.get("vram") or sized.get("memory")
     if any(one.kind == "total" for one in terms):  # of several GPUs together
         return ()
     alike = gpus_of_gib(int(found.term.value)) if found else []

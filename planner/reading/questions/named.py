@@ -55,6 +55,8 @@ class NamedModel:
     note: str = ""
     start: int = 0
     """Where it is written."""
+    others: tuple[str, ...] = ()
+    """Further models whose names have these words."""
 
     @property
     def end(self) -> int:
@@ -135,7 +137,8 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
 def _found(words: tuple[str, ...]) -> list[Entry]:
     """Return the models with these words; "llama3.3" is "llama 3.3" where it must."""
     apart = tuple(_JOINED.sub(" ", " ".join(words)).split())
-    for each in dict.fromkeys((words, apart)):
+    parted = tuple(" ".join(words).replace("-", " ").split())
+    for each in dict.fromkeys((words, apart, parted)):
         found = [one for one in search(" ".join(each)) if _holds(one.name, each)]
         if found:
             return found
@@ -185,7 +188,10 @@ def _named(found: Sequence[Entry], words: Sequence[str], written: str) -> NamedM
             return NamedModel(name="", written=written, note=note)
     also = f" Others: {', '.join(others[:3])}." if others else ""
     note = "" if _is_exact(best, written) else f'"{written}" is taken for {best}.{also}'
-    return NamedModel(name=best, written=written, note=note)
+    is_exact = _is_exact(best, written)
+    return NamedModel(
+        name=best, written=written, note=note, others=() if is_exact else tuple(others)
+    )
 
 
 def _is_exact(name: str, written: str) -> bool:

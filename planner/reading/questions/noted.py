@@ -32,7 +32,7 @@ _SUGGESTION = re.compile(any_of("suggestions"), re.IGNORECASE)
 _PIECE = re.compile(r"\s\|\s|[;\n]|\.\s(?=[A-Z])")
 _GIVEN = re.compile(
     r"(?<![\w.-])(?P<dashes>--)?(?P<name>[a-z]+(?:[-_][a-z0-9]+)*)"
-    r"(?:(?P<by>['\"]?\s*[=:]\s*| )"
+    r"(?:(?P<by>['\"]?\s*[=:]\s*| (?:(?:to|of|is|at) (?=\d))?)"
     r"(?!--)(?P<value>'[^']*'|\"[^\"]*\"|\{[^{}]*\}|[^\s,;|(){}']+))?",
     re.ASCII,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,11 @@ from planner.solve.price_list import list_prices
 from planner.solve.which_models import ModelSearch
 from planner.units import counted, format_gib
 
+_PER_HOUR = re.compile(
+    r"(?:[$\u20ac\u00a3]\s?)?(?P<price>\d{1,4}(?:[.,]\d{1,2})?)\s?(?:[$\u20ac\u00a3]|USD|EUR|dollars?"
+    r"|euros?)?\s?(?:/|per|an?|pro|par|por|la|l'|each)\s?(?:h\b|hr\b|hour|stunde|heure|hora)",
+    re.IGNORECASE,
+)
 USUAL = Load(prompt_tokens=3072, output_tokens=1024)
 """Where a question tells no length."""
 _MOST_MODELS, _MOST_TRIED = 4, 24
@@ -26,14 +32,16 @@ _OF_A_MODEL = (*_LAYOUT, "max_model_len", "quantization", "dtype")
 
 def cheapest(reading: Reading) -> Iterator[str]:
     """Answer which GPUs are cheapest, of those with a list price."""
-    load = reading.load or USUAL
+    load = usual_load(reading)
     start = reading.inputs("H100", **dict.fromkeys((*_LAYOUT, "load")))
     found = set_ups(start.plan(), load, list(list_prices().prices), order="cheapest")
-    best = found.ranked("cheapest")
+    most = budget_in(reading.given)
+    best = [one for one in found.ranked("cheapest") if _costs_at_most(one, most)]
     words = f"{counted(load.requests, 'requests')} of {load.request_tokens:,} tokens"
-    assumed = "" if reading.load else " (assumed)"
+    assumed = "" if load != USUAL or reading.load else " (assumed)"
     if not best:
-        yield f"Nothing with a list price serves {words}{assumed} at once."
+        limit = "" if most is None else f" of {most:.2f} or less per hour"
+        yield f"Nothing with a list price{limit} serves {words}{assumed} at once."
     else:
         first, *others = [_set_up(one, found.currency) for one in best[:3]]
         yield f"{first}, for {words}{assumed} at once, by list prices."
@@ -43,6 +51,21 @@ def cheapest(reading: Reading) -> Iterator[str]:
         f"All of them: planner solve set-ups {reading.model} {load_flags(load)} "
         "--order cheapest"
     )
+
+
+def budget_in(text: str) -> float | None:
+    """Return what a text would pay for an hour, in the price list's currency.
+
+    >>> budget_in("at most $5/hour"), budget_in("2,50 Euro pro Stunde"), budget_in("$5")
+    (5.0, 2.5, None)
+    """
+    match = _PER_HOUR.search(text)
+    return None if match is None else float(match["price"].replace(",", "."))
+
+
+def _costs_at_most(found: SetUp, most: float | None) -> bool:
+    price = found.price_per_hour
+    return most is None or (price is not None and price <= most)
 
 
 def _set_up(found: SetUp, currency: str) -> str:

@@ -28,7 +28,7 @@ _LONGEST = 20_000
 """Characters of a text that is searched."""
 _RELEASE = re.compile(
     r"(?:\bvllm(?:\[[\w,-]+\])?\s*==\s*|\bvllm-openai[:_]v?"
-    r"|(?i:\bvllm(?: version| release)?(?: is)?[ :]{1,2}v?))"
+    r"|(?i:\bvllm(?: version| release)?(?: is|:)? v?))"
     r"(?P<version>\d{1,4}\.\d{1,4}(?:\.\d{1,4}(?:\.?(?:post|rc)\d{1,4})?)?)"
     r"(?![\w.]*\d)"
 )
