@@ -46,6 +46,11 @@ def is_joined_by_or(between: str) -> bool:
     return words_of("or").search(between) is not None
 
 
+def is_joined_by_and(between: str) -> bool:
+    """Return whether nothing but a word for "and" stands between two names."""
+    return words_of("and").fullmatch(between.strip(" ,&+")) is not None
+
+
 def variants(text: str, options: Sequence[Option]) -> tuple[Variant, ...]:
     """Return the options of each start that a text asks for; one without any is ().
 
@@ -87,6 +92,6 @@ def _exclude(text: str, first: Option, second: Option) -> bool:
     between = text[first.span[1] : second.span[0]]
     if len(between) <= _LONGEST and is_joined_by_or(between):
         return True
-    is_listed = not re.sub(r"\W", "", words_of("and").sub("", between))
+    is_listed = is_joined_by_and(between) or not re.search(r"\w", between)
     both = {first.name, second.name}
     return is_listed and compares(text) and (len(both) == 1 or both <= {*_WEIGHTS})

@@ -21,6 +21,7 @@ from planner.reading.questions.options import (
     Option,
     Variant,
     compares,
+    is_joined_by_and,
     is_joined_by_or,
     variants,
 )
@@ -163,7 +164,8 @@ class Question:
         if any(map(is_joined_by_or, between)) or compares(self.plain):
             return False
         is_one = len(self.places) == 1 and self.places[0].count == 1
-        return is_one or words_of("together").search(self.plain) is not None
+        is_listed = any(is_joined_by_and(one) for one in between)
+        return (is_one and is_listed) or bool(words_of("together").search(self.plain))
 
     @cached_property
     def topics(self) -> tuple[tuple[str, tuple[int, int]], ...]:

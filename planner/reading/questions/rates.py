@@ -75,8 +75,9 @@ def rate_answer(asked: Question, reading: Reading, plan: Plan) -> Iterator[str]:
     free = plan.changed(load=None, max_num_seqs=None)
     held = max(serving(free, load).requests_held or 1, 1)
     most = replace(load, requests=min(held, _most_seqs(asked, free) or held))
+    noun = "request" if rate.per_second == 1 else "requests"
     who = (
-        f"{rate.per_second:,.3g} requests per second with answers of "
+        f"{rate.per_second:,.3g} {noun} per second with answers of "
         f"{load.output_tokens:,} tokens are {needed:,.0f} tokens per second"
     )
     try:
