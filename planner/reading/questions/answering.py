@@ -25,7 +25,12 @@ from planner.reading.questions.fits import (
 )
 from planner.reading.questions.meanings import meanings_in
 from planner.reading.questions.question import Question, releases_asked
-from planner.reading.questions.rates import is_rate_asked, rate_answer, wanted_line
+from planner.reading.questions.rates import (
+    is_rate_asked,
+    rate_answer,
+    speed_wanted,
+    wanted_line,
+)
 from planner.reading.questions.searching import USUAL, cheapest, fewest, which_models
 from planner.reading.questions.sizes import sizes
 from planner.reading.reading import Reading
@@ -60,13 +65,19 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
         lines = [*_ANSWERS.get(reading.intent, fits)(asked)]
     question = Question(reading.given)
     if reading.num_starts > 1 and reading.number == 1:
-        lines = [*of_each(reading, question)] or lines
+        lines = [*of_each(reading, question, _first_line)] or lines
     elif plan is not None and is_rate_asked(question):
         lines = [*rate_answer(question, reading, plan), *lines[1:]]
+    elif plan is not None and reading.intent != "speed":
+        lines = [*speed_wanted(question, reading, plan), *lines]
     beside = [f"Not answered: {why}." for why, _ in question.topics]
     if beside and lines:
         lines = [*beside, f"Serving it: {lines[0]}", *lines[1:]]
     return [*filter(None, lines)][:MOST_LINES]
+
+
+def _first_line(asked: Asked) -> str:
+    return next(_ANSWERS.get(asked.reading.intent, fits)(asked))
 
 
 def not_planned(reading: Reading, why: str) -> list[str]:

@@ -17,6 +17,7 @@ from planner.reading.account import Piece, Use
 from planner.reading.logs.pages import gpus_beside
 from planner.reading.questions.checkpoints import (
     checkpoint_of,
+    laid_out,
     longest_of,
     of_length,
     shares_of,
@@ -30,7 +31,7 @@ from planner.reading.questions.options import Variant
 from planner.reading.questions.quantities import Quantity
 from planner.reading.questions.question import BITS, CHOSEN, Question
 from planner.reading.questions.question_words import Term, blanked
-from planner.reading.questions.rates import is_rate_asked
+from planner.reading.questions.rates import is_rate_answered
 from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
 from planner.reading.sign_table import signs
 
@@ -100,10 +101,10 @@ def _reading(
     }
     if {"max_loras", "max_lora_rank"} & {*arguments}:
         arguments.setdefault("enable_lora", True)
-    arguments = _layout(place, arguments) | arguments
     model = of_length(model, load.tokens)
     name, form, format_note = checkpoint_of(model.name, variant)
     arguments |= form
+    arguments, layout_note = laid_out(name, place, arguments)
     load = loaded(quantities, place.terms, longest_of(name))
     if load.max_model_len is not None:
         arguments.setdefault("max_model_len", load.max_model_len)
@@ -116,12 +117,11 @@ def _reading(
     left = list(_left(asked, quantities, load))
     ordered = sorted(asked.releases, key=lambda one: one.is_target)
     versions = tuple(dict.fromkeys(one.version for one in ordered))
-    whole = bool(_layout(place, {}))
     notes = (
         model.note if model.name else "",
         place.note,
         f"It shares the GPU: {share:.2f} of it are its own." if share else "",
-        "One copy of the model over all of the GPUs is meant." if whole else "",
+        layout_note,
         format_note,
         load.note,
         item_note,
@@ -177,15 +177,6 @@ def _of_variant(asked: Question, variant: Variant) -> list[Quantity]:
     return [one for span, one in spans.items() if span not in others]
 
 
-def _layout(place: Place, given: dict[str, Any]) -> dict[str, Any]:
-    """Return how one copy of a model is split over GPUs; what is given stays."""
-    stages = given.get("pipeline_parallel_size", place.nodes)
-    copies = given.get("data_parallel_size", 1)
-    within = (place.total or 1) // max(stages * copies, 1)
-    sizes = {"tensor_parallel_size": within, "pipeline_parallel_size": stages}
-    return {name: size for name, size in sizes.items() if size > 1}
-
-
 def _left(
     asked: Question, quantities: Sequence[Quantity], load: Loaded
 ) -> Iterator[tuple[Term, str]]:
@@ -197,7 +188,7 @@ def _left(
         what = (one.role, one.term.value)
         # `items_of` says it; what is numbered is not counted.
         is_item = one.role in ("image", "video", "audio", "index")
-        is_item = is_item or (one.role == "rate" and is_rate_asked(asked))
+        is_item = is_item or (one.role == "rate" and is_rate_answered(asked))
         is_format = one.role == "bits" and one.term.value in BITS
         is_size = one.term.unit == "memory" and any(
             is_of_size(place.gpu, one.term.value) for place in asked.places

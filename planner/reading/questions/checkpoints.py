@@ -1,12 +1,13 @@
-"""Which checkpoint a question means: its format, its length, its part of a GPU."""
+"""What a question leaves to choose: the checkpoint, its split, its part of a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from planner.engine.gpu import GPU
 from planner.engine.releases import NEWEST_RELEASE
 from planner.errors import PlannerError
 from planner.models.catalogue import find
@@ -23,6 +24,7 @@ from planner.solve.advice.makers.checkpoints import format_of, siblings
 _PUBLISHED = {"GPTQ-Int4": "INT4", "GPTQ-Int8": "INT8"}
 """What names of published checkpoints call a format."""
 _ONLINE = "FP8"
+_ONE_COPY = "One copy of the model over all of the GPUs is meant."
 _STEPS = 100
 """A share of a GPU is told in hundredths."""
 
@@ -90,6 +92,49 @@ def of_length(model: NamedModel, tokens: int | None) -> NamedModel:
 def _takes(model: str, tokens: int) -> bool:
     longest = longest_of(model)
     return longest is None or tokens <= longest
+
+
+def laid_out(
+    model: str, place: Place, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """Return arguments with the split of one copy over all GPUs, and what is said.
+
+    Tensor parallel within a node; where vLLM refuses that, of fewer ranks in more
+    pipeline stages. What is given stays.
+    """
+    stages = given.get("pipeline_parallel_size", place.nodes)
+    copies = given.get("data_parallel_size", 1)
+    within = (place.total or 1) // max(stages * copies, 1)
+    note = _ONE_COPY if within > 1 or stages > 1 else ""
+    is_free = not {"tensor_parallel_size", "pipeline_parallel_size"} & {*given}
+    if is_free and within > 1 and place.gpu is not None and copies == 1:
+        for ranks in (n for n in range(within, 0, -1) if within % n == 0):
+            split = _split(ranks, stages * within // ranks)
+            if not _is_refused(model, place.gpu, tuple(split.items())):
+                refused = (
+                    f" vLLM refuses tensor parallel {within}: planned with {ranks}."
+                )
+                told = note if ranks == within else note + refused
+                return {**split, **given}, told
+    return {**_split(within, stages), **given}, note
+
+
+def _split(ranks: int, stages: int) -> dict[str, int]:
+    sizes = {"tensor_parallel_size": ranks, "pipeline_parallel_size": stages}
+    return {name: size for name, size in sizes.items() if size > 1}
+
+
+@lru_cache(maxsize=256)
+def _is_refused(model: str, gpu: str | GPU, split: tuple[tuple[str, int], ...]) -> bool:
+    """Return whether vLLM refuses a split, however much memory there is."""
+    if not model:
+        return False
+    try:
+        sizes: dict[str, Any] = dict(split)
+        error = plan(model, gpu, **sizes).error
+    except PlannerError:
+        return False
+    return error is not None and error.kind == "refused"
 
 
 def shares_of(asked: Question, place: Place) -> dict[str, float]:

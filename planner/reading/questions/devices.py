@@ -22,7 +22,7 @@ from planner.reading.questions.quantities import (
     Quantity,
     numbers_before,
 )
-from planner.reading.questions.question_words import Term, blanked
+from planner.reading.questions.question_words import Term, blanked, words_of
 from planner.reading.starts.around import machines_in, not_planned_in, why_unknown
 from planner.reading.starts.images import gpu_named_in
 from planner.solve.price_list import list_prices
@@ -114,7 +114,7 @@ def places_in(
             found.setdefault(str(replace(place, count=None)), place)
     if len(found) == 1:
         (place,) = found.values()
-        return (_with_loose_counts(place, quantities),)
+        return (_with_loose_counts(place, quantities, terms),)
     return tuple(found.values()) or _of_memory(terms, quantities)
 
 
@@ -195,7 +195,15 @@ def _count_behind(terms: Sequence[Term], at: int, roles: dict[int, str]) -> int 
     return None
 
 
-def _with_loose_counts(place: Place, quantities: Sequence[Quantity]) -> Place:
+def _is_spread(terms: Sequence[Term], node: Quantity) -> bool:
+    """Return whether the GPUs are counted over all nodes: "16 across 2 nodes"."""
+    before = terms[max(node.at - 2, 0) : node.at]
+    return any(words_of("across").fullmatch(one.written) for one in before)
+
+
+def _with_loose_counts(
+    place: Place, quantities: Sequence[Quantity], terms: Sequence[Term] = ()
+) -> Place:
     """Return the only GPU of a text with the GPUs and nodes counted elsewhere in it."""
     rest = [one for one in quantities if one.term not in place.terms]
     cards = [one for one in rest if one.role == "card"]
@@ -213,8 +221,16 @@ def _with_loose_counts(place: Place, quantities: Sequence[Quantity]) -> Place:
         unit = nodes[0].term
         return replace(place, count=unit.value, terms=(*place.terms, unit))
     if nodes and place.count is not None and place.nodes == 1:
-        node = nodes[0].term
-        place = replace(place, nodes=node.value, terms=(*place.terms, node))
+        node = nodes[0]
+        count = place.count
+        if _is_spread(terms, node) and place.count % node.term.value == 0:
+            count //= node.term.value
+        place = replace(
+            place,
+            count=count,
+            nodes=node.term.value,
+            terms=(*place.terms, node.term),
+        )
     return place
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from planner.errors import PlannerError
@@ -147,8 +147,16 @@ def would_do(fixes: Iterable[Fix], *first: str) -> Iterator[str]:
         yield f"Would do: {'; '.join(titles)}."
 
 
-def of_each(reading: Reading, question: Question) -> Iterator[str]:
-    """Answer for each of the starts that a question asks for, the first first."""
+def of_each(
+    reading: Reading, question: Question, first: Callable[[Asked], str]
+) -> Iterator[str]:
+    """Answer for each of the starts that a question asks for, the first first.
+
+    Args:
+        reading: the first of them.
+        question: what is asked.
+        first: the first line of the answer to it, of one start.
+    """
     lines, fit = [], 0
     most: tuple[float, str] = (0, "")
     for one in questions_in(reading.given):
@@ -161,7 +169,7 @@ def of_each(reading: Reading, question: Question) -> Iterator[str]:
         except PlannerError as error:
             lines.append(f"{one.shown}: {str(error).partition(chr(10))[0]}")
             continue
-        said = next(fits(Asked(reading=here, plan=plan, fixes=())))
+        said = first(Asked(reading=here, plan=plan, fixes=()))
         fit += said.startswith("Yes")
         lines.append(f"{one.shown}: {said}")
         most = max(
@@ -172,6 +180,10 @@ def of_each(reading: Reading, question: Question) -> Iterator[str]:
         share = "each with its own --gpu-memory-utilization, started one by one"
         yield f"{verdict}: {fit} of {len(lines)} fit together, {share}."
     elif reading.gpu is not None:
+        if reading.intent not in ("fits", "other"):
+            yield f"{counted(len(lines), 'starts')} are asked for, each planned alone:"
+            yield from lines
+            return
         best = f" Most requests at once: {most[1]}." if fit > 1 else ""
         yield f"{fit} of {len(lines)} serve it, each planned alone.{best}"
     yield from lines

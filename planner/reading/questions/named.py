@@ -37,6 +37,12 @@ _OWN_NAME = re.compile(
     re.ASCII,
 )
 """A model of the Hub, as people write it out."""
+_SAID = re.compile(
+    r"(?:\bmod(?:el|[eè]le|elo|ell)|模型|モデル)(?: is| ist| est| es|是|は| ?[:=]) ?"
+    r"(?P<name>(?=[\w./-]*[A-Za-z])(?=[\w./-]*[\d-])[\w./-]*\w)",
+    re.IGNORECASE | re.ASCII,
+)
+"""What is said to be the model."""
 _SIZED = re.compile(
     r"(?<![\w./-])(?:[A-Za-z][\w.-]*-|[A-Z][\w.-]*(?: [A-Z0-9][\w.-]*){0,2} )"
     r"\d{1,4}(?:\.\d+)?[bB](?:-[\w.-]*\w)?(?![\w])",
@@ -86,7 +92,16 @@ def mentions_in(text: str) -> list[NamedModel]:
         NamedModel(name=match[0], written=match[0], start=match.start())
         for match in _OWN_NAME.finditer(text)
     )
-    for one in (*own, *_not_known(text)):
+    said = (
+        NamedModel(
+            name="",
+            written=match["name"],
+            note=_UNKNOWN.format(match["name"]),
+            start=match.start("name"),
+        )
+        for match in _SAID.finditer(text)
+    )
+    for one in (*own, *_not_known(text), *said):
         if all(one.end <= each.start or each.end <= one.start for each in found):
             found.append(one)
     return sorted(found, key=lambda each: each.start)
@@ -130,7 +145,18 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
             if variant is not None:
                 return variant, number + 1
             return replace(_named(found, written, text), start=span[0].start()), number
-    return None, 0
+    return _of_no_entry(words)
+
+
+def _of_no_entry(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
+    """Return a family with a size that the catalogue does not have: "mixtral 8x22b"."""
+    is_sized = len(words) > 1 and _SIZE.fullmatch(words[1][0]) is not None
+    if not is_sized or _is_apart(words[0], words[1]):
+        return None, 0
+    start = words[0].start()
+    written = words[0].string[start : words[1].end()]
+    note = _UNKNOWN.format(written)
+    return NamedModel(name="", written=written, note=note, start=start), 2
 
 
 @lru_cache(maxsize=256)

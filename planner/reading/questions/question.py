@@ -48,6 +48,11 @@ _RELEASE = re.compile(
 )
 _TO = re.compile(r"(?:\b(?:to|auf|à|a|vers|zu)|->|=>|→|到|至)\s*(?:vllm\s*)?\Z", re.I)
 _BEFORE = 12
+_BEGINS = re.compile(
+    r"\s*(?:is|are|can|could|does|do|will|would|should|kann|passt|reicht|puedo|puede)\s",
+    re.IGNORECASE,
+)
+"""What begins a question that has no mark."""
 CHOSEN = ("length", "user", "concurrency")
 """Numbers of which a question may name several, to be told for each."""
 BITS = {4: "GPTQ-Int4", 8: "GPTQ-Int8"}
@@ -212,6 +217,7 @@ class Question:
         """Whether the text asks something of the planner, and not something else."""
         has_device = bool(self.places or self.refused)
         asks = any(self.intents.values()) or "?" in self.plain
+        asks = asks or _BEGINS.match(self.plain) is not None
         if self.models:
             is_all = not self.rest.strip(" \n.:;,!")
             return asks or is_all or has_device or bool(self._load_words)

@@ -64,6 +64,12 @@ def is_rate_asked(asked: Question) -> bool:
     return rate is not None and not rate.is_tokens and not at_once
 
 
+def is_rate_answered(asked: Question) -> bool:
+    """Return whether the first rate of a question has a part in its answer."""
+    rate = rate_in(asked)
+    return rate is not None and (rate.is_tokens or is_rate_asked(asked))
+
+
 def rate_answer(asked: Question, reading: Reading, plan: Plan) -> Iterator[str]:
     """Answer whether a plan serves so many requests a second."""
     rate = rate_in(asked)
@@ -106,6 +112,31 @@ def _most_seqs(asked: Question, plan: Plan) -> int | None:
     given = {name: value for name, value, _ in asked.flags}.get("max_num_seqs")
     usual = None if plan.resolved is None else plan.resolved.max_num_seqs
     return given if isinstance(given, int) else usual
+
+
+def speed_wanted(asked: Question, reading: Reading, plan: Plan) -> Iterator[str]:
+    """Answer first whether requests come as fast as a question wants each to be."""
+    rate, load = rate_in(asked), usual_load(reading)
+    if rate is None or not rate.is_tokens or not plan.fits or not load.output_tokens:
+        return
+    try:
+        forecast = speed_forecast(plan, load)
+    except PlannerError:
+        return
+    bound = forecast.bound.per_request_at_most_tokens_per_second
+    each = forecast.per_request_tokens_per_second
+    at_once = f"{rate.per_second:,.3g} tokens per second for each of {load.requests:,}"
+    if rate.per_second > bound:
+        yield f"No: {at_once} are beyond the GPUs' bound of {rate_text(bound)}."
+    elif each is None:
+        yield f"Open: {at_once}; at most {rate_text(bound)} by the bound alone."
+    else:
+        is_much, is_little = rate.per_second > each.high, rate.per_second <= each.low
+        word = "No" if is_much else "Likely" if is_little else "Open"
+        yield (
+            f"{word}: {at_once}; the forecast is {rate_text(each.value)} "
+            f"({rate_text(each.low)} to {rate_text(each.high)})."
+        )
 
 
 def wanted_line(asked: Question, low: float, high: float) -> str:

@@ -42,7 +42,7 @@ _BY_NAME = re.compile(
     r"\b(?:gpu|gpu_type|accelerator|accelerator_type)[\"']?\s*[=:]\s*"
     r"[fF]?[\"'](?P<gpu>[A-Za-z][\w. -]*?)!?(?::(?P<count>[1-9]\d?))?[\"']"
 )
-_MACHINE = re.compile(r"[A-Za-z][.\w-]*\w")
+_MACHINE = re.compile(r"(?i:\b[DH]GX[ -][ABH]\d00\b)|[A-Za-z][.\w-]*\w")
 _LIKE_NVIDIA = re.compile(
     r"(?<![\w./-])(?:(?:NVIDIA|GeForce|Tesla|Quadro)\s+){0,3}"
     r"(?:(?i:RTX|GTX)[\s-]*(?i:PRO[\s-]*)?A?\d{3,4}(?:[\s-]*(?i:Ti|SUPER|Ada)\b)*"
@@ -184,7 +184,7 @@ def _named(text: str) -> Iterator[tuple[str | GPU, int | None]]:
 def machines_in(text: str) -> Iterator[tuple[Machine, tuple[int, int]]]:
     """Yield the types of machines that a text names, with their places."""
     for match in _MACHINE.finditer(text):
-        machine = machine_named(match[0])
+        machine = machine_named(match[0].replace(" ", "-"))
         if machine is not None:
             yield machine, match.span()
 

@@ -295,7 +295,7 @@ def test_six_languages() -> None:
 NAMED = {
     "Qwen3-4B on an 8GB RTX 3050?": "RTX 3050",
     "Qwen3-8B on a MacBook with M3 Max?": "M3 Max",
-    "Qwen3-8B on L4, 9 users at 5 tokens/s": '"5" is left aside: a rate',
+    "Qwen3-8B on L4, 9 users, 5 requests per second": '"5" is left aside: a rate',
     "Qwen3-8B on L4, 90 % shared system prompt": '"90 %" is left aside',
     "Qwen3-8B with 10 images on an L4": '"10 images" left aside',
     "Qwen3-8B on L4, 16k context, 32k context?": '"32k" is left aside: another number',

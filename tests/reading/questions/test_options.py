@@ -102,3 +102,28 @@ def test_fp8_without_a_checkpoint_is_made_while_vllm_loads() -> None:
     reading = planner.read("Mistral-7B-Instruct-v0.1 in FP8 on an L4")
     assert reading.engine_args == {"quantization": "fp8_per_tensor"}
     assert "~" not in reading.plan().command()
+
+
+LAYOUTS = {
+    # 64 heads are not divided by 3, and 29,568 / 2 by no group of 128.
+    "Llama-3.3-70B on 3 RTX 3090": {"pipeline_parallel_size": 3},
+    "Llama-3.3-70B on 6 L40S": {
+        "tensor_parallel_size": 2,
+        "pipeline_parallel_size": 3,
+    },
+    "Qwen2.5-72B-AWQ on 2x3090": {"pipeline_parallel_size": 2},
+    "Kimi K2 on 16 H100 across 2 nodes": {
+        "tensor_parallel_size": 8,
+        "pipeline_parallel_size": 2,
+    },
+    "Llama 405B on 2 DGX H100": {
+        "tensor_parallel_size": 8,
+        "pipeline_parallel_size": 2,
+    },
+}
+
+
+@pytest.mark.parametrize("text", LAYOUTS)
+def test_one_copy_is_split_as_vllm_allows(text) -> None:
+    """Over tensor-parallel ranks of a node, else over pipeline stages."""
+    assert LAYOUTS[text] == planner.read(text).engine_args

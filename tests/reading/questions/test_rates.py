@@ -50,3 +50,12 @@ def test_a_measured_speed_is_compared_with_the_forecast() -> None:
     assert any(
         "12 tokens per second of a request are below" in x for x in explained.answer
     )
+
+
+def test_a_speed_that_is_wanted_comes_before_the_memory() -> None:
+    """20 requests read 61 GiB of weights over two A100 a step: 23 tokens a second."""
+    text = "30 tokens/s per user for 20 users with Qwen3-32B on 2x A100?"
+    explained = planner.read(text).explain()
+    assert explained.headline.startswith("Open: 30 tokens per second for each of 20")
+    slow = planner.read(text.replace("30", "300")).explain()
+    assert slow.headline.startswith("No: 300 tokens per second for each of 20 are")
