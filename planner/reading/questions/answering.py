@@ -68,7 +68,7 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
         lines = [*of_each(reading, question, _first_line)] or lines
     elif plan is not None and is_rate_asked(question):
         lines = [*rate_answer(question, reading, plan), *lines[1:]]
-    elif plan is not None and reading.intent != "speed":
+    elif plan is not None and (reading.intent != "speed" or question.has_users):
         lines = [*speed_wanted(question, reading, plan), *lines]
     beside = [f"Not answered: {why}." for why, _ in question.topics]
     if beside and lines:
@@ -146,8 +146,9 @@ def _speed(asked: Asked) -> Iterator[str]:
         f"answers of {load.output_tokens:,} tokens{assumed}."
     )
     each = forecast.per_request_tokens_per_second
-    if each is not None:
-        yield wanted_line(Question(reading.given), each.low, each.high)
+    question = Question(reading.given)
+    if each is not None and not question.has_users:
+        yield wanted_line(question, each.low, each.high)
     yield forecast.near.words
     limit = rate_text(forecast.bound.total_at_most_tokens_per_second)
     yield (

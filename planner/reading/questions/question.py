@@ -190,7 +190,7 @@ class Question:
         kind = next(filter(self._is_meant, self.intents), "")
         if kind == "why" and "speed" in self.intents:
             return "speed"  # "12 tokens a second: is that normal?"
-        if kind in ("fits", "") and self._has_users and asks_to_hold(self.plain):
+        if kind in ("fits", "") and self.has_users and asks_to_hold(self.plain):
             return "users"
         usual = "fits" if self.models else "other"
         return {"which_gpu": "cheapest"}.get(kind, kind) or usual
@@ -202,7 +202,8 @@ class Question:
         return kind != "speed" or self._is_speed
 
     @property
-    def _has_users(self) -> bool:
+    def has_users(self) -> bool:
+        """Whether it says how many are served at once."""
         return any(one.role in ("user", "concurrency") for one in self.quantities)
 
     @property
