@@ -12,6 +12,7 @@ from pathlib import Path
 from planner.confirming.log import read_log
 from planner.errors import PlannerError
 from planner.given import named_in_errors
+from planner.reading.account import Piece, Use
 from planner.reading.documents.blocks import is_toml
 from planner.reading.documents.manifest_pages import is_document
 from planner.reading.logs.logs import check_start, reading_of_log
@@ -55,6 +56,7 @@ from planner.reading.starts.around import job_variables, told_around, why_not_pl
 from planner.reading.starts.container import starts_in
 from planner.reading.starts.frameworks import NoStartError
 from planner.reading.starts.image_file import starts_in_image_file
+from planner.reading.starts.images import gpu_named_in
 from planner.reading.starts.manifests import starts_by_programs, starts_in_manifest
 from planner.reading.starts.sharing import beside
 from planner.surroundings import is_published
@@ -146,7 +148,11 @@ def _whole(given: str, start: int) -> Reading | None:
     if is_address(stripped):
         return reading_of_server(stripped)
     if len(stripped) <= _LONGEST_NAME and _MODEL.match(stripped):
-        return Reading(kind=Kind.MODEL, given=given, model=stripped)
+        if gpu_named_in(stripped) is not None:
+            return None
+        at = given.index(stripped)
+        whole = Piece(start=at, end=at + len(stripped), use=Use.USED, what="model")
+        return Reading(kind=Kind.MODEL, given=given, model=stripped, places=(whole,))
     if is_log(given):
         return reading_of_log(given, start)
     size = len(given)

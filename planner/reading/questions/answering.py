@@ -31,7 +31,13 @@ from planner.reading.questions.rates import (
     speed_wanted,
     wanted_line,
 )
-from planner.reading.questions.searching import USUAL, cheapest, fewest, which_models
+from planner.reading.questions.searching import (
+    USUAL,
+    cheapest,
+    fewest,
+    price_of,
+    which_models,
+)
 from planner.reading.questions.sizes import sizes
 from planner.reading.reading import Reading
 from planner.show import speed_forecast as speed_words
@@ -94,6 +100,8 @@ def not_planned(reading: Reading, why: str) -> list[str]:
 
 def _without_plan(reading: Reading) -> Iterator[str]:
     yield from meanings_in(reading.given if reading.model is None else "")
+    if reading.intent == "cheapest" and reading.gpu is not None:
+        yield from price_of(reading)
     if reading.intent == "why":
         yield _SHARE.format(share=_usual_share(reading.vllm_version))
         yield _LESS

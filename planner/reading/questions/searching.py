@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from planner.engine.gpu import GPU
 from planner.models.catalogue import popular
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.words import load_flags
+from planner.reading.questions.checkpoints import longest_of
 from planner.reading.reading import Reading
 from planner.solve import SetUp, set_ups
 from planner.solve.price_list import list_prices
@@ -51,6 +53,18 @@ def cheapest(reading: Reading) -> Iterator[str]:
         f"All of them: planner solve set-ups {reading.model} {load_flags(load)} "
         "--order cheapest"
     )
+
+
+def price_of(reading: Reading) -> Iterator[str]:
+    """Answer what the GPUs that a question names cost by the hour."""
+    name = reading.gpu.name if isinstance(reading.gpu, GPU) else str(reading.gpu)
+    listed, number = list_prices(), reading.gpus or 1
+    price = listed.prices.get(name)
+    if price is None:
+        yield f"{name} has no list price here."
+    else:
+        cost = f"{price.per_hour * number:.2f} {listed.currency} per hour"
+        yield f"{number} x {name}: {cost}, by list prices."
 
 
 def budget_in(text: str) -> float | None:
@@ -123,6 +137,9 @@ def which_models(reading: Reading) -> Iterator[str]:
 def usual_load(reading: Reading) -> Load:
     """Return the load of a question, or one usual request of the length it names."""
     length = reading.engine_args.get("max_model_len")
+    longest = longest_of(reading.model or "")
+    if length is None and longest is not None and longest < USUAL.request_tokens:
+        length = int(longest)
     if reading.load is not None or not isinstance(length, int) or length <= 1:
         return reading.load or USUAL
     answer = min(USUAL.output_tokens, length // 2)

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 
+from planner.engine.releases import NEWEST_RELEASE
 from planner.errors import PlannerError
+from planner.models.architecture import ModelArchitecture
+from planner.models.lengths import derived_max_model_len
+from planner.reading.questions.question_words import words_of
 from planner.reading.questions.searching import usual_load
 from planner.reading.reading import Reading
 from planner.units import format_gib, format_size
+
+
+def facts_of(model: ModelArchitecture) -> str:
+    """Say what a model's config tells of its shape."""
+    longest = derived_max_model_len(model, NEWEST_RELEASE)
+    length = f"requests of up to {int(longest):,} tokens" if isfinite(longest) else ""
+    experts = f"{model.num_experts} experts" if model.num_experts else ""
+    shape = (
+        f"{model.num_hidden_layers} layers of {model.hidden_size:,} values, "
+        f"{model.num_attention_heads} heads of which {model.num_kv_heads} have KV"
+    )
+    return f"Its config: {', '.join(filter(None, (length, shape, experts)))}."
 
 
 def sizes(reading: Reading) -> Iterator[str]:
@@ -21,6 +38,8 @@ def sizes(reading: Reading) -> Iterator[str]:
     rank = plan.limiting_rank
     if rank is None or plan.resolved is None:
         return
+    if words_of("facts").search(reading.given) and plan.model is not None:
+        yield facts_of(plan.model)
     total = sum(each.weights_bytes for each in plan.ranks)
     ranks = plan.resolved.tensor_parallel_size
     split = f" on each of {ranks} GPUs" if ranks > 1 else ""

@@ -47,3 +47,24 @@ def test_what_an_hour_may_cost_bounds_the_search() -> None:
     )
     assert dear.headline.startswith("1 x A40 at 0.44 USD per hour")
     assert "Nothing with a list price of 0.10 or less per hour" in cheap.headline
+
+
+FIRST = {
+    "what is the context length of Qwen3-8B": "Its config: requests of up to 40,960 to",
+    "how many layers does Llama-3.1-70B have?": "Its config: requests of up to 131,07",
+    "what's the price of an H100?": "1 x H100: 3.99 USD per hour, by list prices.",
+    "H100": "H100 can serve 1 request of 4,096 tokens (assumed) at once with, of the",
+    "is 2 GPUs enough for mixtral 8x22b": "Open: The GPU is not named.",
+}
+
+
+@pytest.mark.parametrize("text", FIRST)
+def test_the_fact_that_is_asked_for_comes_first(text) -> None:
+    """Before sizes and prices that nobody asked for."""
+    assert planner.read(text).explain().headline.startswith(FIRST[text])
+
+
+@pytest.mark.parametrize("text", ["Qwen3-8B", "Qwen/Qwen3-8B"])
+def test_a_name_alone_is_understood(text) -> None:
+    """It is the model, and no number in it is left over."""
+    assert [str(one.use) for one in planner.read(text).account] == ["used"]
