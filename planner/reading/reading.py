@@ -70,6 +70,8 @@ class Reading(Viewed):
     given: str = field(repr=False)
     """The text itself."""
     model: str | None = None
+    planned_as: str = ""
+    """The catalogue's model for a folder that is not here; empty: the model itself."""
     gpu: str | GPU | None = None
     vllm_version: str | None = None
     entrypoint: str = "serve"
@@ -126,7 +128,7 @@ class Reading(Viewed):
             PlannerError: if model or GPU are neither in the text nor given, or for a
                 name that vLLM does not know.
         """
-        model = changes.pop("model", None) or self.model
+        model = changes.pop("model", None) or self.planned_as or self.model
         device = gpu or self.gpu
         if model is None:
             asked = (

@@ -12,6 +12,7 @@ from pathlib import Path
 from planner.confirming.log import read_log
 from planner.errors import PlannerError
 from planner.given import named_in_errors
+from planner.reading.account import Piece, Use
 from planner.reading.documents.blocks import is_toml
 from planner.reading.documents.manifest_pages import is_document
 from planner.reading.logs.logs import check_start, reading_of_log
@@ -22,12 +23,19 @@ from planner.reading.passage import Passage
 from planner.reading.python.code import starts_in_code, starts_in_lines
 from planner.reading.python.notebooks import cells_of, is_notebook
 from planner.reading.questions.asking import questions_in
-from planner.reading.questions.noted import is_note, is_other, other_engine
+from planner.reading.questions.noted import (
+    is_note,
+    is_other,
+    other_engine,
+    planned_model,
+)
+from planner.reading.questions.question_words import blanked
 from planner.reading.reading import (
     FoundStart,
     Kind,
     Reading,
     reading_of,
+    with_notes,
     without_gpu,
 )
 from planner.reading.scripts.blocks import has_here_document
@@ -48,6 +56,7 @@ from planner.reading.starts.around import job_variables, told_around, why_not_pl
 from planner.reading.starts.container import starts_in
 from planner.reading.starts.frameworks import NoStartError
 from planner.reading.starts.image_file import starts_in_image_file
+from planner.reading.starts.images import gpu_named_in
 from planner.reading.starts.manifests import starts_by_programs, starts_in_manifest
 from planner.reading.starts.sharing import beside
 from planner.surroundings import is_published
@@ -65,6 +74,13 @@ _MODEL = re.compile(
 _WITH_WORDS_AROUND = (Kind.COMMAND, Kind.CONTAINER, Kind.PYTHON, Kind.EVALUATION)
 """Texts that name GPU and release in their own ways, beside the command."""
 _WITHOUT_DEVICE = (Kind.MODEL, Kind.QUESTION, Kind.SERVER, Kind.GPUS)
+_FENCED = re.compile(
+    r"^[ \t]*(?P<fence>```|~~~)[^\n]*\n.*?(?:^[ \t]*(?P=fence)[ \t]*$|\Z)"
+    r"|^#{1,6} [^\n]*$|^<!--.*?-->",
+    re.MULTILINE | re.DOTALL,
+)
+"""A block of code in Markdown, a heading, and a form's remarks."""
+_NOT_IN_BLOCKS = "The fenced blocks start nothing of vLLM, and are left aside."
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Characters that no text has; a terminal's colours begin with an escape."""
 _FORMS = (
@@ -132,7 +148,11 @@ def _whole(given: str, start: int) -> Reading | None:
     if is_address(stripped):
         return reading_of_server(stripped)
     if len(stripped) <= _LONGEST_NAME and _MODEL.match(stripped):
-        return Reading(kind=Kind.MODEL, given=given, model=stripped)
+        if gpu_named_in(stripped) is not None:
+            return None
+        at = given.index(stripped)
+        whole = Piece(start=at, end=at + len(stripped), use=Use.USED, what="model")
+        return Reading(kind=Kind.MODEL, given=given, model=stripped, places=(whole,))
     if is_log(given):
         return reading_of_log(given, start)
     size = len(given)
@@ -168,11 +188,26 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     before = beside(told, starts[: start - 1])
     if before:
         told = replace(told, notes=(*told.notes, _shares(before)))
-    reading = reading_of(chosen.kind, given, told, len(found), start)
+    reading = _of_name(reading_of(chosen.kind, given, told, len(found), start))
     if len(found) == 1 and is_notebook(given) and has_log(given):
         printed = read_log(given)
         return replace(reading, log=printed) if printed.error else reading
     return reading
+
+
+def _of_name(reading: Reading) -> Reading:
+    """Return a start whose folder is not here, planned as the model of its name."""
+    if reading.model is None or (not is_published() and _is_folder(reading.model)):
+        return reading
+    model, notes = planned_model(reading.model)
+    return with_notes(replace(reading, planned_as=model), *notes) if notes else reading
+
+
+def _is_folder(model: str) -> bool:
+    try:
+        return user_path(model).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _shares(before: Sequence[int]) -> str:
@@ -199,7 +234,7 @@ def _note(given: str, start: int) -> Reading:
             f"This starts {engine}, which shares out memory in its own way: the "
             f"planner says what vLLM does. Give {_FORMS}."
         )
-    asked = questions_in(given)
+    asked = questions_in(given) or _in_prose(given)
     if asked:
         check_start(start, len(asked))
         return asked[start - 1]
@@ -207,6 +242,18 @@ def _note(given: str, start: int) -> Reading:
         return told
     raise PlannerError(
         f"No start of vLLM was found in the text. {named_in(given)}Give {_FORMS}."
+    )
+
+
+def _in_prose(given: str) -> tuple[Reading, ...]:
+    """Return what the words of a page of Markdown ask, whose blocks start nothing."""
+    blocks = [match.span() for match in _FENCED.finditer(given)]
+    if not blocks:
+        return ()
+    words = re.sub(r"\n", " ", blanked(given, blocks))
+    return tuple(
+        with_notes(replace(asked, given=given), _NOT_IN_BLOCKS)
+        for asked in questions_in(words)
     )
 
 

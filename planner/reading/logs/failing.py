@@ -40,6 +40,8 @@ def failure_of(log: LogReading, text: str) -> Failure | None:
         return None
     words = error or text[-_LAST:]
     check = _check(words)
+    if check is Check.OTHER and log.figures.get("available_kv_gib", 1) <= 0:
+        check = Check.NO_KV  # what the text shows ends before the error
     if check in (Check.ALLOCATION, Check.CUDA) and not log.started:
         check = _phase(text) or check
     if check is Check.NCCL:

@@ -21,7 +21,7 @@ from planner.reading.logs.checks import (
     answer_table,
     check_table,
 )
-from planner.reading.logs.logs import command_in
+from planner.reading.logs.command_before import command_in
 from planner.reading.reading import Reading
 from planner.reading.starts.command import flag_words
 from planner.show.verdict import verdict

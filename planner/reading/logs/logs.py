@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -25,9 +23,8 @@ from planner.engine.gpu import CPU, GPU
 from planner.engine.releases import NEWEST, is_old, number_of
 from planner.engine.server import SERVER_FLAGS
 from planner.errors import PlannerError
-from planner.reading.logs.signs import OUTPUT, sign_in, signs_in
-from planner.reading.passage import Passage
-from planner.reading.python.code import starts_in_code
+from planner.reading.logs.command_before import command_in, head_of, typed_in
+from planner.reading.logs.signs import OUTPUT, signs_in
 from planner.reading.questions.devices import of_size, same_size_words
 from planner.reading.questions.noted import (
     RECORD,
@@ -38,25 +35,14 @@ from planner.reading.questions.noted import (
     other_engine,
     planned_model,
 )
-from planner.reading.reading import FoundStart, Kind, Reading, reading_of
-from planner.reading.scripts.shell import Command, commands_of
-from planner.reading.splitting import (
-    documents_of,
-    spans_of_code,
-    without_apostrophes,
-)
-from planner.reading.starts.container import starts_in
+from planner.reading.reading import Kind, Reading
+from planner.reading.starts.around import release_in
 from planner.reading.starts.images import gpu_named_in
-from planner.reading.starts.manifests import starts_in_manifest
 from planner.units import GIB, format_gib
 
 _LONGEST_SHOWN = 400_000
 _LINE = re.compile(r"[^\n]+")
-_STARTED = re.compile(r"\bvllm\b|\bdocker\b|\bpodman\b|lm[_-]eval")
-_NAME_BEFORE = re.compile(r"(?:\bexport[ \t]+)?\b\w+=[\"']?\Z")
-_LONGEST_NAME = 100
-_BEFORE = 20_000
-"""Characters before the log that may hold the command which started it."""
+_LONGEST_WORDS = 6_000
 
 _COUNT_OF_GPUS = re.compile(
     r"\b(\d{1,3})\s?[x\u00d7*]\s?(?:NVIDIA |GeForce |RTX |[AHBLT]\d)"
@@ -83,12 +69,12 @@ def reading_of_log(text: str, start: int = 1) -> Reading:
     log = _complete(read_start(own, len(starts)), excerpt)
     command = command_in(text)
     noted = noted_arguments(_own_words(excerpt)) if is_note(excerpt) else {}
-    whole = text if is_note(text) else ""
-    given = _Given(log, command, noted, excerpt, whole)
+    words = text if is_note(text) else head_of(text)[0][:_LONGEST_WORDS]
+    given = _Given(log, command, noted, excerpt, words)
     engine, kept = given.arguments()
     model, model_notes = given.model()
     version, version_notes = given.version()
-    gpu, gpu_notes = _gpu(log, excerpt)
+    gpu, gpu_notes = _gpu(log, excerpt, words)
     gpus, gpu_open = given.gpus(engine)
     several = _several(starts, start)
     return Reading(
@@ -151,24 +137,14 @@ def log_lines(reading: Reading) -> tuple[tuple[int, int], ...]:
         return ()
     own = starts[reading.number - 1]
     read = _complete(read_start(own), excerpt_of_start(own))
-    typed_in = _typed_in(command_in(text), text)
+    before = typed_in(command_in(text), text)
     told = (
         line.span()
         for begin, end in own.spans
         for line in _LINE.finditer(text, begin, min(end, begin + _LONGEST_SHOWN))
         if is_telling(line[0], read)
     )
-    return (*typed_in, *told)
-
-
-def _typed_in(command: Reading | None, text: str) -> Sequence[tuple[int, int]]:
-    """Return where the start before a log stands: its command, or its arguments."""
-    at = -1 if command is None else text.find(command.given)
-    if command is None or command.start is None or at < 0:
-        return ()
-    if command.kind in (Kind.COMMAND, Kind.CONTAINER, Kind.EVALUATION):
-        return ((at, at + len(command.given)),)
-    return [span for site in command.start.sites for span in site.at]
+    return (*before, *told)
 
 
 def _complete(log: LogReading, excerpt: str) -> LogReading:
@@ -191,60 +167,6 @@ def _kind(log: LogReading, excerpt: str) -> Kind:
     return Kind.ERROR if is_error else Kind.LOG
 
 
-def command_in(text: str) -> Reading | None:
-    """Return the start before a log in the same text, as a reading of its own.
-
-    Of a manifest's several starts, the one whose model the log names, else the first.
-    """
-    head = same_line = ""
-    for line in text[:_BEFORE].splitlines(keepends=True):
-        sign = sign_in(line)
-        if sign is not None:
-            around = (line[: sign.start()], line[sign.end() :])
-            same_line = next(filter(_STARTED.search, around), "")
-            break
-        head += line
-    if not _STARTED.search(head + same_line):
-        return None
-    starts, rest = _in_documents(head), text[len(head) : len(head) + _BEFORE]
-    named = (one for one in starts if one.model and one.model in rest)
-    return next(named, starts[0]) if starts else _first_command(head + same_line)
-
-
-@lru_cache(maxsize=1)  # as below
-def _in_documents(head: str) -> tuple[Reading, ...]:
-    """Return the starts in a manifest, a configuration or code before a log."""
-    found: list[FoundStart] = []
-    for document in documents_of(head):
-        for reader in (starts_in_code, starts_in_manifest):
-            with suppress(PlannerError):
-                found += reader(document.page, head)
-    return tuple(reading_of(one.kind, head, one.start) for one in found)
-
-
-@lru_cache(maxsize=1)  # each change that is offered is written into the same text
-def _first_command(head: str) -> Reading | None:
-    whole = without_apostrophes(Passage.whole(head))
-    for page in (*(one.page for one in spans_of_code(head)), whole):
-        for command in commands_of(page):
-            if any(starts_in([command], head)):
-                own = _own_text(command, head)
-                found = next(starts_in(commands_of(Passage.whole(own)), own), None)
-                if found is not None:
-                    return reading_of(found.kind, own, found.start)
-    return None
-
-
-def _own_text(command: Command, text: str) -> str:
-    """Return a command with the variables before it, without a prompt."""
-    words = [word for word in command.words if word.value not in ("$", ">", "%", "#")]
-    own = [word.start for word in command.assigned.values()]
-    start = min([words[0].start if words else 0, *own])
-    name = _NAME_BEFORE.search(text, max(start - _LONGEST_NAME, 0), start)
-    begin = name.start() if name is not None and own else start
-    return text[begin : command.words[-1].end]
-
-
 class _Given:
     """What log, command and note together tell."""
 
@@ -254,12 +176,14 @@ class _Given:
         command: Reading | None,
         noted: Mapping[str, Any],
         excerpt: str,
-        whole: str,
+        words: str,
     ) -> None:
         self.log = log
         self.command = command
         self.noted = noted
-        self.excerpt, self.whole = excerpt, whole
+        self.excerpt = excerpt
+        self.words = words
+        """What people say around it."""
         self.notes: list[str] = []
 
     def arguments(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -293,14 +217,17 @@ class _Given:
         written = self.log.model or typed_in
         if written is not None and not re.search(r"\w", written):
             written = None
-        if written is None and is_note(self.excerpt):
-            written = noted_model(self.excerpt) or noted_model(self.whole)
+        if written is None:
+            note = self.excerpt if is_note(self.excerpt) else ""
+            written = noted_model(note) or noted_model(self.words)
         return (None, ()) if written is None else planned_model(written)
 
     def version(self) -> tuple[str | None, tuple[str, ...]]:
         """Return the release, without what a build from source adds to it."""
         command = None if self.command is None else self.command.vllm_version
-        written = self.log.vllm_version or command
+        site = release_in(self.words)
+        named = None if site is None else str(site.value)
+        written = self.log.vllm_version or command or named
         if written is None:
             return None, ()
         release = ".".join(map(str, number_of(written)))
@@ -335,16 +262,18 @@ class _Given:
         return (int(counted[1]) if counted else None), ()
 
 
-def _gpu(log: LogReading, text: str) -> tuple[str | GPU | None, tuple[str, ...]]:
-    """Return the GPU that a log names, or that has the memory which it reports."""
+def _gpu(
+    log: LogReading, text: str, words: str
+) -> tuple[str | GPU | None, tuple[str, ...]]:
+    """Return the GPU that a log or the words around it name, or that has its memory."""
     device, name = log.setting.device, log.setting.device_name
     if device == "cpu":
         return CPU, ()
     if device not in (None, "cuda"):
         return None, (f"The log is of another device than NVIDIA's: {device.upper()}.",)
     named = None if name is None else gpu_named_in(name)
-    if named is None and is_note(text):
-        named = noted_gpu(text)
+    if named is None:
+        named = (noted_gpu(text) if is_note(text) else None) or noted_gpu(words)
     failed = allocation_in(text)
     total = failed.total_bytes if failed else None
     if log.total_gib:

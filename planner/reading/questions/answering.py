@@ -6,34 +6,51 @@ model or GPU are not known, what is open comes first and there is no verdict.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from planner.engine.releases import NEWEST, OLDEST, resolve_version
 from planner.planning.defaults import gpu_memory_utilization
 from planner.planning.load import Load
-from planner.planning.result import Outcome, Plan
-from planner.planning.serving import Serving, serving
-from planner.planning.words import load_flags, served_length
+from planner.planning.result import Plan
+from planner.planning.serving import serving
+from planner.planning.words import load_flags
 from planner.reading.logs.fixing import Fix
-from planner.reading.questions.question import releases_asked
-from planner.reading.questions.searching import USUAL, cheapest, fewest, which_models
+from planner.reading.questions.fits import (
+    Asked,
+    each_of,
+    fits,
+    of_each,
+    why_not,
+    would_do,
+)
+from planner.reading.questions.meanings import meanings_in
+from planner.reading.questions.question import Question, releases_asked
+from planner.reading.questions.rates import (
+    is_rate_asked,
+    rate_answer,
+    speed_wanted,
+    wanted_line,
+)
+from planner.reading.questions.searching import (
+    USUAL,
+    cheapest,
+    fewest,
+    price_of,
+    which_models,
+)
+from planner.reading.questions.sizes import sizes
 from planner.reading.reading import Reading
 from planner.show import speed_forecast as speed_words
 from planner.show import upgrade as upgrade_words
 from planner.show.speed import rate_text
-from planner.show.verdict import verdict
 from planner.solve import longest_context, most_requests
 from planner.solve.price_list import list_prices
 from planner.solve.speed.forecast import speed_forecast
 from planner.solve.upgrading import upgrade
 from planner.units import counted, format_gib
-from planner.values import frozen
 
 MOST_LINES = 8
 _MOST_CAUSES = 4
-_MOST_FIXES = 3
-_WORTH_SAYING = 4
-"""A request that is cut to less than a quarter is another one."""
 _SHARE = (
     "By design: at its start vLLM takes a share of the GPU's memory "
     "(gpu_memory_utilization, {share} by default), and what weights and activations "
@@ -42,33 +59,31 @@ _SHARE = (
 _LESS = "More KV cache is more requests at once; --gpu-memory-utilization takes less."
 
 
-@frozen
-class Asked:
-    """A question with its plan."""
-
-    reading: Reading
-    plan: Plan
-    fixes: tuple[Fix, ...]
-    """Changes that help, in the order in which people make them."""
-
-    @property
-    def is_length_told(self) -> bool:
-        """Whether the question has a length, or a load."""
-        has_length = "max_model_len" in self.reading.engine_args
-        return has_length or self.reading.load is not None
-
-
 def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[str]:
     """Return the lines that answer a question, the answer itself first."""
     if plan is None:
         found = [*_without_plan(reading)]
-        is_general = reading.intent in ("why", "cheapest", "which_models")
         missing = [f"Open: {one}" for one in reading.open]
+        is_general = reading.intent in ("why", "cheapest", "which_models", "other")
         lines = [*found, *missing] if found and is_general else [*missing, *found]
     else:
         asked = Asked(reading=reading, plan=plan, fixes=tuple(fixes))
-        lines = [*_ANSWERS.get(reading.intent, _fits)(asked)]
-    return lines[:MOST_LINES]
+        lines = [*_ANSWERS.get(reading.intent, fits)(asked)]
+    question = Question(reading.given)
+    if reading.num_starts > 1 and reading.number == 1:
+        lines = [*of_each(reading, question, _first_line)] or lines
+    elif plan is not None and is_rate_asked(question):
+        lines = [*rate_answer(question, reading, plan), *lines[1:]]
+    elif plan is not None and (reading.intent != "speed" or question.has_users):
+        lines = [*speed_wanted(question, reading, plan), *lines]
+    beside = [f"Not answered: {why}." for why, _ in question.topics]
+    if beside and lines:
+        lines = [*beside, f"Serving it: {lines[0]}", *lines[1:]]
+    return [*filter(None, lines)][:MOST_LINES]
+
+
+def _first_line(asked: Asked) -> str:
+    return next(_ANSWERS.get(asked.reading.intent, fits)(asked))
 
 
 def not_planned(reading: Reading, why: str) -> list[str]:
@@ -84,12 +99,17 @@ def not_planned(reading: Reading, why: str) -> list[str]:
 
 
 def _without_plan(reading: Reading) -> Iterator[str]:
+    yield from meanings_in(reading.given if reading.model is None else "")
+    if reading.intent == "cheapest" and reading.gpu is not None:
+        yield from price_of(reading)
     if reading.intent == "why":
         yield _SHARE.format(share=_usual_share(reading.vllm_version))
         yield _LESS
     elif reading.intent == "which_models" and reading.gpu is not None:
         yield from which_models(reading)
     elif reading.model is not None and not reading.refused_gpu:
+        if reading.intent != "cheapest":
+            yield from sizes(reading)
         yield from cheapest(reading)
 
 
@@ -98,113 +118,11 @@ def _usual_share(version: str | None) -> float:
     return gpu_memory_utilization(resolve_version(version or NEWEST)[0])
 
 
-def _fits(asked: Asked) -> Iterator[str]:
-    """Answer whether it fits: the load's verdict counts where there is a load."""
-    plan = asked.plan
-    served = plan.serving
-    is_short = served is not None and served.is_short
-    error = plan.error
-    if error is not None and error.kind in ("refused", "weights", "no_kv"):
-        yield f"No: {_why_not(plan)}"
-    elif served is not None and (is_short or plan.fits):
-        yield from _of_load(plan, served)
-    elif plan.outcome is Outcome.TOO_CLOSE:
-        yield error.message if error else verdict(plan).headline
-    else:
-        yield f"{'Yes' if plan.fits else 'No'}: {_one_request(plan)}"
-    if not plan.fits or (served is not None and not served.is_served):
-        yield from _would_do(asked.fixes, *_shorter(plan, served))
-
-
-def _why_not(plan: Plan) -> str:
-    said = verdict(plan)
-    error = plan.error
-    rank = plan.limiting_rank
-    if error is None or error.kind == "refused" or rank is None:
-        return "" if error is None else error.message.partition("\n")[0]
-    weights = next(line for line in rank.lines if "weights" in line.name)
-    what = said.headline.rpartition(": ")[2]
-    return (
-        f"{what}. They take {format_gib(weights.size_bytes)} of the "
-        if error.kind == "weights"
-        else f"{what}. The weights take {format_gib(weights.size_bytes)} of the "
-    ) + (f"{format_gib(rank.requested_memory_bytes)} that vLLM takes of {_each(plan)}.")
-
-
-def _each(plan: Plan) -> str:
-    return f"{'each' if plan.gpus_total > 1 else 'the'} {plan.gpu.name}"
-
-
-def _of_load(plan: Plan, served: Serving) -> Iterator[str]:
-    load, rank = served.load, plan.limiting_rank
-    who = f"{counted(load.requests, 'requests')} of {served_length(served)}"
-    if rank is None or not served.blocks_per_request:
-        yield f"{'Yes' if served.is_served else 'No'}: {served.words}."
-        return
-    needed = format_gib(served.needed_blocks * rank.bytes_per_block)
-    there = format_gib(max(rank.available_kv_cache_low_bytes, 0))
-    place = f" on {_each(plan)}" if plan.gpus_total > 1 else ""
-    if served.is_served:
-        held = served.requests_held
-        most = "" if held is None else f": it holds {held:,} of them"
-        yield (
-            f"Yes: {who} at once need {needed} of KV cache{place}, {there} are "
-            f"there{most}."
-        )
-        return
-    held = max(served.requests_held or 0, 0)
-    yield (
-        f"No: {who} at once need {needed} of KV cache{place}, {there} are there: room "
-        f"for {held:,} at once. The others would wait."
-        if held
-        else f"No: {who} at once need {needed} of KV cache{place}, {there} are there."
-    )
-
-
-def _one_request(plan: Plan) -> str:
-    rank, resolved = plan.limiting_rank, plan.resolved
-    if rank is None or resolved is None:
-        return verdict(plan).headline
-    needed = format_gib(plan.needed_kv_cache_bytes)
-    there = format_gib(rank.available_kv_cache_bytes)
-    place = f" on {_each(plan)}" if plan.gpus_total > 1 else ""
-    if plan.error is not None and plan.error.kind not in ("max_model_len", "too_close"):
-        return f"{verdict(plan).headline}: {plan.error.message}".partition("\n")[0]
-    longest = plan.max_model_len_that_fits
-    more = f"; at most {longest:,} tokens fit" if longest and not plan.fits else ""
-    room = (
-        f"; {plan.all_engines.max_concurrency:,.1f} such requests at once"
-        if plan.fits
-        else more
-    )
-    return (
-        f"one request of {resolved.max_model_len:,} tokens needs {needed} of KV cache"
-        f"{place}, {there} are there{room}."
-    )
-
-
-def _shorter(plan: Plan, served: Serving | None) -> Iterator[str]:
-    """Yield the length at which a load is served that is short of KV cache."""
-    if served is None or served.is_served:
-        return
-    free = plan.changed(max_model_len=None, max_num_seqs=None, load=None)
-    longest = longest_context(free, requests=served.load.requests).value
-    wanted = served.load.request_tokens
-    if longest is not None and wanted / _WORTH_SAYING <= longest < wanted:
-        yield f"Give each request {int(longest):,} tokens at most"
-
-
-def _would_do(fixes: Iterable[Fix], *first: str) -> Iterator[str]:
-    titles = [*first, *(fix.title for fix in fixes if fix.starts)][:_MOST_FIXES]
-    if titles:
-        yield f"Would do: {'; '.join(titles)}."
-
-
 def _users(asked: Asked) -> Iterator[str]:
     """Answer how many run at once: of the length that is told, else of a usual one."""
     reading, plan = asked.reading, asked.plan
     if reading.load is not None and reading.load.requests > 1:
-        yield from _fits(asked)
+        yield from fits(asked)
         return
     given = reading.engine_args.get("max_model_len")
     load = reading.load or USUAL
@@ -216,7 +134,7 @@ def _users(asked: Asked) -> Iterator[str]:
     length = f"{load.request_tokens:,} tokens{assumed}"
     if found.value is None:
         yield f"None: not one request of {length} is served. {found.why}"
-        yield from _would_do(asked.fixes)
+        yield from would_do(asked.fixes)
         return
     held = int(found.value)
     yield f"{counted(held, 'users')} of {length}, at once."
@@ -235,6 +153,10 @@ def _speed(asked: Asked) -> Iterator[str]:
         f"{speed_words.headline(forecast)}, prompts of {load.prompt_tokens:,} and "
         f"answers of {load.output_tokens:,} tokens{assumed}."
     )
+    each = forecast.per_request_tokens_per_second
+    question = Question(reading.given)
+    if each is not None and not question.has_users:
+        yield wanted_line(question, each.low, each.high)
     yield forecast.near.words
     limit = rate_text(forecast.bound.total_at_most_tokens_per_second)
     yield (
@@ -246,7 +168,7 @@ def _speed(asked: Asked) -> Iterator[str]:
         f"{load_flags(load)}"
     )
     if not plan.fits:
-        yield from _fits(asked)
+        yield from fits(asked)
 
 
 def _of_usual_length(asked: Asked, load: Load) -> Plan:
@@ -261,7 +183,7 @@ def _why(asked: Asked) -> Iterator[str]:
     plan = asked.plan
     rank = plan.limiting_rank
     if not plan.fits or (plan.serving is not None and not plan.serving.is_served):
-        yield from _fits(asked)
+        yield from fits(asked)
     if rank is None or plan.resolved is None:
         return
     share = plan.resolved.gpu_memory_utilization
@@ -272,7 +194,7 @@ def _why(asked: Asked) -> Iterator[str]:
         if line.size_bytes > 0 and "KV cache" not in line.name
     )
     yield (
-        f"By design: vLLM takes {share:g} of {_each(plan)}, "
+        f"By design: vLLM takes {share:g} of {each_of(plan)}, "
         f"{format_gib(rank.requested_memory_bytes)} of "
         f"{format_gib(plan.gpu.total_memory_bytes)}: {lines}; what is left of it, "
         f"{format_gib(cache)}, becomes KV cache."
@@ -294,7 +216,7 @@ def _cheapest(asked: Asked) -> Iterator[str]:
         per_hour = price.per_hour * asked.plan.gpus_total
         yield (
             f"{asked.plan.gpus_total} x {asked.plan.gpu.name}: {per_hour:.2f} "
-            f"{list_prices().currency} per hour. {next(_fits(asked))}"
+            f"{list_prices().currency} per hour. {next(fits(asked))}"
         )
     yield from cheapest(asked.reading)
 
@@ -308,7 +230,7 @@ def _upgrade(asked: Asked) -> Iterator[str]:
             "Open: from which release. Then: planner upgrade "
             f"{plan.name} --gpu {plan.gpu.name} --from RELEASE --to {last}"
         )
-        yield from _fits(asked)
+        yield from fits(asked)
         return
     found = upgrade(plan, to=last)
     yield upgrade_words.headline(found)
@@ -332,7 +254,7 @@ def _other(asked: Asked) -> Iterator[str]:
     name = f"{plan.gpus_total} x {plan.gpu.name}"
     if longest.value is None and reading.gpus is None:
         yield fewest(reading, plan)
-        yield f"On one: {_why_not(plan)}"
+        yield f"On one: {why_not(plan)}"
         return
     if longest.value is None:
         yield f"No context fits{at_once} on {name}. {longest.why}"
@@ -343,16 +265,16 @@ def _other(asked: Asked) -> Iterator[str]:
     if rank is not None:
         weights = next(line for line in rank.lines if "weights" in line.name)
         yield (
-            f"Weights take {format_gib(weights.size_bytes)} of {_each(plan)}; KV cache "
-            f"{format_gib(max(rank.available_kv_cache_bytes, 0))} is there, "
+            f"Weights take {format_gib(weights.size_bytes)} of {each_of(plan)}; "
+            f"KV cache {format_gib(max(rank.available_kv_cache_bytes, 0))} is there, "
             f"{max(plan.kv_cache_size_tokens, 0):,} tokens."
         )
     if asked.is_length_told or longest.value is None:
-        yield from _fits(asked)
+        yield from fits(asked)
 
 
 _ANSWERS: Mapping[str, Callable[[Asked], Iterator[str]]] = {
-    "fits": _fits,
+    "fits": fits,
     "users": _users,
     "cheapest": _cheapest,
     "which_models": lambda asked: which_models(asked.reading),

@@ -8,27 +8,32 @@ the planner cannot use: a question is no command.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from planner.engine.human_numbers import human_int
-from planner.errors import PlannerError
-from planner.models.catalogue import find
-from planner.planning.load import Load
-from planner.planning.planning import plan
 from planner.reading.account import Piece, Use
 from planner.reading.logs.pages import gpus_beside
-from planner.reading.questions.devices import Place, is_of_size
+from planner.reading.questions.checkpoints import (
+    checkpoint_of,
+    laid_out,
+    longest_of,
+    of_length,
+    shares_of,
+)
+from planner.reading.questions.devices import Place
+from planner.reading.questions.gpu_words import is_of_size
+from planner.reading.questions.loads import Loaded, items_of, loaded
 from planner.reading.questions.named import NamedModel
 from planner.reading.questions.noted import is_other
+from planner.reading.questions.options import Variant
 from planner.reading.questions.quantities import Quantity
-from planner.reading.questions.question import Question
+from planner.reading.questions.question import BITS, CHOSEN, Question
 from planner.reading.questions.question_words import Term, blanked
+from planner.reading.questions.rates import is_rate_answered
 from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
 from planner.reading.sign_table import signs
-from planner.values import frozen
 
 _LONGEST = 2_000
 """Characters; a longer text is no question."""
@@ -46,15 +51,15 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 """Signs of code, of a configuration or of markup: no question."""
-_BITS = {4: "GPTQ-Int4", 8: "GPTQ-Int8"}
 _ALTERNATIVE = "another number for what one is planned for: ask for each"
 _UNKNOWN = "a number that belongs to nothing that is asked"
 _OTHER_START = "of another start in the text"
 _NO_MODEL = NamedModel(name="", written="")
+_Start = tuple[NamedModel, Place, Variant]
 
 
 def questions_in(text: str) -> tuple[Reading, ...]:
-    """Return a reading for each model and each GPU that a question names.
+    """Return a reading for each model, GPU and option that a question names.
 
     >>> [one.shown for one in questions_in("Does Qwen3 8B fit on a T4 or two L4?")]
     ['Qwen/Qwen3-8B on 1 x T4', 'Qwen/Qwen3-8B on 2 x L4']
@@ -65,13 +70,16 @@ def questions_in(text: str) -> tuple[Reading, ...]:
     asked = Question(text)
     if not asked.is_asked:
         return ()
-    found = list(product(asked.models or (_NO_MODEL,), asked.places or (Place(),)))
+    places, models = asked.places or (Place(),), asked.models or (_NO_MODEL,)
+    shares = shares_of(asked, places[0]) if asked.is_together else {}
+    found = list(product(models, places, asked.variants))
     return tuple(
         replace(
-            without_gpu(_reading(asked, model, place), asked.refused),
+            without_gpu(_reading(asked, found, at, shares), asked.refused),
             num_starts=len(found),
+            number=at + 1,
         )
-        for model, place in found
+        for at in range(len(found))
     )
 
 
@@ -81,34 +89,46 @@ def _is_prose(text: str) -> bool:
     return is_short and not (is_typed_in or is_other(text) or _CODE.search(text))
 
 
-def _reading(asked: Question, model: NamedModel, place: Place) -> Reading:
-    load = loaded(asked.quantities, place.terms)
+def _reading(
+    asked: Question, found: Sequence[_Start], at: int, shares: Mapping[str, float]
+) -> Reading:
+    """Return one of the starts that a question asks for."""
+    model, place, variant = found[at]
+    quantities = _of_variant(asked, variant)
+    load = loaded(quantities, place.terms)
     arguments: dict[str, Any] = {
-        name: value for name, value, _ in asked.formats if name != "model"
+        one.name: one.value for one in variant if one.name not in ("model", *CHOSEN)
     }
-    for flag, value, _ in asked.flags:
-        arguments.setdefault(flag, value)
-    arguments = _layout(place, arguments) | arguments
+    if {"max_loras", "max_lora_rank"} & {*arguments}:
+        arguments.setdefault("enable_lora", True)
+    model = of_length(model, load.tokens)
+    name, form, format_note = checkpoint_of(model.name, variant)
+    arguments |= form
+    arguments, layout_note = laid_out(name, place, arguments)
+    load = loaded(quantities, place.terms, longest_of(name))
     if load.max_model_len is not None:
         arguments.setdefault("max_model_len", load.max_model_len)
-    name, format_note = _checkpoint(asked, model)
-    items, item_note = items_of(asked.quantities, name)
+    share = shares.get(model.name)
+    if share is not None:
+        arguments.setdefault("gpu_memory_utilization", share)
+    items, item_note = items_of(quantities, name)
     if items:
         arguments.setdefault("limit_mm_per_prompt", items)
-    left = list(_left(asked, load))
+    left = list(_left(asked, quantities, load))
     ordered = sorted(asked.releases, key=lambda one: one.is_target)
     versions = tuple(dict.fromkeys(one.version for one in ordered))
-    whole = bool(_layout(place, {}))
     notes = (
         model.note if model.name else "",
         place.note,
-        "One copy of the model over all of the GPUs is meant." if whole else "",
+        f"It shares the GPU: {share:.2f} of it are its own." if share else "",
+        layout_note,
         format_note,
         load.note,
         item_note,
         f"From vLLM {versions[0]} to {versions[1]}." if versions[1:] else "",
         *(f'"{one.written.strip()}" is left aside: {why}.' for one, why in left),
         *_other_devices(asked),
+        *(f"Not answered: {why}." for why, _ in asked.topics),
     )
     has_more = bool(
         place.gpu or asked.refused or arguments or load.load or versions or format_note
@@ -133,53 +153,43 @@ def _reading(asked: Question, model: NamedModel, place: Place) -> Reading:
         ),
         notes=tuple(filter(None, notes)),
         gpus=place.total,
-        shown=f"{name or 'a model'} on {place}" if place.gpu else name or "",
+        shown=_shown(name, place, variant if len(asked.variants) > 1 else ()),
         places=tuple(_account(asked, model, place, left)),
     )
 
 
-def _layout(place: Place, given: dict[str, Any]) -> dict[str, Any]:
-    """Return how one copy of a model is split over GPUs; what is given stays."""
-    stages = given.get("pipeline_parallel_size", place.nodes)
-    copies = given.get("data_parallel_size", 1)
-    within = (place.total or 1) // max(stages * copies, 1)
-    sizes = {"tensor_parallel_size": within, "pipeline_parallel_size": stages}
-    return {name: size for name, size in sizes.items() if size > 1}
-
-
-def _checkpoint(asked: Question, model: NamedModel) -> tuple[str, str]:
-    """Return the checkpoint of a model in the format that a text asks for."""
-    forms = [value for name, value, _ in asked.formats if name == "model"]
-    forms += [
-        _BITS[one.term.value]
-        for one in asked.quantities
-        if one.role == "bits" and one.term.value in _BITS
+def _shown(name: str, place: Place, variant: Variant) -> str:
+    """Return what a start is called among the others of a question."""
+    with_them = [
+        f"{one.value}" if one.name in CHOSEN else f"{one.name}={one.value}"
+        for one in variant
+        if one.name != "model"
     ]
-    if not model.name or not forms:
-        return model.name, ""
-    form = forms[0]
-    wanted = f"{model.name}~{form}"
-    published = f"{model.name}-{form}"
-    if find(published) is not None:
-        return published, f"In {form}: {published}."
-    try:
-        if find(wanted) is not None:
-            return wanted, f"No checkpoint in {form} is known: {wanted} is estimated."
-    except PlannerError:  # it is quantised already
-        return model.name, f"{model.name} is quantised as it is: {form} is left out."
-    return model.name, f"{form} is left out: name a checkpoint that has it."
+    whole = f"{name or 'a model'} on {place}" if place.gpu else name
+    return ", ".join(filter(None, (whole, *with_them)))
 
 
-def _left(asked: Question, load: Loaded) -> Iterator[tuple[Term, str]]:
+def _of_variant(asked: Question, variant: Variant) -> list[Quantity]:
+    """Return the numbers of a question but for those of its other starts."""
+    own = {one.span for one in variant}
+    others = {one.span for each in asked.variants for one in each} - own
+    spans = {(one.term.start, one.term.end): one for one in asked.quantities}
+    return [one for span, one in spans.items() if span not in others]
+
+
+def _left(
+    asked: Question, quantities: Sequence[Quantity], load: Loaded
+) -> Iterator[tuple[Term, str]]:
     """Yield the numbers that were not used, with why; what is said twice once."""
     used = (*load.terms, *(term for one in asked.places for term in one.terms))
-    said = {(one.role, one.term.value) for one in asked.quantities if one.term in used}
+    said = {(one.role, one.term.value) for one in quantities if one.term in used}
     roles = {role for role, _ in said}
-    for one in asked.quantities:
+    for one in quantities:
         what = (one.role, one.term.value)
         # `items_of` says it; what is numbered is not counted.
         is_item = one.role in ("image", "video", "audio", "index")
-        is_format = one.role == "bits" and one.term.value in _BITS
+        is_item = is_item or (one.role == "rate" and is_rate_answered(asked))
+        is_format = one.role == "bits" and one.term.value in BITS
         is_size = one.term.unit == "memory" and any(
             is_of_size(place.gpu, one.term.value) for place in asked.places
         )
@@ -225,6 +235,8 @@ def _account(
         yield _piece(span, Use.USED, "gpu")
     for name, _, span in (*asked.flags, *asked.formats):
         yield _piece(span, Use.USED, name)
+    for why, span in asked.topics:
+        yield _piece(span, Use.NOT_UNDERSTOOD, why)
     for release in asked.releases:
         yield _piece(release.span, Use.USED, "vllm_version")
     yield from _numbers(asked, left)
@@ -244,137 +256,3 @@ def _numbers(asked: Question, left: Sequence[tuple[Term, str]]) -> Iterator[Piec
 
 def _piece(span: tuple[int, int], use: Use, what: str) -> Piece:
     return Piece(start=span[0], end=span[1], use=use, what=what)
-
-
-_ANSWER_SHARE = 4
-"""Of a request's whole length, a quarter is taken for the answer."""
-_USUAL_TOKENS = 4096
-_ITEMS = ("image", "video", "audio")
-_WHOLE = 100
-
-
-@frozen
-class Loaded:
-    """What a question asks to serve."""
-
-    load: Load | None = None
-    max_model_len: int | None = None
-    """Where it is not the length of the load's requests."""
-    note: str = ""
-    terms: tuple[Term, ...] = ()
-    """The numbers that were used."""
-
-
-def loaded(quantities: Sequence[Quantity], taken: Sequence[Term]) -> Loaded:
-    """Return the load of a question, from its numbers but for those that are taken."""
-    first: dict[str, Term] = {}
-    for one in quantities:
-        role = "user" if one.role == "concurrency" else one.role
-        is_whole = isinstance(one.term.value, int) and one.term.value > 0
-        if one.term not in taken and is_whole:
-            first.setdefault(role, one.term)
-    known: dict[str, Term] = {
-        role: first[role]
-        for role in ("user", "prompt", "answer", "length")
-        if role in first
-    }
-    counts: dict[str, int] = {
-        str(role): int(term.value) for role, term in known.items()
-    }
-    load, note = _load(counts)
-    if load is not None:
-        load, known = _sharing(load, quantities, known)
-    length = counts.get("length")
-    if load is not None and length == load.request_tokens:
-        length = None
-    letters = " ".join(filter(None, map(_letter, known.values())))
-    return Loaded(
-        load=load,
-        max_model_len=length,
-        note=f"{note} {letters}".strip(),
-        terms=tuple(known.values()),
-    )
-
-
-def _sharing(
-    load: Load, quantities: Sequence[Quantity], known: Mapping[str, Term]
-) -> tuple[Load, dict[str, Term]]:
-    """Return the load with what its prompts share: so many tokens, or per cent of them.
-
-    A role that is known is used: the numbers come back with those that were.
-    """
-    for one in quantities:
-        value, tokens = one.term.value, 0.0
-        if one.role == "shared":
-            tokens = value
-        elif one.role == "share" and value <= _WHOLE:
-            tokens = load.prompt_tokens * value / _WHOLE
-        if 1 <= tokens <= load.prompt_tokens:
-            shared = replace(load, shared_prefix_tokens=int(tokens))
-            return shared, {**known, one.role: one.term}
-    return load, dict(known)
-
-
-def _load(counts: dict[str, int]) -> tuple[Load | None, str]:
-    """Return the load, and what was assumed for it."""
-    users = counts.get("user")
-    prompt, answer = counts.get("prompt"), counts.get("answer")
-    if users is None and prompt is None and answer is None:
-        return None, ""
-    length = counts.get("length")
-    whole, note = length or _USUAL_TOKENS, ""
-    if prompt is None and answer is None:
-        answer = whole // _ANSWER_SHARE
-        prompt = max(whole - answer, 1)
-        assumed = "" if length else f" of {whole:,} tokens, which is assumed"
-        note = f"{users:,} requests at once{assumed}, a quarter of each for the answer."
-    elif answer is None:
-        answer = 0
-        note = "How long an answer is is not said: none is counted."
-    elif prompt is None:
-        prompt = max(whole - answer, 1)
-        assumed = "" if length else f", of {whole:,} tokens with the answer: assumed"
-        note = f"A prompt is {prompt:,} tokens{assumed}."
-    load = Load(
-        prompt_tokens=prompt or 1, output_tokens=answer or 0, requests=users or 1
-    )
-    return load, note
-
-
-def _letter(term: Term) -> str:
-    """Say how a letter after a number is read where a flag of vLLM has another rule."""
-    written = term.written.strip()
-    if not term.letter or human_int(written) == term.value:
-        return ""
-    number = human_int(written)
-    flags = "refuse it" if number is None else f"read {number:,}"
-    return f"{written} is read as {term.value:,} tokens; vLLM's flags {flags}."
-
-
-def items_of(quantities: Iterable[Quantity], model: str) -> tuple[dict[str, int], str]:
-    """Return the images, videos and sounds of a request, and those it cannot have."""
-    found = {
-        one.role: one.term
-        for one in quantities
-        if one.role in _ITEMS and isinstance(one.term.value, int)
-    }
-    if not found:
-        return {}, ""
-    takes = _modalities(model) if model else ()
-    refused = [name for name in found if takes is not None and name not in takes]
-    items = {name: one.value for name, one in found.items() if name not in refused}
-    words = ", ".join(f'"{found[name].written} {name}s"' for name in refused)
-    if not refused:
-        return items, ""
-    return items, f"{words} left aside: {model or 'a model not named'} takes none."
-
-
-def _modalities(model: str) -> tuple[str, ...] | None:
-    """Return what a model takes beside text; None where that is not known."""
-    try:
-        found = plan(model, "H100").model
-    except PlannerError:
-        return None
-    if found is None:
-        return None
-    return tuple(name for tower in found.towers for name in tower.modalities)

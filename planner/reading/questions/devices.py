@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING
 
 from planner.engine.generations import AMPERE
 from planner.engine.gpu import GPU, catalogue
+from planner.reading.questions.gpu_words import (
+    gpus_written_in,
+    is_of_size,
+    with_memory,
+)
 from planner.reading.questions.quantities import (
     REACH,
     Quantity,
     numbers_before,
 )
-from planner.reading.questions.question_words import Term, blanked
+from planner.reading.questions.question_words import Term, blanked, words_of
 from planner.reading.starts.around import machines_in, not_planned_in, why_unknown
-from planner.reading.starts.images import GPU_FORM, NAMED_GPU, gpu_named_in
+from planner.reading.starts.images import gpu_named_in
 from planner.solve.price_list import list_prices
 from planner.units import GIB, format_gib
 from planner.values import frozen
@@ -27,20 +32,9 @@ from planner.values import frozen
 if TYPE_CHECKING:
     from planner.reading.reading import Reading
 
-_GPU = re.compile(
-    r"(?:(?<![A-Za-z0-9.-])|(?<=\d[xX*]))"
-    r"(?P<gpu>(?:NVIDIA[\s-]+|GeForce\s+|Tesla\s+|Quadro\s+|Jetson\s+|AGX\s+)*"
-    rf"(?:{NAMED_GPU}"
-    r"|(?P<bare>[1-5]0[5-9]0)(?!\s?(?:tok|user|ctx|cont|req|jet|Kont|Nutz|词|トー|上下)))"
-    rf"(?:[\s-]*(?:{GPU_FORM}|MIG-\dg\.\d+gb|(?<=-)\d+GB)"
-    r"(?![A-Za-z0-9]))*)s?(?!(?!x\d)[A-Za-z0-9_-]|\.\d)",
-    re.IGNORECASE,
-)
 _SLICE = re.compile(r"(?:MIG[\s-]?)?\b(\dg\.\d{1,3}gb)\b", re.IGNORECASE)
 """A part of a GPU, by its profile."""
 _BESIDE_MEMORY = ("link", "sign", "loose")
-_ALIKE = 0.12
-"""A size that is sold as so much is reported a little smaller."""
 
 
 @frozen
@@ -75,18 +69,16 @@ def device_terms(text: str) -> list[Term]:
     ]
     text = blanked(text, ((one.start, one.end) for one in found))
     part = _SLICE.search(text)
-    for match in _GPU.finditer(text):
-        name = re.sub(r"\s+", " ", match["gpu"]).strip()
-        gpu = gpu_named_in(f"RTX {name}" if match["bare"] else name)
-        part_of = gpu_named_in(f"{name}-MIG-{part[1].lower()}") if part else None
+    for one in gpus_written_in(text):
+        gpu = one.gpu
+        part_of = gpu_named_in(f"{one.name}-MIG-{part[1].lower()}") if part else None
         if part_of is not None and part is not None:
             found.append(_term("named", text, *part.span(), value=part_of))
             gpu = part_of
         if gpu is not None:
-            found.append(_term("gpu", text, *match.span("gpu"), value=gpu))
-        elif match["bare"]:
-            why = why_unknown(f"RTX {name}")
-            found.append(_term("device", text, *match.span("gpu"), value=why))
+            found.append(_term("gpu", text, *one.span, value=gpu))
+        elif one.is_bare:
+            found.append(_term("device", text, *one.span, value=why_unknown(one.name)))
     text = blanked(text, ((one.start, one.end) for one in found))
     for name, span in not_planned_in(text):
         found.append(_term("device", text, *span, value=why_unknown(name)))
@@ -117,11 +109,12 @@ def places_in(
             place = Place(gpu=machine.gpu, count=machine.gpus, terms=(term,))
             found.setdefault(machine.gpu, _of_machines(place, terms, at))
         elif term.kind == "gpu":
-            place = _counted(_sized(terms, at), terms, at, roles)
+            place = Place(gpu=term.value, terms=(term,))
+            place = _sized(_counted(place, terms, at, roles), terms, at)
             found.setdefault(str(replace(place, count=None)), place)
     if len(found) == 1:
         (place,) = found.values()
-        return (_with_loose_counts(place, quantities),)
+        return (_with_loose_counts(place, quantities, terms),)
     return tuple(found.values()) or _of_memory(terms, quantities)
 
 
@@ -134,25 +127,22 @@ def _of_machines(place: Place, terms: Sequence[Term], at: int) -> Place:
     return replace(place, nodes=term.value, terms=(*place.terms, term))
 
 
-def _sized(terms: Sequence[Term], at: int) -> Place:
-    """Return a GPU with the size of its memory: "A100 with 40 GB", "40GB A100"."""
-    gpu = terms[at].value
-    place = Place(gpu=gpu, terms=(terms[at],))
+def _sized(place: Place, terms: Sequence[Term], at: int) -> Place:
+    """Return a GPU with the size of its memory: "A100 with 40 GB", "40GB A100".
+
+    A size that no such GPU is sold with is its own, as of a "2080 Ti 22G", unless it is
+    that of all of them together.
+    """
     size = _size_beside(terms, at)
     if size is None:
         return place
-    named = gpu_named_in(f"{terms[at].written} {size.value}GB")
-    if named is not None:
-        return replace(place, gpu=named, terms=(*place.terms, size))
-    if is_of_size(gpu, size.value):
-        return replace(place, terms=(*place.terms, size))
-    return place
-
-
-def is_of_size(gpu: str | GPU | None, size: float) -> bool:
-    """Return whether a GPU is sold with so many GB."""
-    named = gpu if isinstance(gpu, GPU) else GPU.named(str(gpu))
-    return abs(named.total_memory_bytes / GIB / size - 1) <= _ALIKE if size else False
+    gpu, note = with_memory(terms[at].written, terms[at].value, size.value)
+    whole = place.total or 1
+    if note and is_of_size(terms[at].value, size.value / whole):
+        gpu, note = terms[at].value, ""
+    if gpu is None:
+        return place
+    return replace(place, gpu=gpu, note=note, terms=(*place.terms, size))
 
 
 def _size_beside(terms: Sequence[Term], at: int) -> Term | None:
@@ -205,7 +195,15 @@ def _count_behind(terms: Sequence[Term], at: int, roles: dict[int, str]) -> int 
     return None
 
 
-def _with_loose_counts(place: Place, quantities: Sequence[Quantity]) -> Place:
+def _is_spread(terms: Sequence[Term], node: Quantity) -> bool:
+    """Return whether the GPUs are counted over all nodes: "16 across 2 nodes"."""
+    before = terms[max(node.at - 2, 0) : node.at]
+    return any(words_of("across").fullmatch(one.written) for one in before)
+
+
+def _with_loose_counts(
+    place: Place, quantities: Sequence[Quantity], terms: Sequence[Term] = ()
+) -> Place:
     """Return the only GPU of a text with the GPUs and nodes counted elsewhere in it."""
     rest = [one for one in quantities if one.term not in place.terms]
     cards = [one for one in rest if one.role == "card"]
@@ -223,8 +221,16 @@ def _with_loose_counts(place: Place, quantities: Sequence[Quantity]) -> Place:
         unit = nodes[0].term
         return replace(place, count=unit.value, terms=(*place.terms, unit))
     if nodes and place.count is not None and place.nodes == 1:
-        node = nodes[0].term
-        place = replace(place, nodes=node.value, terms=(*place.terms, node))
+        node = nodes[0]
+        count = place.count
+        if _is_spread(terms, node) and place.count % node.term.value == 0:
+            count //= node.term.value
+        place = replace(
+            place,
+            count=count,
+            nodes=node.term.value,
+            terms=(*place.terms, node.term),
+        )
     return place
 
 
@@ -232,7 +238,8 @@ def _of_memory(
     terms: Sequence[Term], quantities: Sequence[Quantity]
 ) -> tuple[Place, ...]:
     """Return the GPU that is planned for "24 GB of VRAM"."""
-    found = next((one for one in quantities if one.role == "vram"), None)
+    sized = {one.role: one for one in reversed(quantities)}
+    found = sized.get("vram") or sized.get("memory")
     if any(one.kind == "total" for one in terms):  # of several GPUs together
         return ()
     alike = gpus_of_gib(int(found.term.value)) if found else []

@@ -37,6 +37,12 @@ _OWN_NAME = re.compile(
     re.ASCII,
 )
 """A model of the Hub, as people write it out."""
+_SAID = re.compile(
+    r"(?:\bmod(?:el|[eè]le|elo|ell)|模型|モデル)(?: is| ist| est| es|是|は| ?[:=]) ?"
+    r"(?P<name>(?=[\w./-]*[A-Za-z])(?=[\w./-]*[\d-])[\w./-]*\w)",
+    re.IGNORECASE | re.ASCII,
+)
+"""What is said to be the model."""
 _SIZED = re.compile(
     r"(?<![\w./-])(?:[A-Za-z][\w.-]*-|[A-Z][\w.-]*(?: [A-Z0-9][\w.-]*){0,2} )"
     r"\d{1,4}(?:\.\d+)?[bB](?:-[\w.-]*\w)?(?![\w])",
@@ -55,6 +61,8 @@ class NamedModel:
     note: str = ""
     start: int = 0
     """Where it is written."""
+    others: tuple[str, ...] = ()
+    """Further models whose names have these words."""
 
     @property
     def end(self) -> int:
@@ -84,7 +92,16 @@ def mentions_in(text: str) -> list[NamedModel]:
         NamedModel(name=match[0], written=match[0], start=match.start())
         for match in _OWN_NAME.finditer(text)
     )
-    for one in (*own, *_not_known(text)):
+    said = (
+        NamedModel(
+            name="",
+            written=match["name"],
+            note=_UNKNOWN.format(match["name"]),
+            start=match.start("name"),
+        )
+        for match in _SAID.finditer(text)
+    )
+    for one in (*own, *_not_known(text), *said):
         if all(one.end <= each.start or each.end <= one.start for each in found):
             found.append(one)
     return sorted(found, key=lambda each: each.start)
@@ -128,14 +145,26 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
             if variant is not None:
                 return variant, number + 1
             return replace(_named(found, written, text), start=span[0].start()), number
-    return None, 0
+    return _of_no_entry(words)
+
+
+def _of_no_entry(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
+    """Return a family with a size that the catalogue does not have: "mixtral 8x22b"."""
+    is_sized = len(words) > 1 and _SIZE.fullmatch(words[1][0]) is not None
+    if not is_sized or _is_apart(words[0], words[1]):
+        return None, 0
+    start = words[0].start()
+    written = words[0].string[start : words[1].end()]
+    note = _UNKNOWN.format(written)
+    return NamedModel(name="", written=written, note=note, start=start), 2
 
 
 @lru_cache(maxsize=256)
 def _found(words: tuple[str, ...]) -> list[Entry]:
     """Return the models with these words; "llama3.3" is "llama 3.3" where it must."""
     apart = tuple(_JOINED.sub(" ", " ".join(words)).split())
-    for each in dict.fromkeys((words, apart)):
+    parted = tuple(" ".join(words).replace("-", " ").split())
+    for each in dict.fromkeys((words, apart, parted)):
         found = [one for one in search(" ".join(each)) if _holds(one.name, each)]
         if found:
             return found
@@ -185,7 +214,10 @@ def _named(found: Sequence[Entry], words: Sequence[str], written: str) -> NamedM
             return NamedModel(name="", written=written, note=note)
     also = f" Others: {', '.join(others[:3])}." if others else ""
     note = "" if _is_exact(best, written) else f'"{written}" is taken for {best}.{also}'
-    return NamedModel(name=best, written=written, note=note)
+    is_exact = _is_exact(best, written)
+    return NamedModel(
+        name=best, written=written, note=note, others=() if is_exact else tuple(others)
+    )
 
 
 def _is_exact(name: str, written: str) -> bool:

@@ -17,9 +17,9 @@ from planner.engine.arguments import Kind as Value
 from planner.engine.gpu import GPU
 from planner.models.catalogue import find
 from planner.reading.flag_values import literal, typed
+from planner.reading.questions.gpu_words import gpus_written_in, with_memory
 from planner.reading.questions.named import models_in
 from planner.reading.sign_table import any_of, signs
-from planner.reading.starts.images import GPU_FORM, NAMED_GPU, gpu_named_in
 
 RECORD = re.compile(
     r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?\s+"
@@ -32,7 +32,7 @@ _SUGGESTION = re.compile(any_of("suggestions"), re.IGNORECASE)
 _PIECE = re.compile(r"\s\|\s|[;\n]|\.\s(?=[A-Z])")
 _GIVEN = re.compile(
     r"(?<![\w.-])(?P<dashes>--)?(?P<name>[a-z]+(?:[-_][a-z0-9]+)*)"
-    r"(?:(?P<by>['\"]?\s*[=:]\s*| )"
+    r"(?:(?P<by>['\"]?\s*[=:]\s*| (?:(?:to|of|is|at) (?=\d))?)"
     r"(?!--)(?P<value>'[^']*'|\"[^\"]*\"|\{[^{}]*\}|[^\s,;|(){}']+))?",
     re.ASCII,
 )
@@ -45,16 +45,6 @@ _MODEL_WORD = re.compile(r"(?<![\w./-])(?:[\w.-]+/)?[A-Za-z][\w.]*-[\w.-]*\w")
 _FILE = re.compile(r"\.(?:log|txt|md|sh|py|json|ya?ml|csv)\Z")
 _SIZED = re.compile(r"[A-Z].*-\d+(?:\.\d+)?B(?:-|\Z)")
 """A model's name with its number of parameters."""
-_GPU_WORD = re.compile(
-    rf"(?:\b|(?<=\d[xX*]))(?:NVIDIA |Tesla |GeForce ){{0,3}}{NAMED_GPU}"
-    rf"(?:[ -]?(?:{GPU_FORM}|\d+ ?GB\b))*\b"
-)
-_GEFORCE_NUMBER = re.compile(
-    r"(?<!\w)(?:(?:a|an|my|the|one|two|three|four|eight|single|dual|\d) |\d ?x ?)"
-    r"(?P<number>[345]0[6-9]0(?: ?Ti)?)s?\b",
-    re.IGNORECASE,
-)
-"""A GeForce by its number alone, as in "on two 3090s"."""
 _OTHER = re.compile(
     r"\A\s*(?:sudo\s+)?(?:docker|podman|nerdctl|kubectl|helm)\s|^(?:apiVersion|kind|services):",
     re.MULTILINE,
@@ -153,9 +143,11 @@ def _named_in_words(text: str) -> str | None:
 
 def noted_gpu(text: str) -> str | GPU | None:
     """Return the one GPU that a note names; None for several."""
-    names = {match[0] for match in _GPU_WORD.finditer(text)}
-    names |= {f"RTX{match['number']}" for match in _GEFORCE_NUMBER.finditer(text)}
-    found = [gpu for name in names if (gpu := gpu_named_in(name)) is not None]
+    found = [
+        (one.gigabytes and with_memory(one.name, one.gpu, one.gigabytes)[0]) or one.gpu
+        for one in gpus_written_in(text)
+        if one.gpu is not None and (one.is_counted or not one.is_bare)
+    ]
     unlike = {gpu.name if isinstance(gpu, GPU) else gpu for gpu in found}
     return found[0] if len(unlike) == 1 else None
 

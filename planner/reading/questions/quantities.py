@@ -7,8 +7,10 @@ has. One that belongs to nothing is said to be not understood.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 
-from planner.reading.questions.question_words import Term
+from planner.reading.questions.question_words import Term, words_of
 from planner.values import frozen
 
 _LENGTHS = ("shared", "prompt", "answer", "context")
@@ -63,7 +65,18 @@ def quantities_in(terms: Sequence[Term], *, is_listed: bool = False) -> list[Qua
             taken |= {one.noun} if one.noun is not None else set()
             if term.is_digits or one.role != "unknown":
                 found.append(one)
-    return found
+    return [_like_next(terms, *each) for each in zip_longest(found, found[1:])]
+
+
+def _like_next(
+    terms: Sequence[Term], one: Quantity, following: Quantity | None
+) -> Quantity:
+    """Return a number with what the one behind "or" counts: "10 or 40 users"."""
+    if one.role != "unknown" or following is None or following.at != one.at + 2:
+        return one
+    between = terms[one.at + 1].written
+    is_joined = words_of("or").fullmatch(between) is not None
+    return replace(one, role=following.role) if is_joined else one
 
 
 def _numbered(terms: Sequence[Term], *, is_listed: bool) -> set[int]:

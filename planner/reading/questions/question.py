@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import pairwise
 
 from planner.reading.logs.pages import gpus_beside
 from planner.reading.questions.devices import (
@@ -13,8 +14,17 @@ from planner.reading.questions.devices import (
     listed_place,
     places_in,
 )
+from planner.reading.questions.meanings import meanings_in
 from planner.reading.questions.named import NamedModel, mentions_in
 from planner.reading.questions.noted import given_in
+from planner.reading.questions.options import (
+    Option,
+    Variant,
+    compares,
+    is_joined_by_and,
+    is_joined_by_or,
+    variants,
+)
 from planner.reading.questions.quantities import Quantity, quantities_in
 from planner.reading.questions.question_words import (
     Term,
@@ -24,6 +34,7 @@ from planner.reading.questions.question_words import (
     intents_in,
     is_of_planning,
     terms_of,
+    words_of,
 )
 from planner.reading.sign_table import signs
 from planner.reading.starts.around import why_not_planned
@@ -37,6 +48,14 @@ _RELEASE = re.compile(
 )
 _TO = re.compile(r"(?:\b(?:to|auf|à|a|vers|zu)|->|=>|→|到|至)\s*(?:vllm\s*)?\Z", re.I)
 _BEFORE = 12
+_BEGINS = re.compile(
+    r"\s*(?:is|are|can|could|does|do|will|would|should|kann|passt|reicht|puedo|puede)\s",
+    re.IGNORECASE,
+)
+"""What begins a question that has no mark."""
+CHOSEN = ("length", "user", "concurrency")
+"""Numbers of which a question may name several, to be told for each."""
+BITS = {4: "GPTQ-Int4", 8: "GPTQ-Int8"}
 
 
 @frozen
@@ -102,6 +121,63 @@ class Question:
         return found if is_named or not is_used else ()
 
     @cached_property
+    def variants(self) -> tuple[Variant, ...]:
+        """The arguments and formats of each start that it asks for, at least one."""
+        named = [
+            Option(name=name, value=value, span=span)
+            for name, value, span in (*self.flags, *self.formats)
+        ]
+        bits = [
+            Option(
+                name="model",
+                value=BITS[one.term.value],
+                span=(one.term.start, one.term.end),
+            )
+            for one in self.quantities
+            if one.role == "bits" and one.term.value in BITS
+        ]
+        is_told = any(one.name == "model" for one in named)
+        options = named if is_told else [*named, *bits]
+        if not self.models:
+            return (tuple({one.name: one for one in reversed(options)}.values()),)
+        return variants(self.plain, [*options, *self._numbers_to_choose])
+
+    @property
+    def _numbers_to_choose(self) -> Iterator[Option]:
+        """Lengths and users of which a text names several, joined by "or"."""
+        for role in CHOSEN:
+            terms = [one.term for one in self.quantities if one.role == role]
+            joined = [
+                {first, second}
+                for first, second in pairwise(terms)
+                if first.value != second.value
+                and is_joined_by_or(self.plain[first.end : second.start])
+            ]
+            for term in terms:
+                if any(term in pair for pair in joined):
+                    yield Option(
+                        name=role, value=term.written, span=(term.start, term.end)
+                    )
+
+    @cached_property
+    def is_together(self) -> bool:
+        """Whether its models are to share the GPUs, not to be chosen from."""
+        known = [one for one in self.mentions if one.name]
+        if len({one.name for one in known}) < 2:  # noqa: PLR2004 - one shares nothing
+            return False
+        between = [self.plain[one.end : two.start] for one, two in pairwise(known)]
+        if any(map(is_joined_by_or, between)) or compares(self.plain):
+            return False
+        is_one = len(self.places) == 1 and self.places[0].count == 1
+        is_listed = any(is_joined_by_and(one) for one in between)
+        return (is_one and is_listed) or bool(words_of("together").search(self.plain))
+
+    @cached_property
+    def topics(self) -> tuple[tuple[str, tuple[int, int]], ...]:
+        """What it asks that no plan answers: why not, and where it stands."""
+        return tuple(topics_in(self.plain))
+
+    @cached_property
     def intents(self) -> dict[str, bool]:
         """What it may ask, and whether a sentence asks it."""
         return intents_in(self.rest)
@@ -111,20 +187,24 @@ class Question:
         """What it asks."""
         if len({one.version for one in self.releases}) > 1:
             return "upgrade"
-        has_users = any(one.role in ("user", "concurrency") for one in self.quantities)
-        for kind in self.intents:
-            if kind == "which_models" and any(one.name for one in self.models):
-                continue
-            if kind == "which_gpu":
-                return "cheapest"
-            if kind == "speed" and not self._is_speed:
-                continue
-            if kind == "fits" and has_users and asks_to_hold(self.plain):
-                return "users"
-            return kind
-        if has_users and asks_to_hold(self.plain):
+        kind = next(filter(self._is_meant, self.intents), "")
+        if kind == "why" and "speed" in self.intents:
+            return "speed"  # "12 tokens a second: is that normal?"
+        if kind in ("fits", "") and self.has_users and asks_to_hold(self.plain):
             return "users"
-        return "fits" if self.models else "other"
+        usual = "fits" if self.models else "other"
+        return {"which_gpu": "cheapest"}.get(kind, kind) or usual
+
+    def _is_meant(self, kind: str) -> bool:
+        """Whether a word for what may be asked is one here."""
+        if kind == "which_models":
+            return not any(one.name for one in self.models)
+        return kind != "speed" or self._is_speed
+
+    @property
+    def has_users(self) -> bool:
+        """Whether it says how many are served at once."""
+        return any(one.role in ("user", "concurrency") for one in self.quantities)
 
     @property
     def _is_speed(self) -> bool:
@@ -138,18 +218,32 @@ class Question:
         """Whether the text asks something of the planner, and not something else."""
         has_device = bool(self.places or self.refused)
         asks = any(self.intents.values()) or "?" in self.plain
+        asks = asks or _BEGINS.match(self.plain) is not None
         if self.models:
             is_all = not self.rest.strip(" \n.:;,!")
             return asks or is_all or has_device or bool(self._load_words)
         if has_device:
             return asks or self.plain.strip()[-1:] not in ".!"
         is_clear = any(asks for kind, asks in self.intents.items() if kind != "fits")
-        return is_clear and is_of_planning(self.plain)
+        is_named = asks and next(meanings_in(self.plain), None) is not None
+        return is_named or (is_clear and is_of_planning(self.plain))
 
     @property
     def _load_words(self) -> list[Quantity]:
         known = ("user", "concurrency", "prompt", "answer", "length")
         return [one for one in self.quantities if one.role in known]
+
+
+def topics_in(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield what a text asks that no plan answers: why not, and where it stands.
+
+    >>> [why.partition(":")[0] for why, _ in topics_in("Can I fine-tune it?")]
+    ['training is not planned']
+    """
+    for kind, why in signs("not answered").items():
+        match = words_of(kind).search(text)
+        if match is not None:
+            yield why, match.span()
 
 
 def releases_asked(text: str) -> tuple[str | None, str | None]:

@@ -119,9 +119,11 @@ def intents_in(text: str) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for sentence in filter(str.strip, _SENTENCE.findall(text)):
         for kind in _INTENTS:
-            match = _intents()[kind].search(sentence)
+            match = words_of(kind).search(sentence)
             if match is not None:
-                asks = sentence.endswith("?") or not sentence[: match.start()].strip()
+                rest = sentence[: match.start()], sentence[match.end() :].rstrip(".! ")
+                asks = sentence.endswith("?") or not rest[0].strip()
+                asks = asks or (kind == "why" and not rest[1].strip())
                 found[kind] = found.get(kind, False) or asks
     return {kind: found[kind] for kind in _INTENTS if kind in found}
 
@@ -131,9 +133,15 @@ def is_of_planning(text: str) -> bool:
     return _TOPIC.search(text) is not None
 
 
+@cache
+def words_of(kind: str) -> re.Pattern[str]:
+    """Return the pattern of a kind of words, in every language."""
+    return re.compile(_words(kind), re.IGNORECASE)
+
+
 def asks_to_hold(text: str) -> bool:
     """Return whether a text asks if a machine bears its load."""
-    return _intents()["holds"].search(text) is not None
+    return words_of("holds").search(text) is not None
 
 
 def _term(match: re.Match[str]) -> Term:
@@ -203,12 +211,6 @@ def _numbers() -> Mapping[str, int]:
 def _powers() -> tuple[tuple[re.Pattern[str], int], ...]:
     rows = (row for table in _tables() for row in table["powers"].items())
     return tuple((re.compile(word, re.IGNORECASE), value) for word, value in rows)
-
-
-@cache
-def _intents() -> Mapping[str, re.Pattern[str]]:
-    kinds = (*_INTENTS, "holds")
-    return {kind: re.compile(_words(kind), re.IGNORECASE) for kind in kinds}
 
 
 def _words(kind: str) -> str:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from planner.engine.gpu import GPU
 from planner.models.catalogue import popular
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.planning.words import load_flags
+from planner.reading.questions.checkpoints import longest_of
 from planner.reading.reading import Reading
 from planner.solve import SetUp, set_ups
 from planner.solve.price_list import list_prices
 from planner.solve.which_models import ModelSearch
 from planner.units import counted, format_gib
 
+_PER_HOUR = re.compile(
+    r"(?:[$\u20ac\u00a3]\s?)?(?P<price>\d{1,4}(?:[.,]\d{1,2})?)\s?(?:[$\u20ac\u00a3]|USD|EUR|dollars?"
+    r"|euros?)?\s?(?:/|per|an?|pro|par|por|la|l'|each)\s?(?:h\b|hr\b|hour|stunde|heure|hora)",
+    re.IGNORECASE,
+)
 USUAL = Load(prompt_tokens=3072, output_tokens=1024)
 """Where a question tells no length."""
 _MOST_MODELS, _MOST_TRIED = 4, 24
@@ -26,14 +34,16 @@ _OF_A_MODEL = (*_LAYOUT, "max_model_len", "quantization", "dtype")
 
 def cheapest(reading: Reading) -> Iterator[str]:
     """Answer which GPUs are cheapest, of those with a list price."""
-    load = reading.load or USUAL
+    load = usual_load(reading)
     start = reading.inputs("H100", **dict.fromkeys((*_LAYOUT, "load")))
     found = set_ups(start.plan(), load, list(list_prices().prices), order="cheapest")
-    best = found.ranked("cheapest")
+    most = budget_in(reading.given)
+    best = [one for one in found.ranked("cheapest") if _costs_at_most(one, most)]
     words = f"{counted(load.requests, 'requests')} of {load.request_tokens:,} tokens"
-    assumed = "" if reading.load else " (assumed)"
+    assumed = "" if load != USUAL or reading.load else " (assumed)"
     if not best:
-        yield f"Nothing with a list price serves {words}{assumed} at once."
+        limit = "" if most is None else f" of {most:.2f} or less per hour"
+        yield f"Nothing with a list price{limit} serves {words}{assumed} at once."
     else:
         first, *others = [_set_up(one, found.currency) for one in best[:3]]
         yield f"{first}, for {words}{assumed} at once, by list prices."
@@ -43,6 +53,33 @@ def cheapest(reading: Reading) -> Iterator[str]:
         f"All of them: planner solve set-ups {reading.model} {load_flags(load)} "
         "--order cheapest"
     )
+
+
+def price_of(reading: Reading) -> Iterator[str]:
+    """Answer what the GPUs that a question names cost by the hour."""
+    name = reading.gpu.name if isinstance(reading.gpu, GPU) else str(reading.gpu)
+    listed, number = list_prices(), reading.gpus or 1
+    price = listed.prices.get(name)
+    if price is None:
+        yield f"{name} has no list price here."
+    else:
+        cost = f"{price.per_hour * number:.2f} {listed.currency} per hour"
+        yield f"{number} x {name}: {cost}, by list prices."
+
+
+def budget_in(text: str) -> float | None:
+    """Return what a text would pay for an hour, in the price list's currency.
+
+    >>> budget_in("at most $5/hour"), budget_in("2,50 Euro pro Stunde"), budget_in("$5")
+    (5.0, 2.5, None)
+    """
+    match = _PER_HOUR.search(text)
+    return None if match is None else float(match["price"].replace(",", "."))
+
+
+def _costs_at_most(found: SetUp, most: float | None) -> bool:
+    price = found.price_per_hour
+    return most is None or (price is not None and price <= most)
 
 
 def _set_up(found: SetUp, currency: str) -> str:
@@ -100,6 +137,9 @@ def which_models(reading: Reading) -> Iterator[str]:
 def usual_load(reading: Reading) -> Load:
     """Return the load of a question, or one usual request of the length it names."""
     length = reading.engine_args.get("max_model_len")
+    longest = longest_of(reading.model or "")
+    if length is None and longest is not None and longest < USUAL.request_tokens:
+        length = int(longest)
     if reading.load is not None or not isinstance(length, int) or length <= 1:
         return reading.load or USUAL
     answer = min(USUAL.output_tokens, length // 2)

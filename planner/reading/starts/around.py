@@ -27,7 +27,8 @@ from planner.reading.starts.images import gpu_named_in
 _LONGEST = 20_000
 """Characters of a text that is searched."""
 _RELEASE = re.compile(
-    r"(?:\bvllm(?:\[[\w,-]+\])?\s*==\s*|\bvllm-openai[:_]v?|\bvLLM v?|\bvllm v)"
+    r"(?:\bvllm(?:\[[\w,-]+\])?\s*==\s*|\bvllm-openai[:_]v?"
+    r"|(?i:\bvllm(?: version| release)?(?: is|:)? v?))"
     r"(?P<version>\d{1,4}\.\d{1,4}(?:\.\d{1,4}(?:\.?(?:post|rc)\d{1,4})?)?)"
     r"(?![\w.]*\d)"
 )
@@ -41,7 +42,7 @@ _BY_NAME = re.compile(
     r"\b(?:gpu|gpu_type|accelerator|accelerator_type)[\"']?\s*[=:]\s*"
     r"[fF]?[\"'](?P<gpu>[A-Za-z][\w. -]*?)!?(?::(?P<count>[1-9]\d?))?[\"']"
 )
-_MACHINE = re.compile(r"[A-Za-z][.\w-]*\w")
+_MACHINE = re.compile(r"(?i:\b[DH]GX[ -][ABH]\d00\b)|[A-Za-z][.\w-]*\w")
 _LIKE_NVIDIA = re.compile(
     r"(?<![\w./-])(?:(?:NVIDIA|GeForce|Tesla|Quadro)\s+){0,3}"
     r"(?:(?i:RTX|GTX)[\s-]*(?i:PRO[\s-]*)?A?\d{3,4}(?:[\s-]*(?i:Ti|SUPER|Ada)\b)*"
@@ -51,7 +52,7 @@ _LIKE_NVIDIA = re.compile(
 _ON_CPU = re.compile(
     r"(?i:\bCPU[\s-]*only\b|\b(?:no|without(?: a| any)?|sans|ohne|sin|kein\w*) GPU\b"
     r"|\b(?:on|auf|sur|en|mit|with)(?: (?:a|an|the|my|einer|der|meiner|un|une|una|mon"
-    r"|mi|el|le|la))? CPU\b(?! mem| off)"
+    r"|mi|el|le|la))? CPU\b(?![ -]?(?:mem|off))"
     r"|[\u4ec5\u53ea]\S{0,2} ?CPU|[\u65e0\u6ca1]\S? ?GPU|CPU ?\u4e0a)"
 )
 _ON_A_CPU = (
@@ -183,7 +184,7 @@ def _named(text: str) -> Iterator[tuple[str | GPU, int | None]]:
 def machines_in(text: str) -> Iterator[tuple[Machine, tuple[int, int]]]:
     """Yield the types of machines that a text names, with their places."""
     for match in _MACHINE.finditer(text):
-        machine = machine_named(match[0])
+        machine = machine_named(match[0].replace(" ", "-"))
         if machine is not None:
             yield machine, match.span()
 

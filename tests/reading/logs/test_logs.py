@@ -15,7 +15,8 @@ import pytest
 import planner
 from planner import PlannerError
 from planner.engine.gpu import GPU
-from planner.reading.logs.logs import command_in, log_lines, reading_of_log
+from planner.reading.logs.command_before import command_in
+from planner.reading.logs.logs import log_lines, reading_of_log
 from planner.reading.logs.signs import is_log
 from planner.reading.reading import Kind, Reading
 from planner.reading.recognising import all_in

@@ -160,7 +160,7 @@ def test_users(words, load) -> None:
         ("Qwen3 32B in FP8 on L40S", "Qwen/Qwen3-32B-FP8", {}),
         (
             "4bit llama 3.1 8b on an L4",
-            "meta-llama/Llama-3.1-8B-Instruct~GPTQ-Int4",
+            "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16",
             {},
         ),
         ("Qwen3-8B on L4, fp8 kv cache", "Qwen/Qwen3-8B", {"kv_cache_dtype": "fp8"}),
@@ -293,12 +293,13 @@ def test_six_languages() -> None:
 
 
 NAMED = {
-    "Qwen3-4B on an 8GB RTX 3070?": "RTX 3070",
+    "Qwen3-4B on an 8GB RTX 3050?": "RTX 3050",
     "Qwen3-8B on a MacBook with M3 Max?": "M3 Max",
-    "Qwen3-8B on L4 at 5 requests per second": '"5" is left aside: a rate',
+    "Qwen3-8B on L4, 9 users, 5 requests per second": '"5" is left aside: a rate',
     "Qwen3-8B on L4, 90 % shared system prompt": '"90 %" is left aside',
     "Qwen3-8B with 10 images on an L4": '"10 images" left aside',
-    "Qwen3-8B on L4, 16k or 32k context?": '"32k" is left aside: another number',
+    "Qwen3-8B on L4, 16k context, 32k context?": '"32k" is left aside: another number',
+    "Can I fine-tune Qwen3-8B on an L4?": "Not answered: training is not planned",
     "Foo-13B on an L4?": '"Foo-13B" is not in the catalogue',
     "Falcon 180B on 8 A100?": '"Falcon 180B" is not in the catalogue',
     "Qwen3-8B on an L4 with 17 gizmos of floating wonder": '"17" is left aside',

@@ -1,0 +1,106 @@
+"""The names of GPUs as people write them: "4090s", "2080ti", "A100 PCIe"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from planner.engine.gpu import GPU
+from planner.reading.starts.images import GPU_FORM, NAMED_GPU, gpu_named_in
+from planner.units import GIB, format_gib
+from planner.values import frozen
+
+_GPU = re.compile(
+    r"(?:(?<![A-Za-z0-9.-])|(?<=\d[xX*]))"
+    r"(?P<gpu>(?:NVIDIA[\s-]+|GeForce\s+|Tesla\s+|Quadro\s+|Jetson\s+|AGX\s+)*"
+    rf"(?:{NAMED_GPU}"
+    r"|(?P<bare>[1-5]0[5-9]0)(?!\s?(?:tok|user|ctx|cont|req|jet|Kont|Nutz|词|トー|上下)))"
+    rf"(?:[\s-]*(?:{GPU_FORM}|MIG-\dg\.\d+gb|(?<=-)\d+GB)"
+    r"(?![A-Za-z0-9]))*)s?(?!(?!x\d)[A-Za-z0-9_-]|\.\d)",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(
+    r"(?:\b(?:an?|my|the|our|this|one|two|three|four|eight|single|dual|\d{1,2})"
+    r"|\d ?[xX*\u00d7]|[\u5f20\u5757\u679a])\s?\Z",
+    re.IGNORECASE,
+)
+"""What stands before a number that is a GPU's, also in a text with other numbers."""
+_BEFORE = 12
+_SIZE = re.compile(r"[\s(-]{0,2}(?P<gigabytes>\d{1,3}) ?(?:GiB|GB?)\b", re.IGNORECASE)
+"""The memory that is written behind a GPU."""
+_ALIKE = 0.12
+"""A size that is sold as so much is reported a little smaller."""
+_REPORTED = 0.98
+"""What a GPU reports of the memory that it is sold with, about."""
+_LEAST, _MOST = 0.4, 2.2
+"""A laptop's GPU has half of the desktop's memory, a rebuilt one twice as much."""
+
+
+@frozen
+class WrittenGPU:
+    """A GPU where a text names it."""
+
+    name: str
+    gpu: str | GPU | None
+    """None for one that the catalogue does not have."""
+    span: tuple[int, int]
+    is_bare: bool
+    """Whether it is a number alone, such as 3090."""
+    is_counted: bool
+    """Whether a number or an article stands before it."""
+    gigabytes: int | None = None
+    """The memory that is written right behind it."""
+
+
+def gpus_written_in(text: str) -> Iterator[WrittenGPU]:
+    """Yield the GPUs that a text names, in its order.
+
+    >>> [one.gpu for one in gpus_written_in("two 3090s, or an l4")]
+    ['RTX3090', 'L4']
+    """
+    for match in _GPU.finditer(text):
+        written = re.sub(r"\s+", " ", match["gpu"]).strip()
+        name = f"RTX {written}" if match["bare"] else written
+        start, end = match.span("gpu")
+        size = _SIZE.match(text, match.end())
+        yield WrittenGPU(
+            name=name,
+            gpu=gpu_named_in(name),
+            span=(start, end),
+            is_bare=bool(match["bare"]),
+            is_counted=bool(_COUNTED.search(text[max(start - _BEFORE, 0) : start])),
+            gigabytes=int(size["gigabytes"]) if size else None,
+        )
+
+
+def with_memory(
+    name: str, gpu: str | GPU, gigabytes: float
+) -> tuple[str | GPU | None, str]:
+    """Return a GPU with the memory that a text gives it, and what to say of that.
+
+    Args:
+        name: what the text calls it.
+        gpu: what the catalogue has under that name.
+        gigabytes: the memory; no GPU comes back where such a one has never so much.
+
+    >>> with_memory("RTX 2080 Ti", "RTX2080Ti", 11)
+    ('RTX2080Ti', '')
+    """
+    named = gpu_named_in(f"{name} {gigabytes:g}GB")
+    if named is not None or is_of_size(gpu, gigabytes):
+        return named or gpu, ""
+    known = gpu if isinstance(gpu, GPU) else GPU.named(gpu)
+    total = round(_REPORTED * gigabytes * GIB)
+    if not _LEAST <= total / known.total_memory_bytes <= _MOST:
+        return None, ""
+    return GPU.named(known.name, total_memory_bytes=total), (
+        f"{known.name} has {format_gib(known.total_memory_bytes)} in the catalogue; "
+        f"planned with {format_gib(total)}, of the text's {gigabytes:g} GB."
+    )
+
+
+def is_of_size(gpu: str | GPU | None, gigabytes: float) -> bool:
+    """Return whether a GPU is sold with so many GB."""
+    named = gpu if isinstance(gpu, GPU) else GPU.named(str(gpu))
+    total = named.total_memory_bytes / GIB
+    return abs(total / gigabytes - 1) <= _ALIKE if gigabytes else False
