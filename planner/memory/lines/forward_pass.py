@@ -227,12 +227,12 @@ def _held_of(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     before_sum = held, text
     if is_cut and language_model(run) not in NAMES_MLP_INPUT:
         before_sum = held - hidden, f"{text} - {hidden:,} of a later sum"
+    if language_model(run) in ADDS_UP_ANEW:
+        return held + hidden, f"{text} + {hidden:,} sum"
     if not run.has_media or not run.is_first_stage:
         return before_sum
     if any(isinstance(cache, CrossAttentionLayer) for cache in kind.caches):
         return held + 2 * hidden, f"{text} + 2 x {hidden:,} positions"
-    if language_model(run) in ADDS_UP_ANEW:
-        return held + hidden, f"{text} + {hidden:,} sum"
     if language_model(run) in HAS_OWN_SUMS:
         return held, text
     held, text = before_sum
@@ -340,6 +340,8 @@ def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
         if language_model(run) not in NAMES_MLP_INPUT:
             return [(wide + inner, text), *_summed(run, inner)]
         hidden, copy = run.model.hidden_size, _fp8_copy_width(run, module, inner)
+        if run.layout.tensor_parallel_size > 1:
+            copy = max(0, copy - hidden)  # given up before the sum over ranks
         text += f" + {copy:,} in FP8" if copy else ""
         return [(wide + inner + copy + hidden, f"{text} + {hidden:,} output")]
     if isinstance(module, FusedMoE):
