@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from planner.engine.generations import ADA
 from planner.engine.layout import divide
+from planner.engine.releases.change import Change
 from planner.memory.account import Sized
 from planner.memory.lines.attention_pass import (
     attention_widths,
@@ -68,6 +69,16 @@ ADDS_UP_ANEW = frozenset(
     )
 )
 """Models with Gemma's norm, whose sums with the residual are tensors of their own."""
+_NORMALISES_AS_GEMMA = (
+    *ADDS_UP_ANEW,
+    *("Qwen3NextForCausalLM", "Qwen3_5MoeForConditionalGeneration"),
+)
+_GEMMA_NORM_WIDTH = 11
+_NORMALISES_IN_FP32 = Change(
+    since=(0, 31),
+    what="Gemma's norm, with weights in fp32, is PyTorch's own without compilation.",
+    source="vLLM 0.31.0 and 0.33.0 `layers/layernorm.py` GemmaRMSNorm.forward_cuda",
+)
 HAS_OWN_SUMS = frozenset("Gemma4ForCausalLM Gemma4ForConditionalGeneration".split())
 """Models that add to the residual with an operator instead of a norm."""
 _BIG_CODE = "GPTBigCodeForCausalLM"
@@ -114,6 +125,23 @@ def forward(run: ProfileRun) -> Sized:
             f"{width:,} values ({shape}) = {format_size(size_bytes)}"
         ),
     )
+
+
+def normed_bytes(run: ProfileRun) -> int:
+    """Return the peak of a layer with Gemma's norm, without compilation.
+
+    Eleven hidden states: a layer's input, both residuals and attention's output; their
+    sum, and in fp32 the sum, the normed and the weighted one. A draft's first layer has
+    no residual before it, but the target's hidden states.
+
+    Source: vLLM 0.33.0 `ir/ops/layernorm.py` fused_add_rms_norm; a traced dry run of
+    Qwen3.5-9B with its own draft on eight ranks.
+    """
+    is_so = language_model(run) in _NORMALISES_AS_GEMMA
+    if run.compiles or not is_so or not run.release.has(_NORMALISES_IN_FP32):
+        return 0
+    values = _GEMMA_NORM_WIDTH * run.model.hidden_size
+    return run.max_num_batched_tokens * run.element_size * values
 
 
 @once_for_all_lengths
