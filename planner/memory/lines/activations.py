@@ -37,11 +37,10 @@ from planner.memory.lines.expert_workspace import (
 )
 from planner.memory.lines.forward_pass import (
     forward,
-    held_bytes,
     normed_bytes,
-    states_beside_experts,
     unpacked_bytes,
 )
+from planner.memory.lines.held_states import held_bytes, states_beside_experts
 from planner.memory.lines.latent_context import (
     has_latent_layers,
     has_own_attention,
