@@ -260,8 +260,7 @@ def _run(
                 line = json.dumps({**row, "args": case["args"]})
                 with out.open("a", encoding="utf-8") as file:
                     file.write(line + "\n")
-                text = verdict(json.loads(line), release)
-                print(text or f"right: {case['model']}")
+                print("\n".join(scored([json.loads(line)], release)))
 
 
 def _processes(cases: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
