@@ -59,7 +59,7 @@ Source: Transformers 5.20 `models/glm/modeling_glm.py` GlmMLP.forward,
 `activations.py` NewGELUActivation.forward.
 """
 _HOLDS_MORE = {
-    **dict.fromkeys((*MORE_ACTIVATIONS, "PhiMoEForCausalLM"), 1),
+    **dict.fromkeys((*MORE_ACTIVATIONS, "PhiMoEForCausalLM", "OPTForCausalLM"), 1),
     **dict.fromkeys(("StableLmForCausalLM", "StableLMEpochForCausalLM"), 1),
     "GPTBigCodeForCausalLM": 3,
     **dict.fromkeys(("ChatGLMModel", "ChatGLMForConditionalGeneration"), 2),
@@ -67,10 +67,10 @@ _HOLDS_MORE = {
 """Hidden states that names refer to beside the usual three.
 
 Source: vLLM 0.33.0 `models/stablelm.py` StableLMEpochModel.forward (the last layer's
-residual), `models/phimoe.py` (the same), `models/chatglm.py` ChatGLMModel.forward,
-GLMBlock.forward (the embeddings, attention's output); Transformers 5
-`models/gpt_bigcode/modeling_gpt_bigcode.py` (words, positions, attention's output),
-traced in a dry run of WizardCoder-15B; the others of Transformers name words.
+residual), `models/phimoe.py` (the same), `models/opt.py` (words and positions),
+`models/chatglm.py` ChatGLMModel.forward, GLMBlock.forward (the embeddings, attention's
+output); Transformers 5 `models/gpt_bigcode/modeling_gpt_bigcode.py` (words, positions,
+attention's output), traced in a dry run of WizardCoder-15B; the others name words.
 """
 _ONE_NORM = 2
 """Tensors of a LayerNorm: weight and bias."""
