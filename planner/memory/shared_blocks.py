@@ -35,8 +35,6 @@ def shared_blocks_bytes(
 ) -> int:
     """Return what weights of a stage take beyond tensors in blocks that others left.
 
-    Encoders are left out: published starts of Qwen3.6 with 0.22 and 0.23 have none.
-
     Args:
         modules: in the order in which they are built.
         tables: of the stage, some of them rotary.
