@@ -61,13 +61,14 @@ Source: Transformers 5.20 `models/glm/modeling_glm.py` GlmMLP.forward,
 _HOLDS_MORE = {
     **dict.fromkeys((*MORE_ACTIVATIONS, "PhiMoEForCausalLM", "OPTForCausalLM"), 1),
     **dict.fromkeys(("StableLmForCausalLM", "StableLMEpochForCausalLM"), 1),
-    "GPTBigCodeForCausalLM": 3,
+    **dict.fromkeys(("GPT2LMHeadModel", "GPTBigCodeForCausalLM"), 3),
     **dict.fromkeys(("ChatGLMModel", "ChatGLMForConditionalGeneration"), 2),
 }
 """Hidden states that names refer to beside the usual three.
 
 Source: vLLM 0.33.0 `models/stablelm.py` StableLMEpochModel.forward (the last layer's
 residual), `models/phimoe.py` (the same), `models/opt.py` (words and positions),
+`models/gpt2.py` GPT2Block.forward (the same, attention's output),
 `models/chatglm.py` ChatGLMModel.forward, GLMBlock.forward (the embeddings, attention's
 output); Transformers 5 `models/gpt_bigcode/modeling_gpt_bigcode.py` (words, positions,
 attention's output), traced in a dry run of WizardCoder-15B; the others name words.
