@@ -26,8 +26,8 @@ _ENCODERS_SHARE_SEGMENTS = Change(
     since=(0, 25),
     what="Smaller weights of encoders take the ends of segments that they share.",
     source=(
-        "dry runs of 0.25.1 and 0.33.0 (Gemma 3, Qwen3-VL: 10.9 MiB); published starts "
-        "of Qwen3.6 with 0.22 and 0.23 have none"
+        "dry runs of 0.25.1 and 0.33.0 (Gemma 3, Qwen3-VL: 10.9 MiB), published starts "
+        "with 0.27.1 and 0.28.0; those of Qwen3.6 with 0.22 and 0.23 have none"
     ),
 )
 _BUILDS_TOWERS_ONCE = Change(
