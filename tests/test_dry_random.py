@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import planner
 from planner.engine.arguments import ARGUMENTS
 from planner.planning.result import Outcome
@@ -81,10 +83,11 @@ def test_the_share_leaves_out_starts_without_an_answer() -> None:
     assert "1 of 4 without an answer = 25.0 %" == without
 
 
-def test_recorded_random_starts_are_right() -> None:
+@pytest.mark.parametrize("release", ["0.33.0", "0.31.0"])
+def test_recorded_random_starts_are_right(release: str) -> None:
     """By the rows that were drawn so; none is planned to fit that vLLM refuses."""
-    found = dry_random.rows(dry_random.OUT / "vllm-0.33.0.jsonl")
+    found = dry_random.rows(dry_random.OUT / f"vllm-{release}.jsonl")
     drawn = [row for row in found if row.get("mended")]
-    *wrong, _share, _without = dry_random.scored(drawn)
+    *wrong, _share, _without = dry_random.scored(drawn, release)
     assert not [text for text in wrong if text.startswith("verdict")]
     assert len(wrong) <= 0.03 * len(drawn), wrong

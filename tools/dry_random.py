@@ -1,15 +1,15 @@
 """Random starts that nobody fitted, by vLLM itself without a GPU, beside their plans.
 
 usage: python -m tools.dry_random [--seed N] [--count N] [--out FILE] [--run]
-           [--most-gib N] [--seconds N]
+           [--most-gib N] [--seconds N] [--release VERSION]
 
 Draws starts of the catalogue's models, an architecture first, on its GPUs, and prints
 the line that starts each. Half are eager; the others compile with an empty cache, and
 then start again with what they compiled, which is a row of its own. With --run, and
-PLANNER_VLLM_PYTHON, vLLM answers those that FILE does not hold, one at a time. The rows
-of FILE are scored: a start is right where weights are within 0.1 % or 32 MiB, the peak
-within 2 % or 0.02 GiB, and a refusal is a refusal. Its rows may be appended to
-tests/data/dry/vllm-RELEASE.jsonl.
+PLANNER_VLLM_PYTHON of that release, vLLM answers those that FILE does not hold, one at
+a time. The rows of FILE are scored: a start is right where weights are within 0.1 % or
+32 MiB, the peak within 2 % or 0.02 GiB, and a refusal is a refusal. Its rows may be
+appended to tests/data/dry/vllm-RELEASE.jsonl.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from random import Random
@@ -26,6 +27,7 @@ from typing import Any, TypeGuard
 import planner
 from planner.confirming import installation
 from planner.engine.gpu import catalogue
+from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
 from planner.models.catalogue import entries
 from planner.models.sources.finding import model_files
@@ -85,14 +87,15 @@ _COLD, _WARM = {"compile_cache": "cold"}, {"compile_cache": "warm"}
 def main() -> None:
     """Print starts, run them where that is asked for, and score the rows."""
     options = _options()
-    drawn = list(starts(options.seed, options.count, options.most_gib))
+    seed, count, release = options.seed, options.count, options.release
+    drawn = list(starts(seed, count, options.most_gib, release))
     for case in drawn:
-        print(command_of(case))
+        print(command_of(case, release))
     if options.run:
-        _run(drawn, options.out, options.seconds)
+        _run(drawn, options.out, options.seconds, release)
     found = rows(options.out)
     if found:
-        print("\n".join(scored(found)))
+        print("\n".join(scored(found, release)))
 
 
 def _options() -> argparse.Namespace:
@@ -103,11 +106,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--run", action="store_true")
     parser.add_argument("--most-gib", type=int, default=_ANY_SIZE)
     parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--release", default=NEWEST)
     return parser.parse_args()
 
 
 def starts(
-    seed: int, count: int, most_gib: int = _ANY_SIZE
+    seed: int, count: int, most_gib: int = _ANY_SIZE, release: str = NEWEST
 ) -> Iterator[dict[str, Any]]:
     """Yield starts of which nearly all fit by their plan, sorted by GPU.
 
@@ -124,7 +128,7 @@ def starts(
     while len(found) < count:
         models = models or _models()
         model = draw.choice(models.pop(draw.choice(sorted(models))))
-        case = _case(draw, model, draw.choice(gpus), most_gib)
+        case = _case(draw, model, draw.choice(gpus), most_gib, release)
         if case is not None and _key(case) not in known:
             found.append(case)
     yield from sorted(found, key=lambda case: gpus.index(case["gpu"]))
@@ -145,16 +149,19 @@ def _recorded() -> frozenset[str]:
     return frozenset(_key(row) for file in files for row in rows(file))
 
 
-def _case(draw: Random, model: str, gpu: str, most_gib: int) -> dict[str, Any] | None:
+def _case(
+    draw: Random, model: str, gpu: str, most_gib: int, release: str
+) -> dict[str, Any] | None:
     base, first = _base(draw), draw.randrange(len(RANKS))
     for ranks in (*RANKS[first:], *reversed(RANKS[:first])):
         args = {**base, **({"tensor_parallel_size": ranks} if ranks > 1 else {})}
-        plan = _plan(model, gpu, args)
+        start = partial(_plan, model, gpu, release)
+        plan = start(args)
         if plan is None:
             args |= {"trust_remote_code": True}
-            plan = _plan(model, gpu, args)
+            plan = start(args)
         if _fits(plan) and _weights(plan) <= most_gib * GIB:
-            args = _with_features(draw, model, gpu, args, has_media=_has_media(plan))
+            args = _with_features(draw, start, args, has_media=_has_media(plan))
             return {"model": model, "gpu": gpu, "args": args, "mended": True}
     return None
 
@@ -173,7 +180,11 @@ def _base(draw: Random) -> dict[str, Any]:
 
 
 def _with_features(
-    draw: Random, model: str, gpu: str, args: dict[str, Any], *, has_media: bool
+    draw: Random,
+    start: Callable[[dict[str, Any]], planner.Plan | None],
+    args: dict[str, Any],
+    *,
+    has_media: bool,
 ) -> dict[str, Any]:
     """Return the arguments with some that the start can have as well.
 
@@ -183,17 +194,19 @@ def _with_features(
         is_drawn = draw.randrange(100) < percent
         is_told = draw.randrange(100) < _REFUSED
         if is_drawn and (has_media or not feature.keys() & set(_OF_MEDIA)):
-            plan = _plan(model, gpu, {**feature, **args})
+            plan = start({**feature, **args})
             if plan is not None and plan.outcome is Outcome.REFUSED and is_told:
                 return {**feature, **args}
             args = {**feature, **args} if _fits(plan) else args
     return args
 
 
-def _plan(model: str, gpu: str, args: dict[str, Any]) -> planner.Plan | None:
+def _plan(
+    model: str, gpu: str, release: str, args: dict[str, Any]
+) -> planner.Plan | None:
     """Return the plan of a start; None where it is incomplete."""
     try:
-        plan = planner.plan(named(model), gpu=gpu, **args)
+        plan = planner.plan(named(model), gpu=gpu, vllm_version=release, **args)
     except PlannerError:
         return None
     drafts = plan.model is not None and plan.model.speculation is not None
@@ -213,12 +226,13 @@ def _has_media(plan: planner.Plan) -> bool:
     return plan.model is not None and bool(plan.model.towers)
 
 
-def command_of(case: dict[str, Any]) -> str:
+def command_of(case: dict[str, Any], release: str = NEWEST) -> str:
     """Return the line that starts a case: `planner dry-run` and its flags."""
-    plan = planner.plan(case["model"], gpu=case["gpu"], **case["args"])
+    model, gpu, args = case["model"], case["gpu"], case["args"]
+    plan = planner.plan(model, gpu=gpu, vllm_version=release, **args)
     flags = plan.command().removeprefix("vllm serve ")
     cache = " --compile-cache cold" if _is_cold(case) else ""
-    return f"planner dry-run --gpu {case['gpu']}{cache} {flags}"
+    return f"planner dry-run --gpu {gpu}{cache} {flags}"
 
 
 def _is_cold(case: dict[str, Any]) -> bool:
@@ -226,9 +240,17 @@ def _is_cold(case: dict[str, Any]) -> bool:
     return _COLD.items() <= args.items()
 
 
-def _run(drawn: Iterable[dict[str, Any]], out: Path, seconds: float) -> None:
-    """Start the cases that are not in a file, and add a row as each start is over."""
+def _run(
+    drawn: Iterable[dict[str, Any]], out: Path, seconds: float, release: str
+) -> None:
+    """Start the cases that are not in a file, and add a row as each start is over.
+
+    Raises:
+        SystemExit: where the installed vLLM is of another release.
+    """
     found, done = installation.find(), {_key(row) for row in rows(out)}
+    if found.version != release:
+        raise SystemExit(f"vLLM {found.version} is installed, not {release}.")
     out.parent.mkdir(parents=True, exist_ok=True)
     for asked in _processes(case for case in drawn if _key(case) not in done):
         plain = [_without_cache(case) for case in asked]
@@ -238,7 +260,7 @@ def _run(drawn: Iterable[dict[str, Any]], out: Path, seconds: float) -> None:
                 line = json.dumps({**row, "args": case["args"]})
                 with out.open("a", encoding="utf-8") as file:
                     file.write(line + "\n")
-                print(verdict(json.loads(line)) or f"right: {case['model']}")
+                print("\n".join(scored([json.loads(line)], release)))
 
 
 def _processes(cases: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -261,7 +283,7 @@ def _key(case: dict[str, Any]) -> str:
     return json.dumps([case[name] for name in ("model", "gpu", "args")], sort_keys=True)
 
 
-def scored(found: Iterable[dict[str, Any]]) -> Iterator[str]:
+def scored(found: Iterable[dict[str, Any]], release: str = NEWEST) -> Iterator[str]:
     """Yield what is wrong, how many of the starts are right, and how many say nothing.
 
     Those are the dry run's own failures; like starts that were ended, they do not count
@@ -270,7 +292,7 @@ def scored(found: Iterable[dict[str, Any]]) -> Iterator[str]:
     every = list(found)
     faults = [row for row in every if "fault" in row]
     counted = [row for row in every if is_answer(row)]
-    wrong = [text for row in counted if (text := verdict(row))]
+    wrong = [text for row in counted if (text := verdict(row, release))]
     yield from wrong
     yield from (f"no answer: {_start_of(row)}: {row['fault']}" for row in faults)
     right = len(counted) - len(wrong)
@@ -289,11 +311,12 @@ def _start_of(row: dict[str, Any]) -> str:
     return f"{row['model']} on {row['gpu']} {row['args']}"
 
 
-def verdict(row: dict[str, Any]) -> str:
+def verdict(row: dict[str, Any], release: str = NEWEST) -> str:
     """Say what is wrong with the plan of a recorded start; empty: nothing."""
     where = _start_of(row)
     try:
-        plan = planner.plan(named(row["model"]), gpu=row["gpu"], **row["args"])
+        model, gpu, args = named(row["model"]), row["gpu"], row["args"]
+        plan = planner.plan(model, gpu=gpu, vllm_version=release, **args)
     except PlannerError as error:
         return f"not planned: {where}: {error}"
     words, is_refused = row.get("refused"), plan.outcome is Outcome.REFUSED

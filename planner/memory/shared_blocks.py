@@ -23,7 +23,8 @@ from planner.memory.allocator import (
 from planner.models.layers import Module, Part
 from planner.units import MIB
 
-_TABLE = "cos_sin_cache"
+_TABLES = ("cos_sin_cache", "self_attn.rotary_emb")
+"""The ends of their names, in models that are read and in recorded ones."""
 _FP32 = 4
 
 
@@ -34,8 +35,6 @@ def shared_blocks_bytes(
 ) -> int:
     """Return what weights of a stage take beyond tensors in blocks that others left.
 
-    Encoders are left out: published starts of Qwen3.6 with 0.22 and 0.23 have none.
-
     Args:
         modules: in the order in which they are built.
         tables: of the stage, some of them rotary.
@@ -45,7 +44,8 @@ def shared_blocks_bytes(
         return 0  # larger blocks are split
     dtype = layout.dtype
     layers = [one for one in modules if one.part is not Part.EMBEDDINGS]
-    beyond = beyond_tables(tables, layers, layout, dtype)
+    of_layers = {id(one): one for one in layers}.values()
+    beyond = beyond_tables((*tables, *of_layers), layers, layout, dtype)
     return beyond + tails_bytes(modules, layout, dtype)
 
 
@@ -119,7 +119,7 @@ def _freed(tables: Iterable[Module], layout: ParallelLayout, dtype: str) -> list
     """Return the free blocks that cannot be split, once all tables are computed."""
     segments = Segments()
     for table in tables:
-        if not getattr(table, "name", "").endswith(_TABLE):
+        if not getattr(table, "name", "").endswith(_TABLES):
             continue
         is_scaled = getattr(table, "is_scaled", False)
         for tensor in table.tensors(layout):

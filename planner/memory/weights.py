@@ -12,12 +12,24 @@ from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.memory.account import HostLine, WeightPart
 from planner.memory.allocator import LIMITS_SPLITS, Segments, allocated_bytes
-from planner.memory.shared_blocks import is_made_anew, shared_blocks_bytes
+from planner.memory.shared_blocks import (
+    is_made_anew,
+    shared_blocks_bytes,
+    tails_bytes,
+)
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.layers import Module, Part
 from planner.units import MIB, format_size
 from planner.values import frozen
 
+_ENCODERS_SHARE_SEGMENTS = Change(
+    since=(0, 25),
+    what="Smaller weights of encoders take the ends of segments that they share.",
+    source=(
+        "dry runs of 0.25.1 and 0.33.0 (Gemma 3, Qwen3-VL: 10.9 MiB), published starts "
+        "with 0.27.1 and 0.28.0; those of Qwen3.6 with 0.22 and 0.23 have none"
+    ),
+)
 _BUILDS_TOWERS_ONCE = Change(
     since=(0, 33),
     what="Only the first pipeline stage has the encoders of images and audio.",
@@ -197,7 +209,10 @@ def _encoders(towers: tuple[tuple[Tower, ParallelLayout], ...], dtype: str) -> _
 
 @lru_cache(maxsize=64)
 def _encoder(tower: Tower, layout: ParallelLayout) -> _Tally:
-    return _tally(tower.modules, layout, layout.dtype)
+    tally = _tally(tower.modules, layout, layout.dtype)
+    if layout.release.has(_ENCODERS_SHARE_SEGMENTS):
+        tally.allocated_bytes += tails_bytes(tower.modules, layout, layout.dtype)
+    return tally
 
 
 def _shared(model: ModelArchitecture, layers: tuple[int, ...]) -> tuple[Module, ...]:

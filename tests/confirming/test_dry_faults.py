@@ -78,6 +78,25 @@ def test_what_only_a_gpu_or_a_file_answers_is_the_runs_own(
     assert why in faults.fault(raised(code, written(tmp_path / file, code)))
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class PreTrainedConfig: pass\n"
+        "class HYV3Config(PreTrainedConfig): pass\n"
+        "HYV3Config().route_norm",
+        "class AmbiguousGlobalPerLayerAttributeError(RuntimeError): pass\n"
+        "raise AmbiguousGlobalPerLayerAttributeError('num_attention_heads')",
+    ],
+)
+def test_a_config_without_its_own_files_may_lack_a_field(
+    faults: ModuleType, tmp_path: Path, code: str
+) -> None:
+    """Of Hy3 and Step-3.7 by name; of a checkpoint's folder it is an answer."""
+    error = raised(code, written(tmp_path / "vllm/models/hy_v3.py", code))
+    assert "published configuration" in faults.fault(error, is_named=True)
+    assert faults.fault(error) is None
+
+
 def test_an_error_inside_the_false_gpu_is_its_own(faults: ModuleType) -> None:
     """Whatever it was raised for first counts."""
     own = raised("raise RuntimeError('reads values')", INSIDE_VLLM / "dry_some.py")

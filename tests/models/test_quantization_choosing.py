@@ -84,6 +84,16 @@ def test_a_method_of_older_releases_is_not_refused_there() -> None:
         plan(architecture(LLAMA_8B), gpu(), quantization="hqq", vllm_version="0.14.1")
 
 
+def test_a_quantised_checkpoint_is_not_quantised_again_while_loading() -> None:
+    """0.33.0 says so of ModelOpt's; before, such a method left its layers alone."""
+    name, asked = "nvidia/Qwen3-14B-FP8", {"quantization": "fp8_per_tensor"}
+    words = "ModelOpt weight dequantization is only supported for MXFP8."
+    refused = plan(name, gpu(), **asked)
+    assert refused.error is not None
+    assert words == refused.error.message
+    assert plan(name, gpu(), **asked, vllm_version="0.31.0").fits
+
+
 def test_an_entry_that_names_no_method_counts_as_not_quantised() -> None:
     """vLLM takes the method from quant_method, or from ModelOpt's quant_algo."""
     scheme = {"producer": {"name": "modelopt"}, "quant_algo": "FP8"}

@@ -52,6 +52,15 @@ def test_a_row_has_what_vllm_allocated(model: str) -> None:
     assert (values,) * 3 == widths(found.towers[0], layout)
 
 
+def test_an_mlp_in_full_peaks_where_many_ranks_cut_attention() -> None:
+    """Muse Glimmer's: 8,960 before and after GELU, four of 1,536, tables of 96."""
+    found = planner.plan("meta-models/Muse-Glimmer-30B", gpu="H200").model
+    assert found is not None
+    layout = ParallelLayout(tensor_parallel_size=4)
+    mlp = 2 * 8960 + 4 * 1536 + 4 * 96
+    assert (mlp,) * 3 == widths(found.towers[1], layout)
+
+
 def test_gathering_peaks_where_many_ranks_cut_the_rest() -> None:
     """Of eight: the gathered columns twice, beside two of 1,280 and a rank's part."""
     found = planner.plan("Qwen/Qwen2-VL-7B-Instruct", gpu="H200").model

@@ -115,6 +115,7 @@ def launch(
         "stages": 1 if prepared.has_real_workers else stages,
         "is_traced": prepared.is_traced,
         "is_filmed": prepared.is_filmed,
+        "is_named": not _is_folder(prepared.inputs.model),
         "driver": [
             {"non_torch": one.non_torch_bytes, "graphs": one.cudagraph_bytes}
             for one in prepared.driver
@@ -201,6 +202,10 @@ def _model_folder(model: str | ModelArchitecture) -> Path:
     contents = (files.config, *filter(None, sides))
     place = _place(json.dumps([dict(c) for c in contents], sort_keys=True))
     return _made(place, lambda folder: write_model(files, folder))
+
+
+def _is_folder(model: str | ModelArchitecture) -> bool:
+    return isinstance(model, str) and local_folder(model) is not None
 
 
 def _linked(local: Path) -> Path:

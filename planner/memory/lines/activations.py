@@ -37,10 +37,10 @@ from planner.memory.lines.expert_workspace import (
 )
 from planner.memory.lines.forward_pass import (
     forward,
-    held_bytes,
-    states_beside_experts,
+    normed_bytes,
     unpacked_bytes,
 )
+from planner.memory.lines.held_states import held_bytes, states_beside_experts
 from planner.memory.lines.latent_context import (
     has_latent_layers,
     has_own_attention,
@@ -270,7 +270,8 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
         is_own = has_own_attention(run) and run.layout.tensor_parallel_size > 1
         callers = (2 + int(is_own)) * tokens
     scratch, context = expert_transient(run), latent_context(run)
-    of_draft = draft_transient(run)
+    of_draft, drafted = draft_transient(run), draft_step_bytes(run)
+    normed = normed_bytes(run)
     in_draft = max(beside, 3 * tokens)
     steps = [
         (dense.size_bytes + rounding, f"{dense.why}{rounded}"),
@@ -286,13 +287,17 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
             callers + context.size_bytes if context.size_bytes else 0,
             f"forward pass: hidden states {format_size(callers)} + {context.why}",
         ),
+        (
+            max(0, normed - drafted),
+            f"forward pass: a norm in fp32 {format_size(normed - drafted)}",
+        ),
     ]
     widest, why = max(steps)
     unpacked = unpacked_bytes(run)
     kept, text = _kept(run, sampled=False)
     images = encoder_kept_bytes(run)
     cold = flush_bytes(run) if is_first and flushes_as_it_runs(run) else 0
-    drafted, by_layer = draft_step_bytes(run), layer_inputs_bytes(run)
+    by_layer = layer_inputs_bytes(run)
     size_bytes = widest + unpacked + kept + images + cold + drafted + by_layer
     size_bytes = max(0, size_bytes - blas_after_layers_bytes(run))
     spread = widest * run.forward_spread_percent // 100

@@ -15,7 +15,13 @@ from planner.models.layers import (
 
 _PARALLEL = "GPTNeoXForCausalLM"
 _DELTA_NET_INPUT, _DELTA_NET_OUTPUT = "linear_attn.in_proj_qkvz", "linear_attn.out_proj"
-_ROTATES_IN_FP32 = ("Olmo2ForCausalLM", "Olmo3ForCausalLM")
+_SHORT_CONV = "short_conv.in_proj"
+_ROTATES_A_COPY = ("PhiMoEForCausalLM",)
+"""Models with long RoPE whose attention is wider than their experts' part of a rank.
+
+Source: vLLM 0.33.0 `layers/rotary_embedding/phi3_long_rope_scaled_rope.py` forward.
+"""
+_ROTATES_IN_FP32 = ("OlmoForCausalLM", "Olmo2ForCausalLM", "Olmo3ForCausalLM")
 _FP32 = 4
 
 
@@ -26,12 +32,12 @@ def is_left_to_transformers(run: ProfileRun) -> bool:
 
 
 def attention_widths(
-    run: ProfileRun, kind: LayerKind, module: object
+    run: ProfileRun, kind: LayerKind, module: object, sums: int
 ) -> list[tuple[int, str]]:
     """Return what attention has at its output's projection, without compilation.
 
     Queries, keys and values as projected, with names; queries and keys after their own
-    norms; and attention's output.
+    norms; and attention's output. With ranks, `sums` is the width of their sum.
 
     Transformers' GPT-NeoX copies what it has rotated for vLLM's kernel, and has values
     with a name too.
@@ -58,17 +64,70 @@ def attention_widths(
             )
         ]
     text = f"{projected:,} queries, keys, values + {normed:,} normed + {queries:,}"
-    return [(projected + normed + queries, text)]
+    if run.model.architecture in _ROTATES_A_COPY:
+        normed += queries + keys
+        text += f" + {queries + keys:,} rotated"
+    text += f" + {sums:,} sum" if sums else ""
+    return [(projected + normed + queries + sums, text)]
+
+
+def gated_attention_widths(
+    run: ProfileRun, kind: LayerKind, module: object, held: int
+) -> list[tuple[int, str]]:
+    """Return what attention with a gate has where its output is multiplied by it.
+
+    All as projected; queries, keys and the gate once more, from one kernel; attention's
+    output, the gate's sigmoid and their product. Four hidden states are there.
+
+    Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextAttention.forward; a traced dry
+    run of Qwen3.5-122B-A10B on two ranks.
+    """
+    if not isinstance(module, QKVParallelLinear) or module.part is not Part.ATTENTION:
+        return []
+    ranks, hidden = run.layout.tensor_parallel_size, run.model.hidden_size
+    queries = module.num_heads // ranks * module.head_size
+    keys = -(-module.num_kv_heads // ranks) * module.head_size
+    output = sum(
+        m.input_size // ranks
+        for m in kind.modules
+        if isinstance(m, RowParallelLinear) and m.part is Part.ATTENTION
+    )
+    if queries != 2 * output:
+        return []
+    projected, more = queries + 2 * keys, 4 * hidden - held
+    text = f"{projected:,} projected + 5 x {output:,} + {keys:,} keys"
+    return [(projected + 5 * output + keys + more, f"{text} + {more:,} more states")]
+
+
+def short_conv_widths(
+    run: ProfileRun, module: object, sums: int
+) -> list[tuple[int, str]]:
+    """Return what a short convolution has at its output, without compilation.
+
+    Both gates and the input as projected, two products of them, and the output; with
+    ranks also the sum.
+
+    Source: vLLM 0.33.0 `layers/mamba/short_conv.py` ShortConv.forward_cuda; a traced
+    dry run of LFM2.5-8B-A1B.
+    """
+    if not isinstance(module, ColumnParallelLinear) or module.name != _SHORT_CONV:
+        return []
+    projected = sum(module.output_sizes) // run.layout.tensor_parallel_size
+    products = 2 * projected // 3
+    out = run.model.hidden_size + sums
+    text = f"{projected:,} projected + {products:,} products + {out:,} output"
+    return [(projected + products + out, text)]
 
 
 def rotation_widths(
-    run: ProfileRun, module: object, held: int
+    run: ProfileRun, kind: LayerKind, module: object, held: int
 ) -> list[tuple[int, str]]:
-    """Return what OLMo 2 and 3 of Transformers have while they rotate keys.
+    """Return what OLMo of Transformers has while it rotates keys.
 
     Embeddings and residual; queries, keys and values as projected; queries and keys of
-    all ranks after their norms; queries as rotated in fp32, and three such tensors of
-    keys; cosines and sines for full attention and for windows.
+    all ranks after their norms, or the first OLMo's input after its own; queries as
+    rotated in fp32, and three such tensors of keys; cosines and sines for full
+    attention and for windows.
 
     Source: Transformers 5.20 `models/olmo3/modeling_olmo3.py` apply_rotary_pos_emb,
     Olmo3RotaryEmbedding.forward; a traced dry run of Olmo-3-7B on four ranks.
@@ -79,7 +138,9 @@ def rotation_widths(
     if not is_theirs or not isinstance(module, QKVParallelLinear):
         return []
     ranks, size = run.layout.tensor_parallel_size, module.head_size
-    every = (module.num_heads + module.num_kv_heads) * size
+    has_norms = any(m.name.endswith("qk_norm") for m in kind.modules)
+    heads = module.num_heads + module.num_kv_heads
+    every = heads * size if has_norms else run.model.hidden_size
     queries, keys = (
         -(-count // ranks) * size for count in (module.num_heads, module.num_kv_heads)
     )

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from planner.memory.allocator import Block, Segments
 from planner.memory.lines.attention_pass import is_left_to_transformers
 from planner.memory.lines.compiling import SPLITS_ANY_BLOCK
-from planner.memory.lines.forward_pass import (
+from planner.memory.lines.forward_pass import mlp_width
+from planner.memory.lines.held_states import (
     ADDS_UP_ANEW,
     HAS_OWN_SUMS,
     NAMES_MLP_INPUT,
     kinds,
     language_model,
-    mlp_width,
 )
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind

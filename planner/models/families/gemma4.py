@@ -303,7 +303,7 @@ def _rope_cache(facts: Facts, kind: str) -> Module:
     else:
         raise facts.unsupported("rope_parameters", "default and proportional are.")
     return Replicated(
-        f"rotary_emb.{kind}",
+        f"rotary_emb.{kind}.cos_sin_cache",
         Part.BUFFERS,
         ((facts.integer("max_position_embeddings"), width),),
     )

@@ -36,37 +36,14 @@ _CLAIMS = (
 )
 """A checkpoint's method, names a user may give it (None: any), and vLLM's name."""
 _DEEPSEEK_V4 = ("deepseek_v4", "deepseek_v4_text", "deepseek_v41", "deepseek_v41_text")
-KNOWN = (
-    "awq",
-    "auto_awq",
-    "fp8",
-    "fbgemm_fp8",
-    "fp_quant",
-    "modelopt",
-    "modelopt_fp4",
-    "modelopt_mxfp8",
-    "modelopt_mixed",
-    "auto_gptq",
-    "gptq",
-    "gptq_marlin",
-    "awq_marlin",
-    "humming",
-    "compressed-tensors",
-    "experts_int8",
-    "quark",
-    "moe_wna16",
-    "torchao",
-    "inc",
-    "mxfp4",
-    "gpt_oss_mxfp4",
-    "deepseek_v4_fp8",
-    "online",
-    "fp8_per_tensor",
-    "fp8_per_block",
-    "fp8_per_channel",
-    "int8_per_channel_weight_only",
-    "nvfp4_per_token",
-    "mxfp8",
+KNOWN = tuple(
+    """
+    awq auto_awq fp8 fbgemm_fp8 fp_quant modelopt modelopt_fp4 modelopt_mxfp8
+    modelopt_mixed auto_gptq gptq gptq_marlin awq_marlin humming
+    compressed-tensors experts_int8 quark moe_wna16 torchao inc mxfp4
+    gpt_oss_mxfp4 deepseek_v4_fp8 online fp8_per_tensor fp8_per_block
+    fp8_per_channel int8_per_channel_weight_only nvfp4_per_token mxfp8
+    """.split()
 )
 """In vLLM's order, which its refusal shows."""
 
@@ -95,6 +72,24 @@ GONE: Mapping[str, Change] = {
     for name in names
 }
 """Methods of older releases for NVIDIA GPUs, and since when they are unknown."""
+
+_REQUANTISES = recorded(
+    "A method applied while loading is applied to quantised layers as well.",
+    since="0.33",
+    source="vLLM 0.33.0 `layers/quantization/base_config.py` resolve_quant_method",
+)
+_APPLIED_WHILE_LOADING = KNOWN[KNOWN.index("fp8_per_tensor") : KNOWN.index("mxfp8")]
+_CANNOT_BE_UNPACKED = {
+    **dict.fromkeys(
+        ("modelopt", "modelopt_fp4", "modelopt_mixed"),
+        "ModelOpt weight dequantization is only supported for MXFP8.",
+    ),
+    "inc": (
+        "The quantization method does not implement dequantize_weight, so "
+        "re-quantization from this checkpoint is not supported. Please open an issue."
+    ),
+}
+"""Methods of checkpoints that claim theirs whatever is asked for, and vLLM's words."""
 
 _MODELOPT_ALGORITHMS = {
     "FP8": "modelopt",
@@ -156,7 +151,7 @@ def quantised(
         since = refusal.since if isinstance(refusal, RefusedSince) else None
         limits = replace(limits, refusal=str(refusal), refused_since=since)
         return replace(model, quantization=name, quantization_limits=limits)
-    later = config.refused_later
+    later = config.refused_later or _requantised_later(name, requested)
     if later is not None:
         limits = replace(
             limits, refusal=str(later), refused_since=later.since, was_taken=True
@@ -166,6 +161,14 @@ def quantised(
         quantization=name,
         quantization_limits=_with_kv(limits, config),
     )
+
+
+def _requantised_later(name: str, requested: str | None) -> RefusedSince | None:
+    """Return the refusal of a method asked for over that of the checkpoint."""
+    words = _CANNOT_BE_UNPACKED.get(name)
+    if words is None or requested not in _APPLIED_WHILE_LOADING:
+        return None
+    return RefusedSince(words, since=_REQUANTISES)
 
 
 @lru_cache(maxsize=64)

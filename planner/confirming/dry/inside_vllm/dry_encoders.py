@@ -107,11 +107,11 @@ def _first_runner(module: Any) -> None:
     profile = runner.profile_run
     runner._get_mm_dummy_batch = _knowing(values, runner._get_mm_dummy_batch)
 
-    def profile_run(self: Any) -> None:
+    def profile_run(self: Any, **kwargs: Any) -> None:
         model = self.model
         if (encode := getattr(model, "embed_multimodal", None)) is not None:
             model.embed_multimodal = _knowing(values, encode)
-        profile(self)
+        profile(self, **kwargs)
         if encode is not None:
             del model.embed_multimodal
 

@@ -22,13 +22,19 @@ _KERNELS = re.compile(
 _OF_DRIVER = re.compile(r"\b(CUDA|CUDNN|CUBLAS|cuDNN|cuBLAS|NVML|NCCL|NVRTC)", re.A)
 _OF_MEMORY = "out of memory"
 _OFFLINE = ("LocalEntryNotFoundError", "OfflineModeIsEnabled")
+_FOR_EACH_LAYER = "AmbiguousGlobalPerLayerAttributeError"
 _CHECKS = ("raise ", "raise\n", "assert ")
 
 
-def fault(error: BaseException) -> str | None:
-    """Say why an error is the dry run's own; None for an answer of vLLM."""
+def fault(error: BaseException, *, is_named: bool = False) -> str | None:
+    """Say why an error is the dry run's own; None for an answer of vLLM.
+
+    `is_named`: whether only config.json is at hand, and not the checkpoint itself.
+    """
     first = _first(error)
     whose = _missing(error) or _raised_by(first)
+    if is_named and _is_of_config(first):
+        whose = "a field or the code of the published configuration is not at hand"
     return f"{whose} ({type(first).__name__}: {first})" if whose else None
 
 
@@ -45,6 +51,13 @@ def _missing(error: BaseException) -> str | None:
     if is_plain or is_read or "dry_configs." in str(first):
         return "the code of the model's configuration is not at hand"
     return None
+
+
+def _is_of_config(error: BaseException) -> bool:
+    """Whether a configuration lacks an attribute, or one for all of its layers."""
+    of = type(getattr(error, "obj", None)).__mro__
+    is_lacking = any(one.__name__.lower() == "pretrainedconfig" for one in of)
+    return is_lacking or type(error).__name__ == _FOR_EACH_LAYER
 
 
 def _raised_by(error: BaseException) -> str | None:

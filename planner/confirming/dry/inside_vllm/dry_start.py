@@ -60,7 +60,8 @@ def _start(task: dict[str, Any], stage: int) -> None:
     except Exception as error:
         import dry_faults
 
-        if (reason := dry_faults.fault(error)) is not None:
+        reason = dry_faults.fault(error, is_named=task["is_named"])
+        if reason is not None:
             report("fault", text=reason)
         raise
 
