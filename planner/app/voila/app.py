@@ -130,10 +130,8 @@ class App(Voila):
             "log_function": log.log_request,
             "websocket_max_message_size": sockets.MESSAGE_BYTES,
             "websocket_compression_options": {"compression_level": 1, "mem_level": 5},
-            # Jupyter's and tornado's settings with these names differ in their units;
-            # sockets.py has the ones in effect.
-            "ws_ping_interval": sockets.PING_SECONDS * 1000,
-            "ws_ping_timeout": sockets.PING_SECONDS * 1000,
+            # tornado takes Jupyter's milliseconds for seconds: sockets.py pings itself.
+            "ws_ping_interval": 0,
         }
 
     def init_handlers(self) -> list[Any]:
@@ -173,6 +171,8 @@ class App(Voila):
         except OSError as error:
             raise PlannerError(_why_not(self.options, error)) from error
         tornado.ioloop.IOLoop.current().add_callback(self.kernel_manager.begin)
+        pinging = 1000 * sockets.PING_SECONDS
+        tornado.ioloop.PeriodicCallback(sockets.KernelSocket.ping_all, pinging).start()
         threading.Thread(target=self.assets.warm, daemon=True).start()
         start = _start_address(self.options, self.owner)
         kept = _kept_address(start, self.owner, self._folder)

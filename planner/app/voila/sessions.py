@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from planner.values import frozen
 _TEND_MILLISECONDS = 500
 _TIDY_MILLISECONDS = 60_000
 _COMPRESSION = 6
+MOST_KEPT_BYTES = 8 << 20
+"""Of answers for a page that lost its network; the states of all widgets are 1 MB."""
 _RUSH_SECONDS = 0.5
 """How long after a message controls count as still moving."""
 
@@ -101,6 +104,7 @@ class Sessions(AsyncMappingKernelManager):
         self._tidied_at = self._last_visit
         self._failed_at: float | None = None
         self._ending: set[str] = set()
+        self._kept: dict[str, list[tuple[str, list[bytes]]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._exporter: Any = None
         self._tending = PeriodicCallback(self._tend, _TEND_MILLISECONDS)
@@ -203,6 +207,40 @@ class Sessions(AsyncMappingKernelManager):
         kernel.execution_state = "idle"
         kernel.reason = ""
         kernel.last_activity = datetime.now(UTC)
+
+    def start_buffering(
+        self, kernel_id: str, session_key: str, channels: dict[str, Any]
+    ) -> None:
+        """Keep a part only of what a kernel says to a page that may come back.
+
+        Jupyter keeps everything, without bound, and also where the kernel is ending.
+        """
+        super().start_buffering(kernel_id, session_key, channels)
+        self._kept[kernel_id] = []
+        left = MOST_KEPT_BYTES
+
+        def keep(channel: str, parts: list[bytes]) -> None:
+            nonlocal left
+            self._kept[kernel_id].append((channel, parts))
+            left -= sum(map(len, parts))
+            if left < 0:
+                self.stop_buffering(kernel_id)
+
+        for channel, stream in channels.items():
+            stream.on_recv(partial(keep, channel))
+        if not self.is_open(kernel_id):
+            self.stop_buffering(kernel_id)
+
+    def get_buffer(self, kernel_id: str, session_key: str) -> dict[str, Any] | None:
+        """Return what was kept for a page that comes back."""
+        kept = self._kept.pop(kernel_id, [])
+        found: dict[str, Any] | None = super().get_buffer(kernel_id, session_key)
+        return found and found | {"buffer": kept}
+
+    def stop_buffering(self, kernel_id: str) -> None:
+        """Forget what was kept."""
+        self._kept.pop(kernel_id, None)
+        super().stop_buffering(kernel_id)
 
     async def end(self, kernel_id: str) -> None:
         """End a visitor's kernel; ignore other kernels."""
