@@ -319,6 +319,19 @@ def test_a_session_that_ends_meanwhile_does_not_stop_the_round(monkeypatch) -> N
     assert looked == ["x", "y", "z", "ahead"]
 
 
+def test_a_page_that_is_idle_gives_its_place_back_whatever_the_clock_says(
+    monkeypatch,
+) -> None:
+    """An hour of the clock that only goes on; a clock that is set ends no page."""
+    sessions = Sessions(idle_seconds=3600)
+    session = Session(began=0.0, alone_since=None, active_at=100.0)
+    monkeypatch.setattr("time.time", lambda: 4_000_000_000.0)
+
+    assert not sessions.is_lost(session, 3_699.0)
+    assert sessions.is_lost(session, 3_700.0)
+    assert not Sessions().is_lost(session, 1e9)
+
+
 def test_a_start_that_fails_leaves_nothing(monkeypatch, tmp_path) -> None:
     """Neither its task nor its connection file; the visitor learns that it failed."""
     spec = {"argv": [str(tmp_path / "missing")], "display_name": "x", "language": "x"}

@@ -70,7 +70,7 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Server": "planner",
 }
-_CULL_SECONDS = 3600
+_IDLE_SECONDS = 3600
 
 
 class Anybody(IdentityProvider):
@@ -264,9 +264,7 @@ def _config(options: Options, folder: Path) -> Config:
         arrive_seconds=30 if options.published else 120,
         lost_seconds=60 if options.published else 600,
         # An unused page gives its place to others; on one's own machine it stays.
-        cull_idle_timeout=_CULL_SECONDS if options.published else 0,
-        cull_interval=30,
-        cull_connected=True,
+        idle_seconds=_IDLE_SECONDS if options.published else 0,
     )
     # Sockets in a folder of this user, which no other user of the machine can open.
     transport = "tcp" if sys.platform == "win32" else "ipc"

@@ -13,7 +13,7 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -64,6 +64,8 @@ class Session:
     network: str = ""
     """The name of the network that it was opened from."""
     was_connected: bool = False
+    active_at: float = field(default_factory=time.monotonic)
+    """When its page last sent a message."""
 
 
 class Sessions(AsyncMappingKernelManager):
@@ -86,6 +88,9 @@ class Sessions(AsyncMappingKernelManager):
     )
     lost_seconds = Float(
         60, config=True, help="How long a kernel waits for its page to come back."
+    )
+    idle_seconds = Float(
+        0, config=True, help="How long a page may be idle; 0: as long as it likes."
     )
     ends_at_once = Bool(
         False, config=True, help="End kernels without asking them to finish."
@@ -194,14 +199,14 @@ class Sessions(AsyncMappingKernelManager):
     def received(self, kernel_id: str) -> None:
         """Record that a page sent a message."""
         self._last_message = time.monotonic()
-        if kernel_id in self:
-            self.get_kernel(kernel_id).last_activity = datetime.now(UTC)
+        if session := self._sessions.get(kernel_id):
+            session.active_at = self._last_message
 
     def start_watching_activity(self, kernel_id: str) -> None:
-        """Use the page's messages as the kernel's activity, see `received`.
+        """Watch none: pages' messages count, see `received`.
 
         Jupyter would parse every message of the kernel for it, which is half of this
-        process's work when many sliders move.
+        process's work when many sliders move, and end kernels when the clock is set.
         """
         kernel = self.get_kernel(kernel_id)
         kernel.execution_state = "idle"
@@ -245,6 +250,7 @@ class Sessions(AsyncMappingKernelManager):
     async def end(self, kernel_id: str) -> None:
         """End a visitor's kernel; ignore other kernels."""
         if self._sessions.pop(kernel_id, None) is not None:
+            self.parent.disconnect(kernel_id)
             await self._shut_down(kernel_id)
 
     async def _shut_down(self, kernel_id: str) -> None:
@@ -406,7 +412,9 @@ class Sessions(AsyncMappingKernelManager):
             self._tidied_at = time.monotonic()
 
     def is_lost(self, session: Session, now: float) -> bool:
-        """Return whether a page has been away for too long, or never connected."""
+        """Return whether a page is away or idle for too long, or never connected."""
+        if self.idle_seconds and now - session.active_at >= self.idle_seconds:
+            return True
         if session.alone_since is None:
             return False
         patience = self.lost_seconds if session.was_connected else self.arrive_seconds
