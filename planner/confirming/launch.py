@@ -187,6 +187,9 @@ def variables_of(  # noqa: PLR0913 - what a process's environment consists of
         **own,
         **planned,
         "PYTHONPATH": os.pathsep.join(places),
+        # vLLM's compiler starts Pythons that would look for modules in the folder that
+        # this one was started in, before their own. Python 3.10 has no such variable.
+        "PYTHONSAFEPATH": "1",
         "PYTHONUNBUFFERED": "1",
         "VLLM_SERVER_DEV_MODE": "1",
         "VLLM_NO_USAGE_STATS": "1",

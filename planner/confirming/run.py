@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from planner.confirming import installation
+from planner.confirming.awake import Awake
 from planner.confirming.calibration import store
 from planner.confirming.confirmation import Confirmation
 from planner.confirming.devices import Devices, choose
@@ -126,6 +127,7 @@ class Run(StartedProcess):
         self._notes: list[str] = []
         self._load_task: dict[str, int] | None = None
         self._camera: Camera | None = None
+        self._awake = Awake()
 
     def execute(self) -> Confirmation:
         """Start vLLM, read its figures, end it, and return them beside the plan.
@@ -150,12 +152,12 @@ class Run(StartedProcess):
                 self.plan, self.options, found, devices, scratch, self._load_task
             )
             self._notes += launch.notes
-            with self._filming(devices):
+            with self._filming(devices), self._awake:
                 self._launch(launch, scratch)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         measurement = self._measurement(found, devices)
-        self._notes += self._unanswered(measurement)
+        self._notes += [*self._unanswered(measurement), *self._slept()]
         if self.options.is_stored and measurement.is_started:
             note = self._keep(measurement, devices.moved_bytes())
             self._notes += [note] if note else []
@@ -287,8 +289,20 @@ class Run(StartedProcess):
         why = measurement.log.later_error or self.results.get("refused")
         return (f"It did not answer a prompt: {why or 'vLLM does not say why'}",)
 
+    def _slept(self) -> tuple[str, ...]:
+        """Return a note if this machine did not run all the time."""
+        missed = self._awake.missed_seconds
+        if not missed:
+            return ()
+        return (
+            f"This machine slept, or the planner was stopped, for {missed:,.0f} s "
+            "meanwhile: memory is as measured, how fast vLLM was is not known.",
+        )
+
     def _load_figures(self) -> LoadFigures | None:
         load = self.results.get("load")
-        if load is None or self._load_task is None or isinstance(load, LoadFigures):
-            return load
-        return load_figures(self._load_task, load)
+        if load is None or self._load_task is None:
+            return None
+        if not isinstance(load, LoadFigures):
+            load = load_figures(self._load_task, load)
+        return replace(load, seconds=0.0) if self._awake.missed_seconds else load

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,8 @@ JOINS_NODES = Change(
 )
 _OF_A_NODE = ("node_rank", "data_parallel_start_rank", "data_parallel_rank")
 _RAY_PORT = 6379
+_MOST_LISTED = 1_024
+"""Machines."""
 
 
 @frozen
@@ -43,7 +44,7 @@ def nodes_of(plan: Plan) -> Nodes:
         return Nodes(count=1, gpus=0)
     given = dict(plan.settings.others).get("nnodes")
     total, size = plan.gpus_total, plan.settings.node_gpus or GPUS_IN_A_NODE
-    count = given if isinstance(given, int) else math.ceil(total / size)
+    count = given if isinstance(given, int) else -(-total // size)
     if count < 1 or total % count:
         raise PlannerError(
             f"{total} GPUs cannot be divided over {count} equal machines. Choose sizes "
@@ -57,7 +58,8 @@ def commands(plan: Plan) -> tuple[str, ...]:
 
     One where a single machine is enough, and where the arguments already say which
     machine it is; empty where no commands are known: GPUs that cannot be divided
-    evenly, and several engines that each need several machines.
+    evenly, several engines that each need several machines, and more machines than
+    anybody reads a list of.
 
     Source: vLLM 0.33.0 `entrypoints/cli/serve.py` run_headless; `config/parallel.py`
     ParallelConfig.__post_init__, which refuses more GPUs than a machine has without
@@ -68,6 +70,8 @@ def commands(plan: Plan) -> tuple[str, ...]:
     try:
         found = nodes_of(plan)
     except PlannerError:
+        return ()
+    if found.count > _MOST_LISTED:
         return ()
     if found.count == 1 or any(given.get(name) is not None for name in _OF_A_NODE):
         return (whole,)

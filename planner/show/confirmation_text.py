@@ -191,10 +191,11 @@ def served_text(confirmation: Confirmation) -> str:
 def load_text(load: LoadFigures, predicted: float) -> str:
     """Compare a load probe with the concurrency that the plan predicts."""
     length = load.prompt_tokens + load.output_tokens
+    took = f" in {load.seconds:,.1f} s" if load.seconds else ""
     sent = (
         f"Load probe: {load.num_requests:,} requests of {load.prompt_tokens:,} + "
         f"{load.output_tokens:,} = {length:,} tokens at once; {load.num_finished:,} "
-        f"finished in {load.seconds:,.1f} s."
+        f"finished{took}."
     )
     if not load.num_readings:
         return f"{sent} vLLM's metrics gave no figures: how many ran is not known."

@@ -182,6 +182,28 @@ def test_a_message_that_is_too_large_ends_its_own_connection_only(app) -> None:
     assert '"status": "ok"' in heard
 
 
+def test_a_page_that_lost_its_network_gets_the_answer_that_it_missed(app) -> None:
+    """The kernel answers while nobody listens; the same session comes back."""
+    from websockets.sync.client import connect as connect_to
+
+    (kernel_process,) = kernels(app.pid)
+    place = socket_address(app.address, kernel := visit(app.address))
+    with connect_to(place, proxy=None) as socket:
+        answer_of(socket)
+        os.kill(kernel_process, signal.SIGSTOP)
+        socket.send(message("comm_info_request", {}))
+        socket.send(message("kernel_info_request", {}))
+        time.sleep(0.5)
+    os.kill(kernel_process, signal.SIGCONT)
+    with connect_to(place, proxy=None) as again:
+        heard = again.recv(timeout=PATIENCE_SECONDS)
+        while '"comm_info_reply"' not in heard:
+            heard = again.recv(timeout=PATIENCE_SECONDS)
+    leave(app.address, kernel)
+
+    assert '"status": "ok"' in heard
+
+
 def test_a_socket_from_another_site_is_refused(app) -> None:
     """Its Origin is not the app's."""
     from websockets.exceptions import InvalidStatus

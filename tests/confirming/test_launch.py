@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 import planner
@@ -33,6 +37,22 @@ def test_a_token_reaches_vllm_by_its_variable(tiny_folder, tmp_path):
 
     assert "hf_x1" not in " ".join(start.command)
     assert "hf_x1" == start.environment["HF_TOKEN"]
+
+
+def test_what_vllm_starts_runs_no_module_of_the_working_folder(tiny_folder, tmp_path):
+    """PyTorch's compiler started Pythons that took a torch.py there for their own."""
+    start = prepared(tiny_folder, tmp_path)
+    (tmp_path / "of_the_folder.py").write_text("print('ran')")
+    asked = [sys.executable, "-c", "import of_the_folder"]
+    tried = [
+        subprocess.run(
+            asked, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
+        for env in (start.environment, os.environ)
+    ]
+
+    assert ["", "ran\n"] == [one.stdout for one in tried]
+    assert "No module named 'of_the_folder'" in tried[0].stderr
 
 
 def test_a_switch_without_an_off_is_no_word(tiny_folder, tmp_path):

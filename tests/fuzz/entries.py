@@ -447,7 +447,8 @@ def line(random: Random) -> None:
     said = err.getvalue()
     if status not in (0, 1, 2) or len(said) > LONGEST_SENTENCE:
         raise Escaped(f"status {status}: {said[:300]}")
-    if status == 2 and not said.strip():
+    # `planner read` answers what it read first, and at its end why it plans nothing.
+    if status == 2 and not said.strip() and "\nNot planned: " not in out.getvalue():
         raise Escaped("refused without a sentence")
 
 

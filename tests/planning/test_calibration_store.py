@@ -95,6 +95,11 @@ def test_a_record_comes_back_as_it_was(records):
     assert [f"{_record().id}.json"] == _files(records)
 
 
+def test_no_other_user_of_the_machine_reads_them(records) -> None:
+    """Folders of models stand in them, and a home is open to others on some systems."""
+    assert records.stat().st_mode & 0o077 == 0
+
+
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
 def test_a_crash_while_writing_leaves_the_old_file(records, monkeypatch, moment):
     """Before the new file is on disk, and before it takes the name."""

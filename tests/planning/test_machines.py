@@ -69,8 +69,9 @@ def test_before_0_11_1_ray_joins_them() -> None:
     [
         {"tensor_parallel_size": 3, "pipeline_parallel_size": 3},
         {"tensor_parallel_size": 16, "data_parallel_size": 2},
+        {"tensor_parallel_size": 8, "data_parallel_size": 4_096},
     ],
-    ids=["nine GPUs", "engines of two machines each"],
+    ids=["nine GPUs", "engines of two machines each", "more than can be listed"],
 )
 def test_where_no_commands_are_known_that_is_said(sizes) -> None:
     """Never one command that vLLM would refuse on its machine."""

@@ -41,7 +41,7 @@ BROKEN = (
     dict.fromkeys(UPGRADE, ""),
     UPGRADE | {"Connection": "close"},
     UPGRADE | {"Sec-WebSocket-Version": "99"},
-    UPGRADE | {"Sec-WebSocket-Key": "short"},
+    UPGRADE | {"Sec-WebSocket-Key": ""},
     UPGRADE | {"Origin": "https://evil.example"},
 )
 HANDSHAKES = 400
@@ -65,13 +65,15 @@ def test_broken_handshakes_leave_nothing(app, visitor) -> None:
         path = f"/api/kernels/{visitor.kernel_id}/channels?session_id={session}"
         return ask(app.address, path, headers=BROKEN[number % len(BROKEN)]).status
 
-    statuses = {send(number, uuid4().hex) for number in range(50)}
+    statuses = [send(number, uuid4().hex) for number in range(len(BROKEN))]
+    for number in range(50):
+        send(number, uuid4().hex)
     before = resident_bytes(app.process.pid)
     for number in range(HANDSHAKES):
         send(number, uuid4().hex)
         send(number, "s")
 
-    assert statuses == {400, 403}
+    assert statuses == [400, 400, 426, 400, 403]
     assert resident_bytes(app.process.pid) - before < LEAK_BYTES
     assert visitor.handshake() == 101
 
@@ -315,6 +317,19 @@ def test_a_session_that_ends_meanwhile_does_not_stop_the_round(monkeypatch) -> N
 
     assert ended == ["a", "c", "d"]
     assert looked == ["x", "y", "z", "ahead"]
+
+
+def test_a_page_that_is_idle_gives_its_place_back_whatever_the_clock_says(
+    monkeypatch,
+) -> None:
+    """An hour of the clock that only goes on; a clock that is set ends no page."""
+    sessions = Sessions(idle_seconds=3600)
+    session = Session(began=0.0, alone_since=None, active_at=100.0)
+    monkeypatch.setattr("time.time", lambda: 4_000_000_000.0)
+
+    assert not sessions.is_lost(session, 3_699.0)
+    assert sessions.is_lost(session, 3_700.0)
+    assert not Sessions().is_lost(session, 1e9)
 
 
 def test_a_start_that_fails_leaves_nothing(monkeypatch, tmp_path) -> None:

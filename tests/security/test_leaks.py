@@ -9,15 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
-from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import pytest
 
-from planner.app.voila.sockets import KernelSocket
 from tests.app_visits import eventually, kernels
-from tests.security.client import Visitor, drained, finished
+from tests.security.client import Visitor, drained, finished, heard_until, newer
 from tests.security.server import Served, served
 from tests.ui.servers import ROOT, health
 
@@ -118,23 +115,16 @@ def test_an_early_end_leaves_no_file_open(
     assert files_at_rest(alone, before) <= before
 
 
-def test_a_question_that_a_kernel_never_answered_is_closed() -> None:
-    """Jupyter gives up after a minute, and leaves the socket of its question open."""
-    asked = Mock(**{"closed.return_value": False})
-    handler = KernelSocket.__new__(KernelSocket)
-    handler.connection = SimpleNamespace(_open_sessions={}, kernel_info_channel=asked)
-    handler._forget_session()
-
-    asked.close.assert_called_once_with()
-
-
 def test_no_connection_and_no_timer_outlives_a_page(tmp_path: Path) -> None:
     """Jupyter's timer kept each connection for a minute, tornado's for four hours."""
     (tmp_path / "sitecustomize.py").write_text(_COUNTER)
     path, counted = f"{tmp_path}{os.pathsep}{ROOT}", tmp_path / "count"
 
     async def stay(visitor: Visitor) -> list[int]:
-        async with visitor.connected():
+        async with visitor.connected() as socket:
+            name, message = newer("kernel_info_request", {})
+            await socket.write_message(message, binary=True)
+            await heard_until(socket, name, "kernel_info_reply")
             return held(app, counted)
 
     with served(tmp_path, "--pool=1", PYTHONPATH=path, COUNT=str(counted)) as app:

@@ -70,7 +70,7 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Server": "planner",
 }
-_CULL_SECONDS = 3600
+_IDLE_SECONDS = 3600
 
 
 class Anybody(IdentityProvider):
@@ -130,10 +130,8 @@ class App(Voila):
             "log_function": log.log_request,
             "websocket_max_message_size": sockets.MESSAGE_BYTES,
             "websocket_compression_options": {"compression_level": 1, "mem_level": 5},
-            # Jupyter's and tornado's settings with these names differ in their units;
-            # sockets.py has the ones in effect.
-            "ws_ping_interval": sockets.PING_SECONDS * 1000,
-            "ws_ping_timeout": sockets.PING_SECONDS * 1000,
+            # tornado takes Jupyter's milliseconds for seconds: sockets.py pings itself.
+            "ws_ping_interval": 0,
         }
 
     def init_handlers(self) -> list[Any]:
@@ -173,6 +171,8 @@ class App(Voila):
         except OSError as error:
             raise PlannerError(_why_not(self.options, error)) from error
         tornado.ioloop.IOLoop.current().add_callback(self.kernel_manager.begin)
+        pinging = 1000 * sockets.PING_SECONDS
+        tornado.ioloop.PeriodicCallback(sockets.KernelSocket.ping_all, pinging).start()
         threading.Thread(target=self.assets.warm, daemon=True).start()
         start = _start_address(self.options, self.owner)
         kept = _kept_address(start, self.owner, self._folder)
@@ -264,9 +264,7 @@ def _config(options: Options, folder: Path) -> Config:
         arrive_seconds=30 if options.published else 120,
         lost_seconds=60 if options.published else 600,
         # An unused page gives its place to others; on one's own machine it stays.
-        cull_idle_timeout=_CULL_SECONDS if options.published else 0,
-        cull_interval=30,
-        cull_connected=True,
+        idle_seconds=_IDLE_SECONDS if options.published else 0,
     )
     # Sockets in a folder of this user, which no other user of the machine can open.
     transport = "tcp" if sys.platform == "win32" else "ipc"

@@ -1,25 +1,16 @@
 """The HTTP server: slow connections end, and none takes the room of the others.
 
-A connection costs an open file. When as many are open as the server allows, the one
-that has waited longest without sending a whole request is closed for the newest.
+A connection costs an open file. When as many are open as the server allows, the oldest
+is closed for the newest: answers take less time than it takes to get there.
 """
 
 from __future__ import annotations
 
 import resource
 import socket
-from collections.abc import Awaitable, Callable
 from typing import Any
-from weakref import WeakSet
 
 from tornado.httpserver import HTTPServer
-from tornado.httputil import (
-    HTTPConnection,
-    HTTPHeaders,
-    HTTPMessageDelegate,
-    RequestStartLine,
-    ResponseStartLine,
-)
 from tornado.iostream import IOStream
 
 IDLE_SECONDS = 20
@@ -52,74 +43,23 @@ class BoundedServer(HTTPServer):
             },
         )
         self.max_connections = _max_connections()
-        self._open: WeakSet[IOStream] = WeakSet()
-        self._waiting: dict[IOStream, None] = {}
-        """Connections without a whole request; the first has waited longest."""
+        self._open: dict[IOStream, None] = {}
+        """The oldest first, without those that became sockets of kernels."""
 
     def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
-        """Serve a connection, or close it where there is no room."""
-        if len(self._open) >= self.max_connections and not self._close_one():
-            stream.close()
-            return
-        self._open.add(stream)
-        self._waiting[stream] = None  # many are accepted before the first is read
+        """Serve a connection; where there is no room, the oldest one gives its own."""
+        self._open[stream] = None
+        if len(self._open) > self.max_connections:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.close()
         _drop_unread(stream.socket)
         super().handle_stream(stream, address)
 
-    def start_request(
-        self,
-        server_conn: Any,  # noqa: ANN401 - tornado has no type
-        request_conn: HTTPConnection,
-    ) -> HTTPMessageDelegate:
-        """Count a connection as waiting until its request is whole."""
-        stream: IOStream = server_conn.stream
-        self._waiting.pop(stream, None)
-        self._waiting[stream] = None
-        inner = super().start_request(server_conn, request_conn)
-        return _Noticing(inner, lambda: self._waiting.pop(stream, None))
-
     def on_close(self, server_conn: Any) -> None:  # noqa: ANN401 - tornado has no type
         """Forget a connection."""
-        self._waiting.pop(server_conn.stream, None)
+        self._open.pop(server_conn.stream, None)
         super().on_close(server_conn)
-
-    def _close_one(self) -> bool:
-        """Make room for a connection; return whether there is any."""
-        if sum(not stream.closed() for stream in self._open) < self.max_connections:
-            return True  # some ended, and are not collected yet
-        if not self._waiting:
-            return False
-        longest = next(iter(self._waiting))
-        self._waiting.pop(longest)
-        longest.close()
-        return True
-
-
-class _Noticing(HTTPMessageDelegate):
-    """Passes a request on, and notices when all of it has arrived."""
-
-    def __init__(self, inner: HTTPMessageDelegate, is_whole: Callable[[], Any]) -> None:
-        self._inner = inner
-        self._is_whole = is_whole
-
-    def headers_received(
-        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
-    ) -> Awaitable[None] | None:
-        """Pass the head on."""
-        return self._inner.headers_received(start_line, headers)
-
-    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
-        """Pass a part of the body on."""
-        return self._inner.data_received(chunk)
-
-    def finish(self) -> None:
-        """Pass the end on."""
-        self._is_whole()
-        self._inner.finish()
-
-    def on_connection_close(self) -> None:
-        """Pass on that the client went away."""
-        self._inner.on_connection_close()
 
 
 def _drop_unread(client: socket.socket) -> None:

@@ -5,13 +5,10 @@
 For a new kernel, starting Python and importing ipykernel, the widgets and the planner
 takes a second of CPU time; forking a process that has imported them takes a tenth of
 that, and shares their memory. The server (`planner.app.voila.provisioner`) talks to
-this process through the socket with the file descriptor SOCKET, one JSON object a line.
+this process through the socket with the file descriptor SOCKET:
 
-    requests    {"fork": KEY, "argv": [...], "env": {...}, "cwd": PATH}
-                {"signal": NUMBER, "pid": PID}
-    replies     {"ready": true}
-                {"forked": KEY, "pid": PID}
-                {"ended": PID, "status": CODE}
+    request     {"argv": [...], "env": {...}, "cwd": PATH}, a line
+    answer      the new process's id, a line
 
 It has only one thread, since a fork copies only the thread that calls it. It ends when
 the other end of its socket is closed, and its kernels end with it.
@@ -24,11 +21,11 @@ import gc
 import json
 import logging
 import os
-import selectors
 import signal
 import socket
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,100 +35,24 @@ from planner.surroundings import is_published
 _PR_SET_PDEATHSIG = 1
 """Linux: sets the signal that a process gets when its parent ends. Source: `prctl(2)`.
 """
-_CHUNK_BYTES = 1 << 16
 _FAILED = 70
 
 
-class ForkRequested(Exception):  # noqa: N818 - control flow, not an error
-    """Raised in the new process to leave the parent's loop; holds the request."""
+def serve(connection: socket.socket) -> dict[str, Any] | None:
+    """Fork for each request, until the other end is closed.
 
-    def __init__(self, order: dict[str, Any]) -> None:
-        super().__init__("a kernel is to start here")
-        self.order = order
-
-
-class Parent:
-    """The process that forks: its loop, its socket and its children."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._received = b""
-        self._children: set[int] = set()
-        self._wake_reader, self._wake_writer = os.pipe()
-        for end in (self._wake_reader, self._wake_writer):
-            os.set_blocking(end, False)
-
-    def run(self) -> None:
-        """Serve until the other end is closed.
-
-        Raises:
-            ForkRequested: in each new process.
-        """
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self._wake_writer)
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._connection, selectors.EVENT_READ)
-            selector.register(self._wake_reader, selectors.EVENT_READ)
-            self._tell(ready=True)
-            while True:
-                ready = {key.fileobj for key, _ in selector.select()}
-                if self._wake_reader in ready:
-                    os.read(self._wake_reader, _CHUNK_BYTES)
-                self._reap()
-                if self._connection in ready and not self._receive():
-                    return
-
-    def _receive(self) -> bool:
-        """Handle requests; False when the other end is closed."""
-        chunk = self._connection.recv(_CHUNK_BYTES)
-        *lines, self._received = (self._received + chunk).split(b"\n")
-        for line in lines:
-            self._do(json.loads(line))
-        return bool(chunk)
-
-    def _do(self, order: dict[str, Any]) -> None:
-        if "fork" in order:
-            self._fork(order)
-        elif order["pid"] in self._children:  # another process may have its id by now
-            _signal(order["pid"], order["signal"])
-
-    def _fork(self, order: dict[str, Any]) -> None:
-        # The copy must not get a signal meant for this process before `let_go`.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
-        pid = os.fork()
-        if not pid:
-            raise ForkRequested(order)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-        self._children.add(pid)
-        self._tell(forked=order["fork"], pid=pid)
-
-    def _reap(self) -> None:
-        """Report which kernels ended, and their status."""
-        for pid in tuple(self._children):
-            ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
-                self._children.remove(pid)
-                self._tell(ended=pid, status=os.waitstatus_to_exitcode(status))
-
-    def _tell(self, **fields: object) -> None:
-        self._connection.sendall(json.dumps(fields).encode() + b"\n")
-
-    def let_go(self) -> None:
-        """In the new process: close what belongs to the parent."""
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-        self._connection.close()
-        os.close(self._wake_reader)
-        os.close(self._wake_writer)
-
-
-def _signal(pid: int, number: int) -> None:
-    """Signal a kernel and all processes it started, as jupyter_client does."""
-    try:
-        os.killpg(pid, number)
-    except ProcessLookupError:  # it has not created its group yet
-        os.kill(pid, number)
+    Returns the request in the process that is new, None in this one.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Linux then forgets who ended
+    with connection, connection.makefile("rb") as requests:
+        for line in requests:
+            pid = os.fork()
+            if not pid:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                order: dict[str, Any] = json.loads(line)
+                return order
+            connection.sendall(b"%d\n" % pid)
+    return None
 
 
 def preload() -> None:
@@ -195,18 +116,16 @@ def _end_with(parent: int) -> None:
 def main() -> None:
     """Preload, then fork; each new process runs a kernel and exits with it."""
     own_pid = os.getpid()
-    parent = Parent(socket.socket(fileno=int(sys.argv[1])))
+    connection = socket.socket(fileno=int(sys.argv[1]))
     kernels.keep_little()  # what is set here holds in all that are forked
     preload()
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every shared page
-    try:
-        parent.run()
-    except ForkRequested as requested:
-        order = requested.order
-    else:
+    order = None
+    with suppress(ConnectionError):  # the server was killed
+        order = serve(connection)
+    if order is None:
         return
-    parent.let_go()
     try:
         _become_kernel(order, own_pid)
     except SystemExit as end:

@@ -13,11 +13,10 @@ from importlib import import_module
 from threading import RLock
 from typing import Any
 
-import zmq
+from ipykernel import kernelapp
 from ipykernel.iostream import IOPubThread
-from ipykernel.ipkernel import IPythonKernel
-from ipykernel.kernelapp import IPKernelApp
-from traitlets import default
+
+from planner.app.jupyter_extension import state_of_widgets
 
 _IN_EACH_KERNEL = (
     "IPython.core.completerlib",
@@ -40,11 +39,17 @@ def prepare() -> None:
 
 def launch(argv: list[str]) -> None:
     """Run a kernel in this process, as `python -m ipykernel_launcher` would."""
+    # There is no trait for its class.
+    kernelapp.IOPubThread = DirectPublisher  # type: ignore[attr-defined]
     PageKernelApp.launch_instance(argv)
 
 
 class DirectPublisher(IOPubThread):
     """Sends what is published at once, in the thread that publishes it.
+
+    That the kernel is busy with a message of a widget is not sent: nothing on the page
+    shows it, and it would go before the answer. That it is idle again is: the page's
+    scripts wait for that after each message.
 
     A lock keeps the threads apart: the one of the control channel, which publishes its
     state, and those that wait for the Hub.
@@ -52,39 +57,20 @@ class DirectPublisher(IOPubThread):
 
     def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - ipykernel's
         self._lock = RLock()
-        super().__init__(*args, **options)
+        super().__init__(*args, **options | {"pipe": False})
 
     def start(self) -> None:
         """Start no thread: without one, ipykernel sends at once."""
 
     def send_multipart(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - ipykernel's
         """Send the parts of a message."""
-        with self._lock:
-            super().send_multipart(*args, **options)
+        if state_of_widgets(args[0]) != "busy":
+            with self._lock:
+                super().send_multipart(*args, **options)
 
 
-class PageKernel(IPythonKernel):
-    """A kernel that does not say that it is busy with a message of a widget.
-
-    Nothing on the page shows it, and it would go before the answer. That the kernel is
-    idle again is said: the page's scripts wait for that after each message.
-    """
-
-    def _publish_status(
-        self, status: str, channel: str, parent: dict[str, Any] | None = None
-    ) -> None:
-        about = parent or self.get_parent(channel)
-        kind = (about or {}).get("header", {}).get("msg_type")
-        if status != "busy" or kind != "comm_msg":
-            super()._publish_status(status, channel, parent)
-
-
-class PageKernelApp(IPKernelApp):
+class PageKernelApp(kernelapp.IPKernelApp):
     """The application of a kernel for one page."""
-
-    @default("kernel_class")
-    def _default_kernel_class(self) -> type[PageKernel]:
-        return PageKernel
 
     def init_sockets(self) -> None:
         """Bind the sockets; the main thread reads the one for requests itself.
@@ -97,12 +83,3 @@ class PageKernelApp(IPKernelApp):
         if thread is not None:
             thread.io_loop.close()
             self.shell_channel_thread = None
-
-    def init_iopub(self, context: zmq.Context[Any]) -> None:
-        """Bind the socket for what is published; the publishing thread writes to it."""
-        self.iopub_socket = context.socket(zmq.XPUB)
-        self.iopub_socket.linger = 1000
-        self.iopub_port = self._bind_socket(self.iopub_socket, self.iopub_port)
-        self.configure_tornado_logger()
-        self.iopub_thread = DirectPublisher(self.iopub_socket, session=self.session)
-        self.iopub_socket = self.iopub_thread.background_socket

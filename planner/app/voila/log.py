@@ -7,6 +7,7 @@ gives access to the kernel) and no text of an error (which may hold a visitor's 
 from __future__ import annotations
 
 import logging
+import time
 import traceback
 from types import TracebackType
 from typing import Any, TextIO
@@ -78,10 +79,11 @@ class Seldom(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Let the first few of each minute pass."""
         key = (record.pathname, record.lineno)
-        since = record.created - _MINUTE_SECONDS
+        now = time.monotonic()
+        since = now - _MINUTE_SECONDS
         recent = [when for when in self._written.get(key, []) if when > since]
         self._written[key] = recent
         if len(recent) >= _A_MINUTE:
             return False
-        recent.append(record.created)
+        recent.append(now)
         return True

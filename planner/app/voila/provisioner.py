@@ -7,12 +7,14 @@ documented way to start kernels other than by a new process each.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
+import os
+import select
+import signal
 import socket
 import subprocess
 import sys
-from asyncio import Future
+from contextlib import suppress
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,37 +22,48 @@ from typing import Any, ClassVar
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
 NAME = "planner-fork"
-_KILLED = -9
+_UNKNOWN_STATUS = 255
+"""As asyncio says of a process whose status another one was told."""
 
 
 class ForkedKernel:
-    """A kernel's process, with the interface of subprocess.Popen."""
+    """A kernel's process, with the interface of subprocess.Popen.
+
+    Its descriptor means this process, also after its number was given to another one.
+    Source: Linux `pidfd_open(2)`.
+
+    Raises:
+        ProcessLookupError: where it has ended already.
+    """
 
     stdin = stdout = stderr = None
 
-    def __init__(self, server: ForkServer, pid: int) -> None:
-        self._server = server
+    def __init__(self, pid: int) -> None:
         self.pid = pid
+        self._descriptor = os.pidfd_open(pid)
         self.returncode: int | None = None
-        self.ended = asyncio.Event()
 
     def poll(self) -> int | None:
-        """Return the exit status; None while it runs."""
+        """Return a status once it has ended; None while it runs."""
+        if self.returncode is None:
+            ended = select.poll()
+            ended.register(self._descriptor, select.POLLIN)
+            if ended.poll(0):
+                self.returncode = _UNKNOWN_STATUS
+                os.close(self._descriptor)
         return self.returncode
 
-    def wait(self) -> int | None:
-        """Return the exit status; called after `poll` returned one."""
-        return self.returncode
+    wait = poll
 
     def send_signal(self, number: int) -> None:
         """Signal the kernel and all processes it started, unless it ended."""
-        if self.returncode is None:
-            self._server.signal(self.pid, number)
-
-    def end(self, status: int) -> None:
-        """Record that the process ended."""
-        self.returncode = status
-        self.ended.set()
+        if self.poll() is not None:
+            return
+        with suppress(ProcessLookupError):
+            try:
+                os.killpg(self.pid, number)
+            except ProcessLookupError:  # it has not created its group yet
+                signal.pidfd_send_signal(self._descriptor, number)
 
 
 class ForkServer:
@@ -74,23 +87,15 @@ class ForkServer:
                 start_new_session=True,
             )
         self._socket = ours
-        self._keys = itertools.count()
-        self._kernels: dict[int, ForkedKernel] = {}
-        self._pending: dict[int, Future[ForkedKernel]] = {}
-        self._connecting: asyncio.Task[asyncio.StreamWriter] | None = None
-        self._listening: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     @classmethod
     def instance(cls) -> ForkServer:
         """Return the running instance, or start one."""
-        if cls._running is None:
+        if cls._running is None or cls._running._process.poll() is not None:
             cls._running = cls()
         return cls._running
-
-    @property
-    def pid(self) -> int:
-        """The id of the process that forks."""
-        return self._process.pid
 
     async def fork(
         self, argv: list[str], env: dict[str, str], cwd: str
@@ -100,23 +105,20 @@ class ForkServer:
         Raises:
             ConnectionError: when the fork server ended.
         """
-        if self._connecting is None:
-            self._connecting = asyncio.create_task(self._connect())
-        await self._connecting
-        key = next(self._keys)
-        request: Future[ForkedKernel] = asyncio.get_running_loop().create_future()
-        self._pending[key] = request
-        self._send(fork=key, argv=argv, env=env, cwd=cwd)
-        return await request
+        order = json.dumps({"argv": argv, "env": env, "cwd": cwd}).encode() + b"\n"
+        # Who does not wait must not leave the answer to the next.
+        return await asyncio.shield(asyncio.ensure_future(self._fork(order)))
 
-    async def _connect(self) -> asyncio.StreamWriter:
-        reader, writer = await asyncio.open_unix_connection(sock=self._socket)
-        self._listening = asyncio.create_task(self._listen(reader))
-        return writer
-
-    def signal(self, pid: int, number: int) -> None:
-        """Signal a kernel; the fork server checks that the process still exists."""
-        self._send(signal=number, pid=pid)
+    async def _fork(self, order: bytes) -> ForkedKernel:
+        async with self._turn:
+            if self._streams is None:
+                self._streams = await asyncio.open_unix_connection(sock=self._socket)
+            reader, writer = self._streams
+            writer.write(order)
+            pid = await reader.readline()
+        if not pid:
+            raise ConnectionError("The process that starts kernels ended.")
+        return ForkedKernel(int(pid))
 
     @classmethod
     def end(cls) -> None:
@@ -126,40 +128,6 @@ class ForkServer:
             server._process.kill()
             server._process.wait()
             server._socket.close()
-
-    def _send(self, **order: object) -> None:
-        if self._connecting is not None and self._connecting.done():
-            self._connecting.result().write(json.dumps(order).encode() + b"\n")
-
-    async def _listen(self, reader: asyncio.StreamReader) -> None:
-        try:
-            while line := await reader.readline():
-                self._handle(json.loads(line))
-        finally:
-            self._end_all()
-
-    def _handle(self, reply: dict[str, Any]) -> None:
-        if "forked" in reply:
-            kernel = ForkedKernel(self, reply["pid"])
-            self._kernels[reply["pid"]] = kernel
-            request = self._pending.pop(reply["forked"])
-            if not request.cancelled():
-                request.set_result(kernel)
-        elif "ended" in reply:
-            self._kernels.pop(reply["ended"]).end(reply["status"])
-
-    def _end_all(self) -> None:
-        """Record that the fork server ended, and its kernels with it."""
-        if ForkServer._running is self:
-            ForkServer._running = None
-        for kernel in self._kernels.values():
-            kernel.end(_KILLED)
-        self._kernels.clear()
-        for request in self._pending.values():
-            request.set_exception(
-                ConnectionError("The process that starts kernels ended.")
-            )
-        self._pending.clear()
 
 
 class ForkProvisioner(LocalProvisioner):
@@ -187,11 +155,18 @@ class ForkProvisioner(LocalProvisioner):
 
 
 def is_available() -> bool:
-    """Return whether this system can safely fork a process with loaded libraries.
+    """Return whether a process with loaded libraries can be forked here, and watched.
 
-    macOS has fork, but its system libraries do not survive it.
+    macOS has fork, but its system libraries do not survive it; Linux has descriptors of
+    processes since 5.3, which some containers refuse.
     """
-    return sys.platform == "linux"
+    if sys.platform != "linux":
+        return False
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return False
+    return True
 
 
 def register() -> None:

@@ -13,8 +13,9 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from planner.values import frozen
 _TEND_MILLISECONDS = 500
 _TIDY_MILLISECONDS = 60_000
 _COMPRESSION = 6
+MOST_KEPT_BYTES = 8 << 20
+"""Of answers for a page that lost its network; the states of all widgets are 1 MB."""
 _RUSH_SECONDS = 0.5
 """How long after a message controls count as still moving."""
 
@@ -61,6 +64,8 @@ class Session:
     network: str = ""
     """The name of the network that it was opened from."""
     was_connected: bool = False
+    active_at: float = field(default_factory=time.monotonic)
+    """When its page last sent a message."""
 
 
 class Sessions(AsyncMappingKernelManager):
@@ -84,6 +89,9 @@ class Sessions(AsyncMappingKernelManager):
     lost_seconds = Float(
         60, config=True, help="How long a kernel waits for its page to come back."
     )
+    idle_seconds = Float(
+        0, config=True, help="How long a page may be idle; 0: as long as it likes."
+    )
     ends_at_once = Bool(
         False, config=True, help="End kernels without asking them to finish."
     )
@@ -101,6 +109,7 @@ class Sessions(AsyncMappingKernelManager):
         self._tidied_at = self._last_visit
         self._failed_at: float | None = None
         self._ending: set[str] = set()
+        self._kept: dict[str, list[tuple[str, list[bytes]]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._exporter: Any = None
         self._tending = PeriodicCallback(self._tend, _TEND_MILLISECONDS)
@@ -190,23 +199,58 @@ class Sessions(AsyncMappingKernelManager):
     def received(self, kernel_id: str) -> None:
         """Record that a page sent a message."""
         self._last_message = time.monotonic()
-        if kernel_id in self:
-            self.get_kernel(kernel_id).last_activity = datetime.now(UTC)
+        if session := self._sessions.get(kernel_id):
+            session.active_at = self._last_message
 
     def start_watching_activity(self, kernel_id: str) -> None:
-        """Use the page's messages as the kernel's activity, see `received`.
+        """Watch none: pages' messages count, see `received`.
 
         Jupyter would parse every message of the kernel for it, which is half of this
-        process's work when many sliders move.
+        process's work when many sliders move, and end kernels when the clock is set.
         """
         kernel = self.get_kernel(kernel_id)
         kernel.execution_state = "idle"
         kernel.reason = ""
         kernel.last_activity = datetime.now(UTC)
 
+    def start_buffering(
+        self, kernel_id: str, session_key: str, channels: dict[str, Any]
+    ) -> None:
+        """Keep a part only of what a kernel says to a page that may come back.
+
+        Jupyter keeps everything, without bound, and also where the kernel is ending.
+        """
+        super().start_buffering(kernel_id, session_key, channels)
+        self._kept[kernel_id] = []
+        left = MOST_KEPT_BYTES
+
+        def keep(channel: str, parts: list[bytes]) -> None:
+            nonlocal left
+            self._kept[kernel_id].append((channel, parts))
+            left -= sum(map(len, parts))
+            if left < 0:
+                self.stop_buffering(kernel_id)
+
+        for channel, stream in channels.items():
+            stream.on_recv(partial(keep, channel))
+        if not self.is_open(kernel_id):
+            self.stop_buffering(kernel_id)
+
+    def get_buffer(self, kernel_id: str, session_key: str) -> dict[str, Any] | None:
+        """Return what was kept for a page that comes back."""
+        kept = self._kept.pop(kernel_id, [])
+        found: dict[str, Any] | None = super().get_buffer(kernel_id, session_key)
+        return found and found | {"buffer": kept}
+
+    def stop_buffering(self, kernel_id: str) -> None:
+        """Forget what was kept."""
+        self._kept.pop(kernel_id, None)
+        super().stop_buffering(kernel_id)
+
     async def end(self, kernel_id: str) -> None:
         """End a visitor's kernel; ignore other kernels."""
         if self._sessions.pop(kernel_id, None) is not None:
+            self.parent.disconnect(kernel_id)
             await self._shut_down(kernel_id)
 
     async def _shut_down(self, kernel_id: str) -> None:
@@ -368,7 +412,9 @@ class Sessions(AsyncMappingKernelManager):
             self._tidied_at = time.monotonic()
 
     def is_lost(self, session: Session, now: float) -> bool:
-        """Return whether a page has been away for too long, or never connected."""
+        """Return whether a page is away or idle for too long, or never connected."""
+        if self.idle_seconds and now - session.active_at >= self.idle_seconds:
+            return True
         if session.alone_since is None:
             return False
         patience = self.lost_seconds if session.was_connected else self.arrive_seconds

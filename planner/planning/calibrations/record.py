@@ -213,7 +213,7 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         OSError: without room or permission; the old file is unchanged.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _remove_stale_parts(path.parent)
     part = path.with_name(f"{_PREFIX}{path.name}.{uuid4().hex}{_SUFFIX}")
     try:
