@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from planner.app import other_planner
 from planner.confirming import installation
 from planner.engine.devices import attached, gpu_named
 from planner.engine.gpu import CPU
@@ -25,6 +26,7 @@ from planner.models.sources.hub_lists import models
 from planner.surroundings import data_folder
 from planner.units import GIB, format_gib
 from planner.values import frozen
+from planner.version import __version__
 
 _LESSON_BYTES = GIB
 """Free memory below which a notebook beside a browser becomes slow: an estimate."""
@@ -76,6 +78,14 @@ def python() -> Finding:
     if sys.version_info >= _NEEDED_PYTHON:
         return _works(says, "Plans are computed.")
     return _missing(says, remedy="Install Python 3.11 or newer.")
+
+
+def package() -> Finding:
+    """Check that `import planner` brings this package."""
+    says = f"planner {__version__} in {other_planner.PACKAGE}"
+    if other := other_planner.other_planner():
+        return _limited(says, remedy=other_planner.sentence(other))
+    return _works(says, "`import planner` brings it.")
 
 
 def app() -> Finding:
