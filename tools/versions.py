@@ -41,6 +41,13 @@ COMMANDS = ("tests/app/test_cli.py", "tests/app/test_output.py")
 TASKS = ("tests/ui/test_tasks.py", "tests/ui/test_paste.py")
 TESTED = ("pytest", "hypothesis", "fastjsonschema", "jsonschema", "packaging")
 """What the tests need beside the extra."""
+BUILDERS = ("uv", "twine", "pyroma", "py-rattler-build")
+RENDERED = (
+    "from rattler_build import Stage0Recipe as R, VariantConfig as V\n"
+    "found = R.from_file('deploy/conda/recipe.yaml').render(V.from_yaml('{}'))\n"
+    "print([one.recipe.package.name for one in found])"
+)
+"""Reads the recipe for conda as its builder does; to build it takes a channel."""
 # Notebook 7 shows widgets of ipywidgets 7 with jupyterlab_widgets 1, which pip does not
 # choose by itself.
 COLAB = (
@@ -160,7 +167,7 @@ def build() -> Path:
     tools = BUILD / "tools" / "bin"
     if not (tools / "uv").exists():
         run(sys.executable, "-m", "venv", str(tools.parent))
-        run(str(tools / "python"), "-m", "pip", "install", "--quiet", "uv", "twine")
+        run(str(tools / "python"), "-m", "pip", "install", "--quiet", *BUILDERS)
     made = [_built(tools, BUILD / name) for name in ("dist", "dist-again")]
     sums = [
         {path.name: sha256(path.read_bytes()).hexdigest() for path in paths}
@@ -169,6 +176,8 @@ def build() -> Path:
     if sums[0] != sums[1]:
         raise SystemExit(f"Two builds differ: {sums}")
     run(str(tools / "twine"), "check", "--strict", *map(str, made[0]))
+    run(str(tools / "pyroma"), "--min=10", str(ROOT))
+    run(str(tools / "python"), "-c", RENDERED)
     print(f"Built twice, byte for byte the same: {', '.join(sums[0])}")
     return next(path for path in made[0] if path.suffix == ".whl")
 
