@@ -2,6 +2,7 @@
 
     make test-versions
     python tools/versions.py --only colab-6 --only colab-7
+    python tools/versions.py --only installed       the wheel alone, as pages install it
 
 Each environment is installed into build/versions, takes a minute or two, and is tested:
 in the clone by a part of the tests, outside of it by the built wheel alone, and with
@@ -41,6 +42,8 @@ COMMANDS = ("tests/app/test_cli.py", "tests/app/test_output.py")
 TASKS = ("tests/ui/test_tasks.py", "tests/ui/test_paste.py")
 TESTED = ("pytest", "hypothesis", "fastjsonschema", "jsonschema", "packaging")
 """What the tests need beside the extra."""
+INSTALLED = "installed"
+"""The row of what the pages have people type."""
 BUILDERS = ("uv", "twine", "pyroma", "py-rattler-build")
 RENDERED = (
     "from rattler_build import Stage0Recipe as R, VariantConfig as V\n"
@@ -149,6 +152,8 @@ def main() -> int:
     options = parser.parse_args()
     wheel = build()
     rows = []
+    if not options.only or INSTALLED in options.only:
+        rows.append([INSTALLED, *[""] * (len(HEAD) - 2), _as_pages_say(wheel)])
     for environment in ENVIRONMENTS:
         if not options.only or environment.name in options.only:
             rows.append(result(environment, wheel))
@@ -191,6 +196,13 @@ def _built(tools: Path, folder: Path) -> list[Path]:
         env={"SOURCE_DATE_EPOCH": stamp},
     )
     return sorted(path for path in folder.iterdir() if path.suffix in (".whl", ".gz"))
+
+
+def _as_pages_say(wheel: Path) -> str:
+    """Install the wheel in clean environments, beside another `planner` too."""
+    uv = str(BUILD / "tools" / "bin" / "uv")
+    test = "tests/versions/test_installed.py"
+    return _pytest(test, PLANNER_WHEEL=str(wheel), PLANNER_UV=uv)
 
 
 def result(environment: Environment, wheel: Path) -> list[str]:
@@ -300,19 +312,19 @@ def _tests(environment: Environment) -> str:
 
 def _app(environment: Environment) -> str:
     """Ask the app its tasks, served by the environment, in this one's Chromium."""
-    asked = _browser(*TASKS, PLANNER_APP_PYTHON=str(environment.interpreter))
+    asked = _pytest(*TASKS, PLANNER_APP_PYTHON=str(environment.interpreter))
     return f"app in Chromium: {asked}"
 
 
 def _explorer(environment: Environment) -> str:
     """Drive the explorer in the environment's own Jupyter."""
     words = ("tests/versions", "-k", environment.name)
-    driven = _browser(*words, PLANNER_VERSIONS=str(BUILD))
+    driven = _pytest(*words, PLANNER_VERSIONS=str(BUILD))
     return f"explorer in Chromium: {driven}"
 
 
-def _browser(*words: str, **variables: str) -> str:
-    """Run browser tests with this Python, which has Playwright."""
+def _pytest(*words: str, **variables: str) -> str:
+    """Run tests with this Python, which has Playwright."""
     driven = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *words, "-p", "no:cacheprovider"],
         cwd=ROOT,
@@ -372,7 +384,8 @@ def run(*words: str, env: dict[str, str] | None = None) -> None:
 
 def page_with(page: str, rows: list[list[str]]) -> str:
     """Return the page on releases with these rows in its table, in their own order."""
-    return with_rows(page, "versions", rows, [one.name for one in ENVIRONMENTS])
+    names = [INSTALLED, *(one.name for one in ENVIRONMENTS)]
+    return with_rows(page, "versions", rows, names)
 
 
 if __name__ == "__main__":
