@@ -32,7 +32,7 @@ JUPYTER := JUPYTER_CONFIG_PATH="$(CURDIR)/planner/app/voila/config" JUPYTER_PLAT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions test-container test-systemd gate nightly mutants release check check-types check-style check-scripts format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz fuzz-guided pictures accuracy speed conformance notebooks lock sbom clean
+.PHONY: help app lab lessons lite slides misconceptions docs test test-vllm test-dry test-versions test-package test-container test-systemd gate nightly mutants release check check-types check-style check-scripts format coverage bench bench-sweep bench-gpus bench-hub bench-app bench-classroom bench-lite bench-confirm bench-many soak fuzz fuzz-guided pictures accuracy speed conformance notebooks lock sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' \
@@ -94,6 +94,9 @@ test-dry: $(VENV)/test.stamp $(DRY_VENV)/vllm.stamp ## start vLLM's build for NV
 test-versions: $(VENV)/test.stamp ## the built wheel with the oldest and newest of what it needs, Colab's versions among them: half an hour, 6 GB in build/versions
 	@CHROMIUM=$$(sh tools/system.sh chromium) && export CHROMIUM && \
 		$(BIN)/python tools/versions.py
+
+test-package: $(VENV)/test.stamp ## the built wheel in clean environments, each line as the pages have it, and beside llm-d-planner: minutes
+	$(BIN)/python tools/versions.py --only installed
 
 test-container: $(VENV)/test.stamp ## build the container with docker or podman, and start it: minutes
 	PLANNER_TEST_IMAGE=1 $(BIN)/python -m pytest tests/test_container.py

@@ -107,40 +107,40 @@ __all__ = [
 _PACKAGES = ("export", "learn", "ray", "solve")
 
 _MODULE_OF = {
-    "Advice": "planner.solve.advice",
-    "AdviceItem": "planner.solve.advice",
-    "advise": "planner.solve.advice",
-    "Comparison": "planner.solve.comparing.comparison",
-    "compare": "planner.solve.comparing.comparison",
-    "Upgrade": "planner.solve.upgrading",
-    "upgrade": "planner.solve.upgrading",
-    "GPUComparison": "planner.solve.comparing.gpus",
-    "compare_gpus": "planner.solve.comparing.gpus",
-    "Grid": "planner.solve.comparing.grid",
-    "sweep": "planner.solve.comparing.sweep",
-    "Confirmation": "planner.confirming.confirmation",
-    "Sweep": "planner.confirming.many",
-    "confirm": "planner.confirming.run",
-    "confirm_many": "planner.confirming.many",
-    "DryRun": "planner.confirming.dry.result",
-    "dry_run": "planner.confirming.dry.run",
-    "Explorer": "planner.app.widgets.explorer",
-    "GPU": "planner.engine.gpu",
-    "Inputs": "planner.planning.inputs",
-    "Load": "planner.planning.load",
-    "LogReading": "planner.confirming.log",
-    "ModelArchitecture": "planner.models.architecture",
-    "Plan": "planner.planning.result",
-    "plan": "planner.planning.planning",
-    "check": "planner.reading",
-    "read": "planner.reading",
-    "Reading": "planner.reading",
-    "read_log": "planner.confirming.log",
-    "SpeedBound": "planner.solve.speed.speed",
-    "speed_bound": "planner.solve.speed.bound",
-    "SpeedForecast": "planner.solve.speed.forecast",
-    "speed_forecast": "planner.solve.speed.forecast",
-    "set_ups": "planner.solve.set_up_search",
+    "Advice": ".solve.advice",
+    "AdviceItem": ".solve.advice",
+    "advise": ".solve.advice",
+    "Comparison": ".solve.comparing.comparison",
+    "compare": ".solve.comparing.comparison",
+    "Upgrade": ".solve.upgrading",
+    "upgrade": ".solve.upgrading",
+    "GPUComparison": ".solve.comparing.gpus",
+    "compare_gpus": ".solve.comparing.gpus",
+    "Grid": ".solve.comparing.grid",
+    "sweep": ".solve.comparing.sweep",
+    "Confirmation": ".confirming.confirmation",
+    "Sweep": ".confirming.many",
+    "confirm": ".confirming.run",
+    "confirm_many": ".confirming.many",
+    "DryRun": ".confirming.dry.result",
+    "dry_run": ".confirming.dry.run",
+    "Explorer": ".app.widgets.explorer",
+    "GPU": ".engine.gpu",
+    "Inputs": ".planning.inputs",
+    "Load": ".planning.load",
+    "LogReading": ".confirming.log",
+    "ModelArchitecture": ".models.architecture",
+    "Plan": ".planning.result",
+    "plan": ".planning.planning",
+    "check": ".reading",
+    "read": ".reading",
+    "Reading": ".reading",
+    "read_log": ".confirming.log",
+    "SpeedBound": ".solve.speed.speed",
+    "speed_bound": ".solve.speed.bound",
+    "SpeedForecast": ".solve.speed.forecast",
+    "speed_forecast": ".solve.speed.forecast",
+    "set_ups": ".solve.set_up_search",
 }
 
 
@@ -151,14 +151,15 @@ _RENAMED: dict[str, str] = {}
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used: `import planner` stays cheap."""
     if name in _RENAMED:
-        deprecated = import_module("planner.errors").deprecated
+        deprecated = import_module(".errors", __name__).deprecated
         deprecated(f"planner.{name}", f"planner.{_RENAMED[name]}", stacklevel=3)
         return __getattr__(_RENAMED[name])
     if name not in __all__:
         raise AttributeError(f"module 'planner' has no attribute {name!r}")
     if name in _PACKAGES:
-        return import_module(f"planner.{name}")
-    value: object = getattr(import_module(_MODULE_OF.get(name, "planner.errors")), name)
+        return import_module(f".{name}", __name__)
+    module = import_module(_MODULE_OF.get(name, ".errors"), __name__)
+    value: object = getattr(module, name)
     globals()[name] = value
     return value
 
@@ -192,9 +193,9 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Bring `%plan`: IPython calls this for `%load_ext planner`."""
-    import_module("planner.app.magic").register(shell)
+    import_module(".app.magic", __name__).register(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Take `%plan` back: IPython calls this for `%unload_ext planner`."""
-    import_module("planner.app.magic").unregister(shell)
+    import_module(".app.magic", __name__).unregister(shell)

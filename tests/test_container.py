@@ -49,7 +49,7 @@ for path in /usr /bin /lib /lib64 /etc/ld.so.cache /etc/mime.types "$BASE" "$PRE
     fi
 done
 mkdir -p "$root/source" "$root/dev/shm" "$root/proc"
-cp -r "$SOURCE/planner" "$root/source/"
+cp -r "$SOURCE/planner" "$SOURCE/vllm_memory_planner.py" "$root/source/"
 chmod -R a+rX "$root/source"
 for name in null zero random urandom; do
     touch "$root/dev/$name"; mount --bind "/dev/$name" "$root/dev/$name"

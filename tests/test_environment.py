@@ -13,6 +13,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import planner
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
@@ -79,26 +82,54 @@ def _locked_requirements() -> Iterator[Requirement]:
                 yield requirement
 
 
-def test_conda_installs_python_pip_and_the_project_from_conda_forge() -> None:
-    """environment.yml stays trivial: what pip can bring, pip brings."""
+def test_conda_installs_its_own_packages_from_conda_forge() -> None:
+    """pip brings the planner alone, which has no dependencies."""
     environment = _environment()
-    python, pip, from_pip = environment["dependencies"]
+    python, *_own, pip, from_pip = environment["dependencies"]
 
     assert _project()["name"] == environment["name"]
     assert ["conda-forge"] == environment["channels"]
     assert "python" == python.partition("=")[0]
     assert "pip" == pip
-    assert ["pip"] == list(from_pip)
-    assert 1 == len(from_pip["pip"])
+    assert {"pip": ["-e ."]} == from_pip
 
 
-def test_conda_gets_every_extra() -> None:
-    """The whole stack: `-e .[...]` brings exactly the extras that there are."""
-    line = _environment()["dependencies"][-1]["pip"][0]
-    match = re.fullmatch(r"-e \.\[([a-z,]+)\]", line)
+def test_conda_gets_what_app_lab_and_gpus_need() -> None:
+    """In the versions of the extras; vLLM, Ray, docs and tests are apart."""
+    _python, *own, _pip, _from_pip = _environment()["dependencies"]
+    needed: dict[str, SpecifierSet] = {}
+    for extra in _brought("all"):
+        for one in _extras()[extra]:
+            if one.name != _project()["name"]:
+                needed[one.name] = needed.get(one.name, SpecifierSet()) & one.specifier
+    found = {one.name: one.specifier for one in map(Requirement, own)}
 
-    assert match
-    assert set(_extras()) == _brought(*match[1].split(","))
+    assert needed.keys() == found.keys()
+    for name, specifier in found.items():
+        (lowest,) = specifier
+        assert ">=" == lowest.operator
+        assert specifier == max(needed[name], key=lambda one: Version(one.version))
+
+
+def test_the_recipe_for_conda_is_of_this_package() -> None:
+    """Its version, its commands, its oldest Python and what the extras admit."""
+    recipe = yaml.safe_load((ROOT / "deploy/conda/recipe.yaml").read_text("utf-8"))
+    project = _project()
+    scripts = [f"{name} = {at}" for name, at in project["scripts"].items()]
+    limits = map(Requirement, recipe["requirements"]["run_constraints"])
+    lowest = {one.name: one.specifier for name in _extras() for one in _extras()[name]}
+    lowest |= {one.name: one.specifier for one in _extras()["notebook"]}
+    lowest |= {one.name: one.specifier for one in _extras()["hub"]}
+
+    assert planner.__version__ == recipe["context"]["version"]
+    assert f">={recipe['context']['python_min']}" == project["requires-python"]
+    assert scripts == recipe["build"]["python"]["entry_points"]
+    assert project["description"] == recipe["about"]["summary"]
+    assert project["license-files"] == recipe["about"]["license_file"]
+    assert project["urls"]["Homepage"] == recipe["about"]["homepage"]
+    assert [] == project["dependencies"]
+    for one in limits:
+        assert lowest[one.name] == one.specifier, one
 
 
 def test_each_extra_brings_what_its_use_needs() -> None:

@@ -69,6 +69,7 @@ NOT_PRINTED = {
 # have to exist, and the shell has to understand the line.
 NOT_STARTED = {
     "make": "sets up environments and runs the tests; its targets have to exist",
+    "uvx": "asks a package registry; tests/versions types the same",
     "pip": "asks a package registry; extras have to exist",
     "python": "makes an environment",
     "python3": "makes an environment, or asks a package registry",

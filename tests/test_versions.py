@@ -11,10 +11,11 @@ import pytest
 
 import planner
 from tests.conftest import ROOT
-from tools import versions
+from tools import repository, versions
 
 yaml = pytest.importorskip("yaml")
 pytest.importorskip("check_jsonschema")
+PAGES = ("README.md", "docs/reading.md", "CITATION.cff")
 
 
 def text(name: str) -> str:
@@ -63,31 +64,53 @@ def test_examples_that_name_a_tag_name_this_one() -> None:
     assert {planner.__version__} == set(tags)
 
 
+def test_pages_name_the_repository_that_the_project_names() -> None:
+    """`python tools/repository.py` writes them."""
+    name = repository.named(text("pyproject.toml"))
+
+    assert {path: text(path) for path in PAGES} == repository.pages(name)
+    assert (name != repository.UNSET) == ("[![Open in" in text("README.md"))
+
+
 def test_badges_open_notebooks_that_there_are() -> None:
-    """On Colab, Kaggle and Binder, each in the repository that readers are told."""
-    (line,) = [line for line in text("README.md").splitlines() if "badge" in line]
+    """On Colab, Kaggle and Binder, as soon as there is a repository."""
+    (line,) = [
+        line
+        for line in repository.pages("o/r")["README.md"].splitlines()
+        if "badge" in line and "<!--" not in line
+    ]
     opened = re.findall(r"\]\((https://\S+?)\)(?: |$)", line)
-    places = [re.search(r"(?:github|gh)(?:\.com)?/(\w+/\w+)/", one) for one in opened]
-    notebooks = [re.search(r"notebooks/\S+\.ipynb", one) for one in opened]
-    told = set(
-        re.findall(r"https://github\.com/(\w+/\w+)$", text("docs/reading.md"), re.M)
-    )
 
     assert ["colab.research.google.com", "kaggle.com", "mybinder.org"] == [
         one.split("/")[2] for one in opened
     ]
-    assert told == {one[1] for one in places if one}
-    for one in notebooks:
-        assert one
-        assert (ROOT / one[0]).is_file()
+    for one in opened:
+        assert re.search(r"(?:github|github\.com|gh)/o/r/", one)
+        assert (ROOT / re.findall(r"notebooks/\S+\.ipynb", one)[0]).is_file()
 
 
-def test_a_release_names_its_repository() -> None:
-    """Until then nobody can open a link to it: OWNER/REPOSITORY stands for it."""
+def test_the_repositorys_address_stands_in_one_place() -> None:
+    """The tool writes it there, and a second time changes nothing."""
+    once = repository.project_with(text("pyproject.toml"), "o/r")
+    urls = tomllib.loads(once)["project"]["urls"]
+
+    assert "o/r" == repository.named(once)
+    assert "https://github.com/o/r/issues" == urls["Issues"]
+    assert once == repository.project_with(once, "o/r")
+    assert (
+        "repository-code: https://github.com/o/r\n"
+        in (repository.pages("o/r")["CITATION.cff"])
+    )
+    assert 2 == repository.main(["https://example.org/o/r"])
+
+
+def test_a_release_names_its_repository_and_an_address() -> None:
+    """Until then nobody can open a link to it, and mail goes to a reserved domain."""
     is_released = bool(re.findall(r"^## \[\d", text("CHANGELOG.md"), re.M))
+    project = text("pyproject.toml")
+    is_unset = repository.named(project) == repository.UNSET or ".example" in project
 
-    for name in ("README.md", "docs/reading.md"):
-        assert not (is_released and "OWNER/REPOSITORY" in text(name)), name
+    assert not (is_released and is_unset)
 
 
 def test_the_run_of_one_environment_leaves_the_other_rows_as_they_are() -> None:

@@ -32,7 +32,7 @@ inside --pipe --chdir="$project" /bin/sh -euc '
     /usr/bin/python3 -m venv /opt/planner
     /opt/planner/bin/python tools/lock.py app >/opt/planner/app.lock
     /opt/planner/bin/pip install --quiet --require-hashes -r /opt/planner/app.lock
-    cp -a --parents planner pyproject.toml README.md LICENSE notebooks /opt/planner
+    cp -a --parents planner vllm_memory_planner.py tools/wheel_hook.py tools/wheel_names.py jupyter-config pyproject.toml README.md LICENSE notebooks /opt/planner
     /opt/planner/bin/pip install --quiet --no-deps /opt/planner
 '
 

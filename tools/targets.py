@@ -39,6 +39,7 @@ LEFT_OUT = {
     "test-dry": "installs 10 GB",
     "release": "installs 10 GB",
     "test-versions": "makes environments of its own, 6 GB",
+    "test-package": "makes environments of its own",
     "test-container": "needs podman, buildah or docker",
     "test-systemd": "needs root",
     "coverage": "runs every test, as `make test` does",

@@ -2,6 +2,7 @@
 
     make test-versions
     python tools/versions.py --only colab-6 --only colab-7
+    python tools/versions.py --only installed       the wheel alone, as pages install it
 
 Each environment is installed into build/versions, takes a minute or two, and is tested:
 in the clone by a part of the tests, outside of it by the built wheel alone, and with
@@ -41,6 +42,15 @@ COMMANDS = ("tests/app/test_cli.py", "tests/app/test_output.py")
 TASKS = ("tests/ui/test_tasks.py", "tests/ui/test_paste.py")
 TESTED = ("pytest", "hypothesis", "fastjsonschema", "jsonschema", "packaging")
 """What the tests need beside the extra."""
+INSTALLED = "installed"
+"""The row of what the pages have people type."""
+BUILDERS = ("uv", "twine", "pyroma", "py-rattler-build")
+RENDERED = (
+    "from rattler_build import Stage0Recipe as R, VariantConfig as V\n"
+    "found = R.from_file('deploy/conda/recipe.yaml').render(V.from_yaml('{}'))\n"
+    "print([one.recipe.package.name for one in found])"
+)
+"""Reads the recipe for conda as its builder does; to build it takes a channel."""
 # Notebook 7 shows widgets of ipywidgets 7 with jupyterlab_widgets 1, which pip does not
 # choose by itself.
 COLAB = (
@@ -142,6 +152,8 @@ def main() -> int:
     options = parser.parse_args()
     wheel = build()
     rows = []
+    if not options.only or INSTALLED in options.only:
+        rows.append([INSTALLED, *[""] * (len(HEAD) - 2), _as_pages_say(wheel)])
     for environment in ENVIRONMENTS:
         if not options.only or environment.name in options.only:
             rows.append(result(environment, wheel))
@@ -160,7 +172,7 @@ def build() -> Path:
     tools = BUILD / "tools" / "bin"
     if not (tools / "uv").exists():
         run(sys.executable, "-m", "venv", str(tools.parent))
-        run(str(tools / "python"), "-m", "pip", "install", "--quiet", "uv", "twine")
+        run(str(tools / "python"), "-m", "pip", "install", "--quiet", *BUILDERS)
     made = [_built(tools, BUILD / name) for name in ("dist", "dist-again")]
     sums = [
         {path.name: sha256(path.read_bytes()).hexdigest() for path in paths}
@@ -169,6 +181,8 @@ def build() -> Path:
     if sums[0] != sums[1]:
         raise SystemExit(f"Two builds differ: {sums}")
     run(str(tools / "twine"), "check", "--strict", *map(str, made[0]))
+    run(str(tools / "pyroma"), "--min=10", str(ROOT))
+    run(str(tools / "python"), "-c", RENDERED)
     print(f"Built twice, byte for byte the same: {', '.join(sums[0])}")
     return next(path for path in made[0] if path.suffix == ".whl")
 
@@ -182,6 +196,13 @@ def _built(tools: Path, folder: Path) -> list[Path]:
         env={"SOURCE_DATE_EPOCH": stamp},
     )
     return sorted(path for path in folder.iterdir() if path.suffix in (".whl", ".gz"))
+
+
+def _as_pages_say(wheel: Path) -> str:
+    """Install the wheel in clean environments, beside another `planner` too."""
+    uv = str(BUILD / "tools" / "bin" / "uv")
+    test = "tests/versions/test_installed.py"
+    return _pytest(test, PLANNER_WHEEL=str(wheel), PLANNER_UV=uv)
 
 
 def result(environment: Environment, wheel: Path) -> list[str]:
@@ -291,19 +312,19 @@ def _tests(environment: Environment) -> str:
 
 def _app(environment: Environment) -> str:
     """Ask the app its tasks, served by the environment, in this one's Chromium."""
-    asked = _browser(*TASKS, PLANNER_APP_PYTHON=str(environment.interpreter))
+    asked = _pytest(*TASKS, PLANNER_APP_PYTHON=str(environment.interpreter))
     return f"app in Chromium: {asked}"
 
 
 def _explorer(environment: Environment) -> str:
     """Drive the explorer in the environment's own Jupyter."""
     words = ("tests/versions", "-k", environment.name)
-    driven = _browser(*words, PLANNER_VERSIONS=str(BUILD))
+    driven = _pytest(*words, PLANNER_VERSIONS=str(BUILD))
     return f"explorer in Chromium: {driven}"
 
 
-def _browser(*words: str, **variables: str) -> str:
-    """Run browser tests with this Python, which has Playwright."""
+def _pytest(*words: str, **variables: str) -> str:
+    """Run tests with this Python, which has Playwright."""
     driven = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *words, "-p", "no:cacheprovider"],
         cwd=ROOT,
@@ -363,7 +384,8 @@ def run(*words: str, env: dict[str, str] | None = None) -> None:
 
 def page_with(page: str, rows: list[list[str]]) -> str:
     """Return the page on releases with these rows in its table, in their own order."""
-    return with_rows(page, "versions", rows, [one.name for one in ENVIRONMENTS])
+    names = [INSTALLED, *(one.name for one in ENVIRONMENTS)]
+    return with_rows(page, "versions", rows, names)
 
 
 if __name__ == "__main__":

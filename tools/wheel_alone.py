@@ -35,7 +35,7 @@ def _core() -> str:
     code = (
         "import sys, planner; planner.plan('Qwen/Qwen3-8B', gpu='H100')\n"
         # pip's own tools load one of theirs into every Python.
-        "ours = ('planner', '_distutils_hack')\n"
+        "ours = ('planner', 'vllm_memory_planner', '_distutils_hack')\n"
         "print([n for n, m in sys.modules.items() if n.partition('.')[0] not in ours\n"
         "       and 'site-packages' in (getattr(m, '__file__', '') or '')])"
     )

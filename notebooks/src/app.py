@@ -2,7 +2,7 @@
 # # vLLM memory planner
 
 # %%
-from planner import Explorer
+from vllm_memory_planner import Explorer
 
 # %%
 Explorer()

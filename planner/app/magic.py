@@ -248,7 +248,7 @@ def _value_of(word: str, variables: Mapping[str, Any]) -> str:
 def _complete_with(shell: InteractiveShell, parser: argparse.ArgumentParser) -> None:
     """Complete lines of `%plan`."""
 
-    @context_matcher(identifier="planner.app.magic")  # type: ignore[untyped-decorator]
+    @context_matcher(identifier=__name__)  # type: ignore[untyped-decorator]
     def match(context: CompletionContext) -> SimpleMatcherResult:
         line = _LINE.match(context.text_until_cursor)
         if line is None:
@@ -269,7 +269,5 @@ def _forget_matchers(shell: InteractiveShell) -> None:
     """Remove the completion that an earlier `register` registered."""
     matchers = shell.Completer.custom_matchers
     matchers[:] = [
-        one
-        for one in matchers
-        if getattr(one, "matcher_identifier", "") != "planner.app.magic"
+        one for one in matchers if getattr(one, "matcher_identifier", "") != __name__
     ]

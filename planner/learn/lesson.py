@@ -67,7 +67,7 @@ def figures(name: str) -> Mapping[str, Any]:
 
 
 def _module(name: str) -> Any:  # noqa: ANN401 - modules have no type of their own
-    return import_module(f"planner.learn.lessons.{name}")
+    return import_module(f".lessons.{name}", __package__)
 
 
 class _Words(Formatter):

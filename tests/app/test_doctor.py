@@ -41,6 +41,18 @@ def test_this_python_and_the_app_work() -> None:
     assert "voila" in machine.app().says
 
 
+def test_another_package_of_the_name_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`import planner` then brings that one; the remedy names the other import."""
+    assert machine.package().state is Health.WORKS
+
+    monkeypatch.setattr(machine.other_planner, "other_planner", lambda: "/x/planner.py")
+    found = machine.package()
+
+    assert found.state is Health.LIMITED
+    assert "(/x/planner.py)" in found.remedy
+    assert "import vllm_memory_planner" in found.remedy
+
+
 def test_an_old_python_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """3.10 is no 3.11."""
     monkeypatch.setattr(sys, "version_info", (3, 10, 0))

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.app.widgets.features import limits, processor_settings
 from planner.engine.arguments import ARGUMENTS, Kind
 from planner.engine.environment import variables
 from planner.engine.foreign import SAFE_VARIABLES, questions, safe_part
@@ -162,6 +161,9 @@ def test_a_table_keeps_its_safe_keys_alone() -> None:
 def test_every_table_is_kept_out_or_says_its_safe_keys() -> None:
     """None of them is a place, and every key with a control is one."""
     tables = {name: one for name, one in ARGUMENTS.items() if one.kind is Kind.TABLE}
+    pytest.importorskip("traitlets", reason="the extra `notebook` brings widgets")
+    from planner.app.widgets.features import limits, processor_settings
+
     controls = {part.field.name for part in (*limits(), *processor_settings())}
     controls -= {"mm_processor_kwargs.longest_edge"}
     listed = {f"{name}.{key}" for name, one in tables.items() for key in one.safe_keys}

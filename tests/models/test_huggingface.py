@@ -71,9 +71,18 @@ def _sharded(num_shards: int, size: int) -> Repo:
     return repo
 
 
+with_either = pytest.mark.parametrize(
+    "hub", ["huggingface_hub", "standard library"], indirect=True
+)
+"""Of tests that hold whichever of the two asks."""
+
+
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
+def hub(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Hub]:
     """A running server, an empty cache, and nobody logged in."""
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_ASSETS_CACHE", str(tmp_path / "assets"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
@@ -84,10 +93,14 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     hub_search._remembered.cache_clear()
     with HubServer() as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
-        yield running
+        with monkeypatch.context() as patched:
+            if getattr(request, "param", "") == "standard library":
+                patched.setitem(sys.modules, "huggingface_hub", None)
+            yield running
     close_session()
 
 
+@with_either
 def test_a_public_model_gives_its_config_and_where_it_came_from(hub: Hub):
     """The source names repository and commit, so that a plan can be repeated."""
     hub.repos[NAME] = _config_only()
@@ -96,6 +109,7 @@ def test_a_public_model_gives_its_config_and_where_it_came_from(hub: Hub):
     assert files.source == f"Hub: {NAME}@aaaaaaaa"
 
 
+@with_either
 def test_headers_give_every_tensor_and_the_count_by_type(hub: Hub):
     """8 x 4 elements of BF16 and 4 of F32: 64 + 16 bytes."""
     hub.repos[NAME] = _with_weights()
@@ -105,6 +119,7 @@ def test_headers_give_every_tensor_and_the_count_by_type(hub: Hub):
     assert files.checkpoint_bytes == 80
 
 
+@with_either
 @pytest.mark.parametrize("has_header_route", [True, False])
 def test_weights_are_never_read(hub: Hub, has_header_route: bool):
     """Four shards of 20 MB: only their beginnings are served, at once or one by one."""
@@ -128,6 +143,7 @@ def test_a_sharded_model_takes_four_requests(hub: Hub):
     ]
 
 
+@with_either
 def test_a_header_longer_than_the_first_answer_is_read_whole(hub: Hub):
     """3,000 tensors need more than the first 100 kB."""
     repo = hub.repos[NAME] = _config_only()
@@ -146,6 +162,7 @@ def test_the_second_time_one_request_is_enough(hub: Hub):
     assert hub.paths() == [f"/api/models/{NAME}?blobs=true"]
 
 
+@with_either
 def test_a_new_commit_is_read_again(hub: Hub):
     """The cache never hides what the publisher changed."""
     hub.repos[NAME] = _config_only()
@@ -157,6 +174,7 @@ def test_a_new_commit_is_read_again(hub: Hub):
     assert fetch(NAME).config == changed
 
 
+@with_either
 def test_side_files_are_fetched_where_the_repository_has_them(hub: Hub):
     """ModelOpt's hf_quant_config.json decides the size of the weights."""
     repo = hub.repos[NAME] = _config_only()
@@ -184,6 +202,7 @@ def test_all_files_are_read_at_the_same_time(hub: Hub):
     assert hub.rounds() <= 5
 
 
+@with_either
 def test_a_header_that_is_elsewhere_is_followed(hub: Hub, monkeypatch):
     """As the Hub sends a client for large files."""
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True, raising=False)
@@ -195,6 +214,7 @@ def test_a_header_that_is_elsewhere_is_followed(hub: Hub, monkeypatch):
     assert hub.bytes_served() < 300_000
 
 
+@with_either
 def test_a_small_file_that_is_large_is_not_read(hub: Hub, monkeypatch):
     """The first answer says how large each is."""
     monkeypatch.setattr(hub_errors, "LARGEST_FILE_BYTES", 1 << 20)
@@ -205,6 +225,7 @@ def test_a_small_file_that_is_large_is_not_read(hub: Hub, monkeypatch):
     assert len(hub.asked) == 1
 
 
+@with_either
 def test_processor_sizes_come_from_the_newer_file_too(hub: Hub):
     """Its nested parts replace what the older file says, as Transformers reads them."""
     hub.repos[NAME] = _config_only()
@@ -218,6 +239,7 @@ def test_processor_sizes_come_from_the_newer_file_too(hub: Hub):
     assert sizes == {"size": {"longest_edge": 2}, "image_mean": [0.5]}
 
 
+@with_either
 def test_the_publishers_count_stands_in_where_there_are_no_headers(hub: Hub):
     """The Hub counts parameters itself; shapes stay unknown."""
     repo = hub.repos[NAME] = _config_only()
@@ -227,6 +249,7 @@ def test_the_publishers_count_stands_in_where_there_are_no_headers(hub: Hub):
     assert files.tensor_shapes == {}
 
 
+@with_either
 def test_damaged_headers_do_not_stop_a_plan(hub: Hub):
     """The config decides; headers only confirm."""
     repo = hub.repos[NAME] = _config_only()
@@ -235,6 +258,7 @@ def test_damaged_headers_do_not_stop_a_plan(hub: Hub):
     assert (files.config, files.tensor_shapes) == (CONFIG, {})
 
 
+@with_either
 def test_a_revision_is_asked_for_by_name(hub: Hub):
     """A commit works as a revision, and an unknown one is refused."""
     repo = hub.repos[NAME] = _config_only()
@@ -255,6 +279,7 @@ def test_offline_the_cache_answers_alone(hub: Hub, monkeypatch: pytest.MonkeyPat
     assert hub.asked == []
 
 
+@with_either
 def test_offline_and_not_cached_names_the_switch(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ):
@@ -267,6 +292,7 @@ def test_offline_and_not_cached_names_the_switch(
     assert hub.asked == []
 
 
+@with_either
 def test_gated_without_a_token_says_how_to_get_in(hub: Hub):
     """Two steps: accept the terms on the model's page, then give a token."""
     repo = hub.repos[NAME] = _config_only()
@@ -280,6 +306,7 @@ def test_gated_without_a_token_says_how_to_get_in(hub: Hub):
     assert "hf auth login" in message
 
 
+@with_either
 def test_of_a_gated_model_a_release_of_the_same_shapes_is_offered(hub: Hub):
     """Made of it, not gated, not quantised, and with as many parameters."""
     tags = (f"base_model:{NAME}", f"base_model:finetune:{NAME}")
@@ -302,6 +329,7 @@ def test_of_a_gated_model_a_release_of_the_same_shapes_is_offered(hub: Hub):
     assert len(hub.asked) == 3
 
 
+@with_either
 def test_of_a_gated_model_bundled_ones_are_offered_first(hub: Hub):
     """A fine-tune of a bundled model with its number of parameters."""
     base = "meta-llama/Llama-3.1-8B-Instruct"
@@ -314,6 +342,7 @@ def test_of_a_gated_model_bundled_ones_are_offered_first(hub: Hub):
     assert got.value.instead[0] == base
 
 
+@with_either
 def test_a_bundled_copy_of_a_gated_name_is_offered(hub: Hub):
     """Asked for by a revision, the Hub was needed; without it the list suffices."""
     name = "meta-llama/Llama-3.1-8B-Instruct"
@@ -325,6 +354,7 @@ def test_a_bundled_copy_of_a_gated_name_is_offered(hub: Hub):
     assert got.value.instead[0] == name
 
 
+@with_either
 def test_a_gated_model_without_any_like_it_is_only_that(hub: Hub):
     """Nothing is offered where nothing is known to have its shapes."""
     hub.repos[NAME] = _with_weights()
@@ -336,6 +366,7 @@ def test_a_gated_model_without_any_like_it_is_only_that(hub: Hub):
     assert "same shapes" not in str(got.value)
 
 
+@with_either
 @pytest.mark.parametrize("way", ["argument", "environment"])
 def test_gated_with_a_token_is_read(
     hub: Hub, monkeypatch: pytest.MonkeyPatch, way: str
@@ -350,6 +381,7 @@ def test_gated_with_a_token_is_read(
     assert files.num_parameters_by_dtype == {"BF16": 32, "F32": 4}
 
 
+@with_either
 def test_gated_and_not_granted_speaks_of_the_account(hub: Hub):
     """With a token, logging in again would not help."""
     repo = hub.repos[NAME] = _config_only()
@@ -358,6 +390,7 @@ def test_gated_and_not_granted_speaks_of_the_account(hub: Hub):
         fetch(NAME, token=VALID_TOKEN)
 
 
+@with_either
 def test_a_refused_token_is_said_to_be_the_trouble(hub: Hub):
     """A wrong token fails even for public models."""
     hub.repos[NAME] = _config_only()
@@ -365,6 +398,7 @@ def test_a_refused_token_is_said_to_be_the_trouble(hub: Hub):
         fetch(NAME, token="hf_wrong")
 
 
+@with_either
 def test_no_such_model_names_the_nearest_bundled_ones(hub: Hub):
     """A slip of the finger is answered with the right name."""
     with pytest.raises(ModelNotFound) as raised:
@@ -375,6 +409,7 @@ def test_no_such_model_names_the_nearest_bundled_ones(hub: Hub):
     assert hub.url in message
 
 
+@with_either
 def test_a_private_model_looks_like_none_and_the_message_says_so(hub: Hub):
     """The Hub answers the same for both, unless one is logged in."""
     repo = hub.repos[NAME] = _config_only()
@@ -412,6 +447,7 @@ def test_a_silent_hub_does_not_hide_the_cache(
     assert fetch(NAME).config == CONFIG
 
 
+@with_either
 @pytest.mark.usefixtures("hub")
 def test_without_a_network_the_message_names_the_address(
     monkeypatch: pytest.MonkeyPatch,
@@ -422,6 +458,7 @@ def test_without_a_network_the_message_names_the_address(
         fetch(NAME)
 
 
+@with_either
 @pytest.mark.parametrize(
     ("status", "words"), [(429, "no more requests"), (503, "answered with an error")]
 )
@@ -432,6 +469,7 @@ def test_a_busy_hub_is_not_a_missing_model(hub: Hub, status: int, words: str):
         fetch(NAME)
 
 
+@with_either
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -447,6 +485,7 @@ def test_a_config_that_is_none_is_refused(hub: Hub, content: bytes, words: str):
         fetch(NAME)
 
 
+@with_either
 @pytest.mark.parametrize(
     ("file", "words"),
     [
@@ -465,6 +504,7 @@ def test_without_config_json_the_message_says_what_there_is(
         fetch(NAME)
 
 
+@with_either
 def test_of_a_gguf_file_only_the_header_is_read(hub: Hub):
     """By its type or its name; 20 MB of weights stay where they are."""
     content = gguf_bytes(QWEN3, qwen3_tensors()) + bytes(20 << 20)
@@ -480,6 +520,7 @@ def test_of_a_gguf_file_only_the_header_is_read(hub: Hub):
         model_files(f"{NAME}:Q8_0")
 
 
+@with_either
 def test_a_long_gguf_header_takes_several_requests(hub: Hub):
     """Each for a part of the file."""
     words = ["word" * 50] * 40_000
@@ -489,15 +530,6 @@ def test_a_long_gguf_header_takes_several_requests(hub: Hub):
     assert found.gguf_tensors == qwen3_tensors()
     assert found.config["architectures"] == ["LlamaForCausalLM"]
     assert len(content) > 8_000_000
-
-
-def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
-    """The core works without huggingface_hub; reading the Hub does not."""
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(
-        ModelUnavailable, match=r'pip install "vllm-memory-planner\[notebook\]"'
-    ):
-        fetch(NAME)
 
 
 def test_a_disk_that_takes_no_notes_does_not_stop_a_plan(
@@ -511,6 +543,7 @@ def test_a_disk_that_takes_no_notes_does_not_stop_a_plan(
     assert fetch(NAME).num_parameters_by_dtype == {"BF16": 32, "F32": 4}
 
 
+@with_either
 def test_a_list_does_not_wait_long(hub: Hub):
     """A suggestion that comes late is worth nothing."""
     hub.delay_seconds = 1.0
@@ -518,6 +551,7 @@ def test_a_list_does_not_wait_long(hub: Hub):
         models(by_name("tiny", 8), timeout_seconds=0.1)
 
 
+@with_either
 def test_too_many_searches_are_said_to_be_so(hub: Hub):
     """One request, no retry."""
     hub.status = 429
@@ -526,6 +560,7 @@ def test_too_many_searches_are_said_to_be_so(hub: Hub):
     assert len(hub.asked) == 1
 
 
+@with_either
 def test_a_list_is_empty_offline(hub: Hub, monkeypatch: pytest.MonkeyPatch):
     """No request leaves the machine."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -533,6 +568,7 @@ def test_a_list_is_empty_offline(hub: Hub, monkeypatch: pytest.MonkeyPatch):
     assert hub.asked == []
 
 
+@with_either
 def test_our_own_mistakes_are_not_blamed_on_the_network(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ):

@@ -1,1 +1,1 @@
-"""The explorer in other people's Jupyter: `make test-versions` installs those."""
+"""In other environments: `make test-versions` and `make test-package` install those."""

@@ -24,6 +24,7 @@ from planner.app.cli.shared import (
     Parser,
     did_you_mean,
 )
+from planner.app.other_planner import other_planner, sentence
 from planner.errors import PlannerError
 from planner.show.terminal import prepare_output, screen_of
 from planner.version import __version__
@@ -102,6 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] != ["app"]:  # a server lives long: its garbage would pile up
         gc.set_threshold(_COLLECTED_AFTER)
     prepare_output()
+    if other := other_planner():
+        sys.stderr.write(f"{sentence(other)}\n")
     try:
         return _answered(words)
     except KeyboardInterrupt:
@@ -235,7 +238,7 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_given: object) -> None:
         """Print, and end."""
-        newest = import_module("planner.engine.releases").NEWEST
+        newest = import_module("...engine.releases", __package__).NEWEST
         sys.stdout.write(f"planner {__version__}, models vLLM to {newest}\n")
         parser.exit(FITS)
 
@@ -260,7 +263,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
             continue
         one = commands.add_parser(name, help=text)
         if command in (None, name):
-            module = import_module(f"planner.app.cli.{name.replace('-', '_')}")
+            module = import_module(f".{name.replace('-', '_')}", __package__)
             module.add(one)
             one.set_defaults(run=module.run)
             one.epilog = "\n".join(["Examples:", *(f"  {e}" for e in module.EXAMPLES)])

@@ -64,8 +64,7 @@ def _on_hub(text: str) -> tuple[HubGroup, ...]:
 
     if not can_search():
         raise PlannerError(
-            "--hub cannot search here: HF_HUB_OFFLINE is set, or huggingface_hub is "
-            'missing (pip install "vllm-memory-planner[notebook]").'
+            "--hub cannot search here: HF_HUB_OFFLINE is set, or this is a browser."
         )
 
     return search(text)

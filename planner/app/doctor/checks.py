@@ -23,7 +23,8 @@ _NAME_WIDTH = 8
 _CHECKS: dict[str, Callable[[], Finding]] = {
     check.__name__: check
     for check in (
-        *(machine.python, machine.app, machine.browser, machine.memory, machine.disk),
+        *(machine.python, machine.app, machine.package, machine.browser),
+        *(machine.memory, machine.disk),
         *(machine.hub, machine.gpu, machine.vllm, machine.ray),
     )
 }

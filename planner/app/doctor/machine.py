@@ -13,18 +13,21 @@ import sys
 from enum import StrEnum
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 
+from planner.app import other_planner
 from planner.confirming import installation
 from planner.engine.devices import attached, gpu_named
 from planner.engine.gpu import CPU
 from planner.engine.releases import NEWEST, OLDEST, is_modelled
 from planner.errors import PlannerError
+from planner.models.sources.hub_client import open_hub
+from planner.models.sources.hub_errors import HubQuery
 from planner.models.sources.hub_lists import models
 from planner.surroundings import data_folder
 from planner.units import GIB, format_gib
 from planner.values import frozen
+from planner.version import __version__
 
 _LESSON_BYTES = GIB
 """Free memory below which a notebook beside a browser becomes slow: an estimate."""
@@ -76,6 +79,14 @@ def python() -> Finding:
     if sys.version_info >= _NEEDED_PYTHON:
         return _works(says, "Plans are computed.")
     return _missing(says, remedy="Install Python 3.11 or newer.")
+
+
+def package() -> Finding:
+    """Check that `import planner` brings this package."""
+    says = f"planner {__version__} in {other_planner.PACKAGE}"
+    if other := other_planner.other_planner():
+        return _limited(says, remedy=other_planner.sentence(other))
+    return _works(says, "`import planner` brings it.")
 
 
 def app() -> Finding:
@@ -159,22 +170,14 @@ def disk() -> Finding:
 
 def hub() -> Finding:
     """Send the Hub one request, with a short time-out."""
-    if find_spec("huggingface_hub") is None:
-        return _limited(
-            "huggingface_hub is not installed",
-            _WITHOUT_HUB,
-            "pip install 'vllm-memory-planner[notebook]'",
-        )
-    from huggingface_hub import constants, get_token  # noqa: PLC0415 - slow, optional
-
-    if constants.HF_HUB_OFFLINE:
+    asked = open_hub("")
+    if asked.is_offline:
         return _limited(
             "offline by HF_HUB_OFFLINE",
             f"{_WITHOUT_HUB} So do models in the Hub's cache on this disk.",
             "Unset HF_HUB_OFFLINE to ask the Hub.",
         )
-    endpoint = os.environ.get("HF_ENDPOINT") or constants.ENDPOINT
-    return _answer_of_hub(endpoint, "with" if get_token() else "without")
+    return _answer_of_hub(asked.query)
 
 
 def gpu() -> Finding:
@@ -242,20 +245,25 @@ def _nearest(folder: Path) -> Path:
     return next(one for one in (folder, *folder.parents) if one.exists())
 
 
-def _answer_of_hub(endpoint: str, token: str) -> Finding:
+def _answer_of_hub(asked: HubQuery) -> Finding:
     try:
         query = (("search", "Qwen3"), ("limit", "1"))
         models(query, timeout_seconds=_HUB_SECONDS)
     except PlannerError:
         return _limited(
-            f"{endpoint} does not answer",
+            f"{asked.endpoint} does not answer",
             f"{_WITHOUT_HUB} So do models in the Hub's cache on this disk.",
             "Check the network; HF_ENDPOINT names a mirror.",
         )
-    gated = "" if token == "with" else " Gated models need one: hf auth login."
+    gated = "" if asked.has_token else " Gated models need one: set HF_TOKEN."
+    kept = (
+        ""
+        if _version("huggingface_hub")
+        else " Nothing is kept on disk without huggingface_hub."
+    )
     return _works(
-        f"{endpoint} answers, {token} a token",
-        f"Every model on it can be planned.{gated}",
+        f"{asked.endpoint} answers, {'with' if asked.has_token else 'without'} a token",
+        f"Every model on it can be planned.{gated}{kept}",
     )
 
 

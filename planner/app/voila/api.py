@@ -123,7 +123,7 @@ class Answering:
         process = self._process
         if process is None or process.returncode is not None:
             process = self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "planner.app.voila.plan_answers"),
+                *(sys.executable, "-P", "-m", f"{__package__}.plan_answers"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=_ANSWER_BYTES,

@@ -101,7 +101,7 @@ def _keep_quiet() -> None:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
     handler = log.handler(own_log, published=is_published())
-    logging.getLogger("planner").addHandler(handler)
+    logging.getLogger((__package__ or "").partition(".")[0]).addHandler(handler)
     # Jupyter warns about each page's first message, and logs errors when it ends.
     logging.getLogger().addHandler(logging.NullHandler())
 

@@ -79,7 +79,7 @@ class ForkServer:
                     sys.executable,
                     "-P",  # a module of the folder that it is started in is not ours
                     "-m",
-                    "planner.app.voila.fork_server",
+                    f"{__package__}.fork_server",
                     str(theirs.fileno()),
                 ],
                 pass_fds=[theirs.fileno()],

@@ -118,13 +118,13 @@ class Readers(Mapping[str, Reader]):
     def __getitem__(self, name: str) -> Reader:
         """Return the reader of a name."""
         if self._before is not None:
-            forms = import_module("planner.models.families.older")
+            forms = import_module(".older", __package__)
             older: Reader = forms.OLDER[name, self._before.until]
             return older
-        family = import_module(f"planner.models.families.{_FAMILY_OF[name]}")
+        family = import_module(f".{_FAMILY_OF[name]}", __package__)
         rows = getattr(family, "ROWS", {})
         if name in rows:
-            llama = import_module("planner.models.families.llama")
+            llama = import_module(".llama", __package__)
             return partial(llama.read, style=rows[name])
         reader: Reader = family.READERS[name]
         return reader

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from planner.errors import ModelUnavailable, PlannerError
+from planner.models.sources.hub_client import HUB, LIBRARY, is_set
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-HUB = "https://huggingface.co"
 _HUB_HOSTS = (".huggingface.co", ".hf.co")
 """Where the Hub sends a client for large files."""
 
@@ -36,8 +36,6 @@ LOOK_UP_SECONDS = 20.0
 _READ_SECONDS = 5.0
 _MOST_REDIRECTS = 5
 
-_LIBRARY = "vllm-memory-planner"
-_TRUE = frozenset(("1", "on", "yes", "true"))
 
 Http: TypeAlias = Any
 """httpx or its successor: whichever huggingface_hub uses."""
@@ -237,7 +235,7 @@ def headers() -> dict[str, str]:
         build_hf_headers,
     )
 
-    sent: dict[str, str] = build_hf_headers(token=token(), library_name=_LIBRARY)
+    sent: dict[str, str] = build_hf_headers(token=token(), library_name=LIBRARY)
     return sent
 
 
@@ -254,7 +252,7 @@ def api() -> HfApi:
     if _is_offline() or not can_bound():
         raise _no_requests()
     _bound(endpoint())
-    return HfApi(endpoint=endpoint(), token=token(), library_name=_LIBRARY)
+    return HfApi(endpoint=endpoint(), token=token(), library_name=LIBRARY)
 
 
 @lru_cache(maxsize=1)
@@ -265,8 +263,7 @@ def _bound(address: str) -> None:
 def _is_offline() -> bool:
     from huggingface_hub import constants  # noqa: PLC0415 - lazy
 
-    is_set = os.environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE
-    return is_set or bool(constants.HF_HUB_OFFLINE)
+    return is_set("HF_HUB_OFFLINE") or bool(constants.HF_HUB_OFFLINE)
 
 
 def _no_requests() -> ModelUnavailable:

@@ -6,6 +6,7 @@ Also which names a repository on the Hub can have (`is_repo_id`).
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -28,11 +29,6 @@ LARGEST_FILE_BYTES = 16 << 20
 
 _UNAUTHORIZED, _TOO_MANY, _SERVER_ERROR = 401, 429, 500
 
-_LIBRARY_MISSING = (
-    "is not in the bundled catalogue, and reading it from the Hub needs "
-    'huggingface_hub: pip install "vllm-memory-planner[notebook]". '
-    "Or give the path of its config.json."
-)
 _NOT_IN_A_BROWSER = (
     "is not in the bundled catalogue, and the browser edition does not query the Hub. "
     "Upload the model's config.json next to a notebook of this site, and give its "
@@ -45,9 +41,37 @@ _REPO_ID = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?")
 _LONGEST_REPO_ID = 96
 
 
-def missing() -> str:
-    """Say why a Hub model cannot be read without huggingface_hub, and what to do."""
-    return _NOT_IN_A_BROWSER if is_in_browser() else _LIBRARY_MISSING
+def refuse_in_browser(repo_id: str) -> None:
+    """Refuse a model of the Hub where Python has no connections of its own.
+
+    Raises:
+        ModelUnavailable: in the browser edition.
+    """
+    if is_in_browser():
+        near = did_you_mean(repo_id)
+        raise ModelUnavailable(f"{repo_id!r} {_NOT_IN_A_BROWSER}{near}")
+
+
+class Refused(Exception):  # noqa: N818 - what the Hub did
+    """The Hub's refusal where the standard library asked, as huggingface_hub names it.
+
+    Source: huggingface_hub 2.4.0 `utils/_http.py` hf_raise_for_status.
+    """
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message or f"status {status}")
+        self.status = status
+        is_bad_token = message == "Invalid credentials in Authorization header"
+        if status == _UNAUTHORIZED and not code and not is_bad_token:
+            code = "RepoNotFound"  # or private: the Hub does not tell
+        self.name = _NAMED.get(code, "HfHubHTTPError")
+
+
+_NAMED = {
+    "GatedRepo": "GatedRepoError",
+    "RepoNotFound": "RepositoryNotFoundError",
+    "RevisionNotFound": "RevisionNotFoundError",
+}
 
 
 @frozen
@@ -66,22 +90,22 @@ class HubQuery:
 
 
 def library_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that huggingface_hub and its HTTP library raise.
+    """Return the errors of what asks the Hub: huggingface_hub and its HTTP library.
 
     That library changed its name over huggingface_hub's releases; the parent of its
     own error class is where all of them meet.
     """
-    from huggingface_hub import errors  # noqa: PLC0415 - only where it is installed
-
+    try:
+        from huggingface_hub import errors  # noqa: PLC0415 - optional
+    except ImportError:
+        return (Refused, OSError, ValueError)
     http_error: type[Exception] = errors.HfHubHTTPError.__mro__[1]
     return (http_error, errors.SafetensorsParsingError, OSError, ValueError)
 
 
 def is_silence(error: Exception) -> bool:
     """Whether the Hub gave no answer, rather than a refusal."""
-    from huggingface_hub import errors  # noqa: PLC0415 - only where it is installed
-
-    if isinstance(error, errors.HFValidationError):
+    if _is(error, "HFValidationError"):
         return False
     status = _status(error)
     return status is None or status >= _SERVER_ERROR or status == _TOO_MANY
@@ -89,32 +113,41 @@ def is_silence(error: Exception) -> bool:
 
 def is_gated(error: Exception) -> bool:
     """Whether the Hub gives the files only to accounts that accepted the terms."""
-    from huggingface_hub import errors  # noqa: PLC0415 - only where it is installed
+    return _is(error, "GatedRepoError")
 
-    return isinstance(error, errors.GatedRepoError)
+
+def _is(error: Exception, *names: str) -> bool:
+    """Whether an error is of one of these classes of huggingface_hub."""
+    if isinstance(error, Refused):
+        return error.name in names
+    if sys.modules.get("huggingface_hub") is None:  # nobody raised one of its errors
+        return False
+    from huggingface_hub import errors  # noqa: PLC0415 - optional
+
+    return isinstance(error, tuple(getattr(errors, name) for name in names))
 
 
 def _status(error: Exception) -> int | None:
+    if isinstance(error, Refused):
+        return error.status
     status: int | None = getattr(getattr(error, "response", None), "status_code", None)
     return status
 
 
 def explain(error: Exception, query: HubQuery) -> PlannerError:
-    """Return the error to raise for what huggingface_hub raised."""
-    from huggingface_hub import errors  # noqa: PLC0415 - only where it is installed
-
+    """Return the error to raise for what asking the Hub raised."""
     if isinstance(error, PlannerError):
         return error
     if is_gated(error):
         return gated(query)
-    if isinstance(error, errors.RepositoryNotFoundError | errors.HFValidationError):
+    if _is(error, "RepositoryNotFoundError", "HFValidationError"):
         return not_found(query)
-    if isinstance(error, errors.RevisionNotFoundError):
+    if _is(error, "RevisionNotFoundError"):
         return ModelNotFound(
             f"{query.repo_id!r} has no revision {query.revision!r} on the Hub. Leave "
             f"it out for the newest one, or see the branches and tags at {query.page}."
         )
-    if isinstance(error, errors.HfHubHTTPError):
+    if _is(error, "HfHubHTTPError"):
         return _answered(error, query)
     return silent(error, query)
 

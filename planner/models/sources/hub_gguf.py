@@ -5,6 +5,7 @@ Source: vLLM 0.23.0 `model_loader/gguf_loader.py` _prepare_weights.
 
 from __future__ import annotations
 
+from functools import partial
 from io import BytesIO
 from typing import BinaryIO, cast
 
@@ -12,7 +13,7 @@ from planner.errors import ModelNotFound, PlannerError
 from planner.models.files import ModelFiles
 from planner.models.sources import gguf, hub_errors
 from planner.models.sources.folder import CONFIG
-from planner.models.sources.hub_client import Hub, open_hub
+from planner.models.sources.hub_client import AnyHub, open_hub
 from planner.models.sources.huggingface import without_progress_bars
 
 _PART_BYTES = 4 << 20
@@ -22,45 +23,21 @@ _SUFFIX = ".gguf"
 class _Parts:
     """A file on the Hub, of which parts are requested as they are read."""
 
-    def __init__(self, hub: Hub, file: str, commit: str) -> None:
-        from huggingface_hub import hf_hub_url  # noqa: PLC0415 - lazy
-
-        self._hub = hub
-        self._address = hf_hub_url(
-            hub.query.repo_id, file, revision=commit, endpoint=hub.query.endpoint
-        )
+    def __init__(self, hub: AnyHub, file: str, commit: str) -> None:
+        self._requested = partial(hub.part, file, commit)
         self._at, self._part = 0, BytesIO()
 
     def read(self, count: int) -> bytes:
         """Return the next bytes, fewer at the end of the file."""
         found = self._part.read(count)
         while len(found) < count:
-            content = self._request()
+            content = self._requested(self._at, _PART_BYTES)
+            self._at += _PART_BYTES
             self._part = BytesIO(content)
             found += self._part.read(count - len(found))
             if len(content) < _PART_BYTES:
                 break
         return found
-
-    def _request(self) -> bytes:
-        from huggingface_hub import get_session  # noqa: PLC0415 - lazy
-        from huggingface_hub.utils import (  # type: ignore[attr-defined]  # noqa: PLC0415 - optional, slow
-            build_hf_headers,
-            hf_raise_for_status,
-        )
-
-        last = self._at + _PART_BYTES - 1
-        headers = {
-            **build_hf_headers(token=self._hub.api.token),
-            "Range": f"bytes={self._at}-{last}",
-        }
-        response = get_session().get(
-            self._address, headers=headers, timeout=self._hub.timeout_seconds
-        )
-        hf_raise_for_status(response)
-        self._at += _PART_BYTES
-        content: bytes = response.content
-        return content[:_PART_BYTES]
 
 
 def fetch(
@@ -88,7 +65,7 @@ def fetch(
         raise hub_errors.explain(error, hub.query) from error
 
 
-def _fetch(hub: Hub, file: str) -> ModelFiles:
+def _fetch(hub: AnyHub, file: str) -> ModelFiles:
     info = hub.info()
     names = tuple(sibling.rfilename for sibling in info.siblings or ())
     found = file if file.endswith(_SUFFIX) else gguf.chosen(names, file)
@@ -106,6 +83,6 @@ def _fetch(hub: Hub, file: str) -> ModelFiles:
     config = None
     if CONFIG in names:
         with without_progress_bars():
-            config = hub.download(CONFIG, commit).read_bytes()
+            config = hub.main(CONFIG, commit)
     separator = "/" if file.endswith(_SUFFIX) else ":"
     return gguf.files_of(headers, f"{hub.query.repo_id}{separator}{file}", config)

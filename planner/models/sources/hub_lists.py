@@ -9,7 +9,7 @@ from planner.errors import ModelUnavailable, PlannerError
 from planner.models.sources import hub_bounds, hub_errors
 from planner.models.sources.allowance import HubRequest, take
 from planner.models.sources.hub_bounds import RequestBudget, budget
-from planner.models.sources.hub_client import LIBRARY, open_hub
+from planner.models.sources.hub_client import open_hub
 from planner.models.sources.hub_models import Query
 
 _SEARCH_BYTES = 256 << 10
@@ -28,24 +28,11 @@ def models(query: Query, *, timeout_seconds: float) -> object:
         ModelUnavailable: when the Hub does not answer.
     """
     text = dict(query).get("search") or dict(query).get("filter") or ""
-    hub = open_hub(text, None, None)
+    hub = open_hub(text, timeout_seconds=timeout_seconds)
     if hub.is_offline:
         return []
-    from huggingface_hub import get_session  # noqa: PLC0415 - lazy
-    from huggingface_hub.utils import (  # type: ignore[attr-defined]  # noqa: PLC0415 - optional, slow
-        build_hf_headers,
-        hf_raise_for_status,
-    )
-
     try:
-        response = get_session().get(
-            f"{hub.api.endpoint}/api/models",
-            params=list(query),
-            headers=build_hf_headers(library_name=LIBRARY),
-            timeout=timeout_seconds,
-        )
-        hf_raise_for_status(response)
-        return response.json()
+        return hub.listed(query)
     except hub_errors.library_errors() as error:
         raise hub_errors.no_list(error, hub.query) from error
 

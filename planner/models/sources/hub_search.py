@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
-from importlib.util import find_spec
 
 from planner.errors import ModelUnavailable
 from planner.models import catalogue
 from planner.models.sources import allowance, hub_bounds, hub_models
 from planner.models.sources.concurrently import concurrently
+from planner.models.sources.hub_client import is_set
 from planner.models.sources.hub_models import HubGroup, HubModel, Query
 from planner.models.sources.periods import period
 from planner.surroundings import is_in_browser, is_published
@@ -33,24 +33,17 @@ _MOST_RELEASES = 24
 _FAMILIES, _PUBLISHED_FAMILIES = 3, 1
 """Models whose releases are requested; requests of a published app are counted."""
 _REMEMBERED = 256
-_TRUE = frozenset(("1", "on", "yes", "true"))
-_LIBRARY = "huggingface_hub"
 
 _MOST_INSTEAD = 3
 
 
 def can_search() -> bool:
     """Whether this process may search the Hub at all; it may still be unreachable."""
-    if is_in_browser() or os.environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE:
+    if is_in_browser() or is_set("HF_HUB_OFFLINE"):
         return False
     if is_published():
         return allowance.per_minute() > 0 and hub_bounds.can_bound()
-    return _has_library()
-
-
-@lru_cache(maxsize=1)
-def _has_library() -> bool:
-    return find_spec(_LIBRARY) is not None
+    return True
 
 
 def search(

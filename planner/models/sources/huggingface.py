@@ -7,12 +7,11 @@ an answer only the cache is used.
 
 from __future__ import annotations
 
-import os
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlannerError
@@ -21,8 +20,6 @@ from planner.models.sources import (
     hub_errors,
     hub_models,
     hub_search,
-    hub_store,
-    safetensors,
 )
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.folder import (
@@ -31,9 +28,10 @@ from planner.models.sources.folder import (
     SIDE_FILES,
     files_with,
     model_config,
+    side_object,
     tensors_in,
 )
-from planner.models.sources.hub_client import LIBRARY, Hub, open_hub, read_side
+from planner.models.sources.hub_client import AnyHub, open_hub
 from planner.models.sources.safetensors import TensorFacts
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ def fetch(
         raise hub_errors.explain(error, hub.query) from error
 
 
-def _fetch(hub: Hub) -> ModelFiles:
+def _fetch(hub: AnyHub) -> ModelFiles:
     if hub.is_offline:
         return _from_cache(hub, hub_errors.not_cached(hub.query))
     try:
@@ -86,7 +84,7 @@ def _fetch(hub: Hub) -> ModelFiles:
         raise hub_errors.gated(hub.query, instead) from error
 
 
-def _from_hub(hub: Hub, info: ModelInfo) -> ModelFiles:
+def _from_hub(hub: AnyHub, info: ModelInfo) -> ModelFiles:
     files = tuple(sibling.rfilename for sibling in info.siblings or ())
     main = next((name for name in (CONFIG, PARAMS) if name in files), None)
     if main is None:
@@ -95,84 +93,65 @@ def _from_hub(hub: Hub, info: ModelInfo) -> ModelFiles:
     hub_errors.refuse_large(hub.query, info, (main, *names))
     if info.gated:
         hub.main(main, info.sha)  # refused once rather than for each file
-    config, tensors, *side = concurrently(
+    content, tensors, *side = concurrently(
         [
             partial(hub.main, main, info.sha),
-            partial(_tensors, hub, info.sha, files),
+            partial(hub.tensors, info.sha, files),
             *(partial(hub.side, name, info.sha) for name in names),
         ]
     )
     if not tensors.num_parameters_by_dtype and info.safetensors is not None:
         counts = {str(k): int(n) for k, n in info.safetensors.parameters.items()}
         tensors = replace(tensors, num_parameters_by_dtype=counts)
-    return _model_files(hub, config, dict(zip(names, side, strict=True)), tensors)
+    commit = info.sha or hub.query.revision or "main"
+    beside = dict(zip(names, side, strict=True))
+    return _model_files(hub, commit, _config(hub, main, content), beside, tensors)
 
 
-def _from_cache(hub: Hub, otherwise: PlannerError) -> ModelFiles:
+def _from_cache(hub: AnyHub, otherwise: PlannerError) -> ModelFiles:
     revision = hub.query.revision
-    config = hub.cached(CONFIG, revision) or hub.cached(PARAMS, revision)
-    if config is None:
+    path = hub.cached(CONFIG, revision) or hub.cached(PARAMS, revision)
+    if path is None:
         raise otherwise
-    commit = config.parent.name
+    commit = path.parent.name
     found = {name: hub.cached(name, commit) for name in SIDE_FILES}
-    side = {name: read_side(path) for name, path in found.items() if path}
-    remembered = hub_store.kept_facts(_facts_path(hub, commit))
-    tensors = remembered or tensors_in(config.parent)
-    return _model_files(hub, config, side, tensors)
+    side = {
+        name: side_object(one.read_bytes(), name) for name, one in found.items() if one
+    }
+    tensors = hub.kept_tensors(commit) or tensors_in(path.parent)
+    config = _config(hub, path.name, path.read_bytes())
+    return _model_files(hub, commit, config, side, tensors)
+
+
+def _config(hub: AnyHub, main: str, content: bytes) -> Mapping[str, Any]:
+    """Return the config.json; empty where another file makes the model."""
+    where = f"{CONFIG} of {hub.query.repo_id!r} on the Hub"
+    return model_config(content, where) if main == CONFIG else {}
 
 
 def _model_files(
-    hub: Hub,
-    config: Path,
+    hub: AnyHub,
+    commit: str,
+    config: Mapping[str, Any],
     side: Mapping[str, Mapping[str, Any] | None],
     tensors: TensorFacts,
 ) -> ModelFiles:
-    where = f"{CONFIG} of {hub.query.repo_id!r} on the Hub"
     return files_with(
         tensors,
         side,
         name=hub.query.repo_id,
-        config=model_config(config.read_bytes(), where)
-        if config.name == CONFIG
-        else {},
-        source=f"Hub: {hub.query.repo_id}@{config.parent.name[:_SHORT_COMMIT]}"
+        config=config,
+        source=f"Hub: {hub.query.repo_id}@{commit[:_SHORT_COMMIT]}"
         + (" (from the cache on disk)" if hub.is_offline else ""),
     )
-
-
-def _tensors(hub: Hub, commit: str | None, files: tuple[str, ...]) -> TensorFacts:
-    """Return the tensors, from the disk where possible, else from the Hub.
-
-    A plan does not need them, so the Hub may fail here.
-    """
-    path = _facts_path(hub, commit or "")
-    remembered = hub_store.kept_facts(path)
-    if remembered is not None:
-        return remembered
-    known = hub.cached(CONFIG, commit) or hub.cached(PARAMS, commit)
-    tensors = tensors_in(known.parent) if known else TensorFacts()
-    with suppress(*hub_errors.library_errors()):
-        if not tensors.shapes:
-            tensors = safetensors.read_on_hub(hub.api, hub.query, commit or "", files)
-        hub_store.keep_facts(path, tensors)
-    return tensors
-
-
-def _facts_path(hub: Hub, commit: str) -> Path:
-    from huggingface_hub import cached_assets_path, constants  # noqa: PLC0415 - lazy
-
-    try:
-        folder = cached_assets_path(
-            LIBRARY, hub.query.repo_id, "headers", assets_dir=constants.HF_ASSETS_CACHE
-        )
-    except (OSError, ValueError):  # a disk that cannot be written to
-        folder = Path(os.devnull)
-    return folder / f"{commit}.json"
 
 
 @contextmanager
 def without_progress_bars() -> Iterator[None]:
     """Files of a few kilobytes need no bar across a notebook."""
+    if sys.modules.get("huggingface_hub") is None:
+        yield
+        return
     from huggingface_hub.utils import (  # type: ignore[attr-defined]  # noqa: PLC0415 - optional, slow
         are_progress_bars_disabled,
         disable_progress_bars,

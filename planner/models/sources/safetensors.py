@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field
 from functools import partial
 from math import prod
@@ -35,8 +35,10 @@ SINGLE = "model.safetensors"
 _PREFIX_BYTES = 8
 _MAX_HEADER_BYTES = 100_000_000
 """Source: safetensors `MAX_HEADER_SIZE`; a longer one is a damaged file."""
-_MOST_HEADER_BYTES, _MOST_HEADER_VALUES = 32 << 20, 1_500_000
+MOST_HEADER_BYTES, MOST_HEADER_VALUES = 32 << 20, 1_500_000
 """The largest published header has 10 MB, of 100,000 tensors with nine values each."""
+_FIRST_BYTES = 100_000
+"""Of a file on the Hub; they nearly always hold its header."""
 _MOST_TENSORS = 250_000
 """Of all files; the largest published model has 210,000."""
 
@@ -170,9 +172,9 @@ def _header(path: Path) -> Mapping[str, Any] | None:
         length = int.from_bytes(prefix, "little")
         if len(prefix) < _PREFIX_BYTES or length > _MAX_HEADER_BYTES:
             raise _damaged(str(path), "it does not begin with a header")
-        if length > _MOST_HEADER_BYTES:
+        if length > MOST_HEADER_BYTES:
             raise PlannerError(
-                f"{path}: its header has more than {_MOST_HEADER_BYTES >> 20} MiB, the "
+                f"{path}: its header has more than {MOST_HEADER_BYTES >> 20} MiB, the "
                 "most that is read. Plan from its config.json alone by moving that "
                 "file to a separate folder."
             )
@@ -185,7 +187,7 @@ def _header(path: Path) -> Mapping[str, Any] | None:
 
 
 def _decoded(text: bytes, where: str) -> Mapping[str, Any]:
-    check_values(text, where, _MOST_HEADER_VALUES)
+    check_values(text, where, MOST_HEADER_VALUES)
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -202,22 +204,46 @@ def _damaged(where: str, why: str) -> PlannerError:
     )
 
 
+def shards_of(files: Iterable[str]) -> list[str]:
+    """Return the files of weights among those of a repository."""
+    names = set(files)
+    if SINGLE in names:
+        return [SINGLE]
+    return sorted(name for name in names if _SHARD.fullmatch(name))
+
+
+def shapes_in_parts(part: Callable[[int, int], bytes], where: str) -> Shapes:
+    """Return dtype and shape of each tensor of a file of which parts are requested.
+
+    Args:
+        part: returns so many bytes (second) from one on (first).
+        where: the file, for the sentence.
+
+    Raises:
+        PlannerError: where it does not begin with a header, or with too long a one.
+    """
+    text = part(0, _FIRST_BYTES)
+    length = int.from_bytes(text[:_PREFIX_BYTES], "little")
+    if length > MOST_HEADER_BYTES:
+        raise _damaged(where, "it does not begin with a header")
+    text = text[_PREFIX_BYTES : _PREFIX_BYTES + length]
+    if len(text) < length:
+        text = part(_PREFIX_BYTES, length)
+    return shapes_of(_decoded(text, where), where)
+
+
 def read_on_hub(
-    api: HfApi, query: HubQuery, commit: str, files: Iterable[str]
+    api: HfApi, query: HubQuery, commit: str, files: Collection[str]
 ) -> TensorFacts:
     """Return the tensors of a model on the Hub; none where it has no safetensors.
 
     The first 100 kB of a file nearly always hold its header; no weights are read.
     """
-    names = set(files)
-    if SINGLE in names:
-        shards = [SINGLE]
-    else:
-        shards = sorted(name for name in names if _SHARD.fullmatch(name))
+    shards = shards_of(files)
     if not shards:
         return TensorFacts()
     headers = None
-    if INDEX in names and len(shards) > 1 and query.revision is None:
+    if INDEX in files and len(shards) > 1 and query.revision is None:
         headers = _all_at_once(api, query)
     return _tensor_facts(headers or _one_by_one(api, query, commit, shards))
 
