@@ -58,6 +58,7 @@ _COMMANDS = {
     "calibration": "what your own starts measured, and later plans use",
     "doctor": "what works on this machine, and what to do about the rest",
     "app": "the planner in the browser",
+    "mcp": "the planner for agents, over standard input and output",
     "completion": "a script with which the shell completes all of this",
 }
 """In the order of the help.
@@ -100,7 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is not None:
         return _answered(words)
     # A process of its own.
-    if words[:1] != ["app"]:  # a server lives long: its garbage would pile up
+    # A server lives long: its garbage would pile up.
+    if words[:1] not in (["app"], ["mcp"]):
         gc.set_threshold(_COLLECTED_AFTER)
     prepare_output()
     try:
