@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from threading import Thread
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 from planner.version import __version__
 
@@ -96,7 +96,7 @@ def _answer_to(line: bytes | None) -> Any:  # noqa: ANN401 - a message or a batc
     if line is None:
         return _error(None, _PARSE, f"A message has at most {LONGEST_BYTES:,} bytes.")
     try:
-        message = json.loads(line)
+        message = json.loads(line, parse_constant=_no_number)
     except (ValueError, RecursionError):
         return _error(None, _PARSE, "A message is JSON, in one line.")
     if not isinstance(message, list):
@@ -106,6 +106,11 @@ def _answer_to(line: bytes | None) -> Any:  # noqa: ANN401 - a message or a batc
     return [one for one in map(_answered, message) if one is not None] or None
 
 
+def _no_number(name: str) -> NoReturn:
+    """Refuse NaN and Infinity, which JSON does not have."""
+    raise ValueError(name)
+
+
 def _answered(message: object) -> dict[str, Any] | None:
     """Return the answer to a message; None to a notification and to an answer."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
@@ -113,6 +118,8 @@ def _answered(message: object) -> dict[str, Any] | None:
     method, number = message.get("method"), message.get("id")
     if number is None or not isinstance(method, str):
         return None
+    if not isinstance(number, str | int):
+        return _error(None, _INVALID, "id is a text or a whole number.")
     try:
         result = _result_of(method, message.get("params", {}))
     except _Refused as refused:

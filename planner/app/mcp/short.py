@@ -28,7 +28,7 @@ from planner.units import format_gib
 
 _MOST = 4
 """Changes, set-ups and rules of a short answer."""
-_LONGEST = 320
+_LONGEST = 240
 """Characters of a sentence of a short answer."""
 _SIZES = (
     *("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"),
