@@ -59,6 +59,7 @@ _COMMANDS = {
     "doctor": "what works on this machine, and what to do about the rest",
     "app": "the planner in the browser",
     "mcp": "the planner for agents, over standard input and output",
+    "schema": "the JSON Schemas of what --json prints",
     "completion": "a script with which the shell completes all of this",
 }
 """In the order of the help.
