@@ -178,9 +178,7 @@ def speed(found: SpeedForecast) -> dict[str, Any]:
         "model": found.plan.name,
         "gpu": f"{found.plan.gpus_total} x {found.plan.gpu.name}",
         "requests": found.requests,
-        "measured": _rounded(
-            {name: told[name] for name in _FORECAST if told[name] is not None}
-        ),
+        "measured": _rounded({n: told[n] for n in _FORECAST if found.is_known}),
         "formula": _rounded({n: one["value"] for n, one in bounds if n in _BOUNDS}),
         "how_known": _IN_RANGE if found.is_known else "a bound alone",
         "near": _clipped(found.near.words),

@@ -98,8 +98,8 @@ def reading_of_server(address: str) -> Reading:
     """Return what a running server of vLLM tells of itself.
 
     Raises:
-        PlannerError: where no server is asked, as in a published app, or for a server that is
-            not vLLM's.
+        PlannerError: where no server is asked, as in a published app, or for a server
+            that is not vLLM's.
     """
     if not asks_servers():
         raise PlannerError(
