@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from planner.engine.arguments import ARGUMENTS, Argument, Kind
@@ -126,7 +126,7 @@ def _gpus() -> str:
     )
 
 
-_ENTRIES = {
+_ENTRIES: Mapping[str, Callable[[], str]] = {
     "model": lambda: (
         "the name of a bundled model (`planner models` lists them), owner/name on the "
         "Hub, or the path of a folder or config.json"

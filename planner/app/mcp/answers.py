@@ -14,7 +14,8 @@ from planner.app.mcp.tools import SECONDS, Tool
 from planner.app.problems import problem
 from planner.app.questions import ENTRIES, Wrong, at_fault, inputs_of, planned
 from planner.engine.flags import plain
-from planner.engine.releases import NEWEST
+from planner.engine.releases import NEWEST, resolve_version
+from planner.errors import PlannerError
 from planner.reading import Reading, read
 from planner.reading.reading import NOT_NAMED
 from planner.solve.advice import advise
@@ -94,7 +95,13 @@ def _speed(given: dict[str, Any]) -> Any:  # noqa: ANN401 - any result
 
 
 def _upgrade(given: dict[str, Any]) -> Any:  # noqa: ANN401 - any result
-    return upgrade(inputs_of(_entries(given)), to=given.get("to", NEWEST))
+    last = given.get("to", NEWEST)
+    try:
+        resolve_version(last)
+    except PlannerError as error:
+        sentence = str(error).replace("vllm_version", "to")
+        raise Wrong(sentence, "/to") from None
+    return upgrade(inputs_of(_entries(given)), to=last)
 
 
 def _set_ups(given: dict[str, Any]) -> Any:  # noqa: ANN401 - any result
