@@ -73,7 +73,7 @@ def _is_path(text: str) -> bool:
     return text.startswith(("/", "~", "./", "../")) or "\\" in text
 
 
-def _result(values: dict[str, Any], text: str) -> dict[str, Any]:
+def _result(values: object, text: str) -> dict[str, Any]:
     return {
         "content": [{"type": "text", "text": text}],
         "structuredContent": json.loads(json.dumps(values, default=str)),

@@ -47,9 +47,9 @@ def _faults(given: object, schema: Mapping[str, Any], name: str) -> Iterator[str
             return
     if "enum" in schema and given not in schema["enum"]:
         yield f"{name}={shown}: use one of {', '.join(map(str, schema['enum']))}."
-    if "minimum" in schema and given < schema["minimum"]:  # type: ignore[operator]
+    if "minimum" in schema and given < schema["minimum"]:
         yield f"{name}={shown}: {schema['minimum']} is the least."
-    if "maximum" in schema and given > schema["maximum"]:  # type: ignore[operator]
+    if "maximum" in schema and given > schema["maximum"]:
         yield f"{name}={shown}: {schema['maximum']:,} is the most."
     most = schema.get("maxLength") or schema.get("maxItems")
     if most is not None and len(given) > most:  # type: ignore[arg-type]
