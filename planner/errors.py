@@ -18,6 +18,11 @@ class PlannerError(ValueError):
     out.
     """
 
+    code = "bad_input"
+    """What programs tell errors apart by."""
+    allowed = ""
+    """What may be given instead, where the message names nothing that was given."""
+
     def __init__(self, message: str = "") -> None:
         """Store the message."""
         if len(message) > _LONGEST:
@@ -43,21 +48,31 @@ class UnknownArchitecture(PlannerError):  # noqa: N818 - the contract fixes the 
     Raised instead of a guess; the message names the field that was not understood.
     """
 
+    code = "unknown_architecture"
+
 
 class ModelNotFound(PlannerError):  # noqa: N818 - reads as the sentence it is
     """The model is not in the catalogue, on disk or on the Hub."""
+
+    code = "model_not_found"
 
 
 class ModelUnavailable(PlannerError):  # noqa: N818 - reads as the sentence it is
     """The model exists but cannot be read: gated, offline, or no reply of the Hub."""
 
+    code = "model_unavailable"
+
 
 class TooOften(ModelUnavailable):
     """No more requests to the Hub for now; the message says when there are more."""
 
+    code = "too_often"
+
 
 class GatedModel(ModelUnavailable):
     """The model's files are given only to accounts that accepted its terms."""
+
+    code = "gated_model"
 
     def __init__(self, message: str, instead: tuple[str, ...] = ()) -> None:
         """Store the message and models of the same shapes that are not gated."""

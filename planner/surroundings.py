@@ -19,6 +19,13 @@ NO_HARDWARE = (
     "the list."
 )
 
+FILES = "PLANNER_FILES"
+"""Environment variable: the folder whose files may be read, and no others; empty: none.
+
+No server is asked then either. Where it is not set, the planner reads what its user
+names.
+"""
+
 VOILA_BASE_URL = "VOILA_BASE_URL"
 """Environment variable that Voilà, and the app as well, gives its kernels."""
 
@@ -41,6 +48,24 @@ def is_published() -> bool:
     False
     """
     return os.environ.get(PUBLISHED, "") not in ("", "0")
+
+
+def may_read(path: Path) -> bool:
+    """Return whether a file or folder that somebody names may be read."""
+    if is_published():
+        return False
+    allowed = os.environ.get(FILES)
+    if allowed is None:
+        return True
+    try:
+        return bool(allowed) and path.resolve().is_relative_to(Path(allowed).resolve())
+    except (OSError, RuntimeError, ValueError):  # no path at all, or links in a circle
+        return False
+
+
+def asks_servers() -> bool:
+    """Return whether the planner opens an address that somebody names."""
+    return not is_published() and FILES not in os.environ
 
 
 def is_page_address(text: str) -> bool:

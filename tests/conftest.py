@@ -10,8 +10,10 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
+from importlib import import_module
 from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
@@ -114,23 +116,57 @@ def root() -> Path:
     return ROOT
 
 
+_PLAN_REF = '"$ref": "urn:vllm-memory-planner:schema:plan"'
+_SCHEMAS = {
+    "planner.solve.solution:Solution": "solve",
+    "planner.solve.set_ups:SetUps": "solve-set-ups",
+    "planner.solve.model_fits:ModelFits": "solve-models",
+    "planner.solve.advice.result:Advice": "advise",
+    "planner.solve.comparing.comparison:Comparison": "compare",
+    "planner.solve.comparing.gpus:GPUComparison": "compare-gpus",
+    "planner.solve.comparing.grid:Grid": "sweep",
+    "planner.solve.upgrading:Upgrade": "upgrade",
+    "planner.solve.speed.forecast:SpeedForecast": "speed",
+    "planner.ray.pipelines:Pipeline": "ray",
+    "planner.reading.checking:Checks": "check",
+    "planner.app.doctor.checks:Report": "doctor",
+    "planner.confirming.confirmation:Confirmation": "confirm",
+    "planner.confirming.dry.result:DryRun": "dry-run",
+}
+"""The class of each result, and the schema of what its command prints."""
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _plans_are_as_the_schema_says() -> Iterator[None]:
-    """Hold every plan that a test turns into plain values to the published schema."""
+def _results_are_as_the_schemas_say() -> Iterator[None]:
+    """Hold every result that a test turns into plain values to its published schema."""
     fastjsonschema = pytest.importorskip("fastjsonschema")
+    from planner.engine.flags import plain
     from planner.planning import as_dict
+    from planner.show.schemas import PLAN, schema
 
-    schema = json.loads((ROOT / "planner/data/plan.schema.json").read_text("utf-8"))
-    validated = fastjsonschema.compile(schema)
-    written = as_dict.plan_dict
+    @cache
+    def validated(name: str) -> Callable[[Any], Any]:
+        whole = schema(name)
+        if name != PLAN:  # a plan inside it is held to its own already
+            whole.get("definitions", {}).pop(PLAN, None)
+            whole = json.loads(json.dumps(whole).replace(_PLAN_REF, '"title": ""'))
+        found: Callable[[Any], Any] = fastjsonschema.compile(whole)
+        return found
 
-    def plan_dict(plan: Any) -> dict[str, Any]:
-        whole = written(plan)
-        validated(json.loads(json.dumps(whole, default=str)))
-        return whole
+    def checked(written: Any, name: str) -> Any:
+        def to_dict(result: Any) -> dict[str, Any]:
+            values: dict[str, Any] = written(result)
+            validated(name)(json.loads(json.dumps(plain(values), default=str)))
+            return values
+
+        return to_dict
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(as_dict, "plan_dict", plan_dict)
+        patched.setattr(as_dict, "plan_dict", checked(as_dict.plan_dict, PLAN))
+        for place, name in _SCHEMAS.items():
+            module, _, kind = place.partition(":")
+            found = getattr(import_module(module), kind)
+            patched.setattr(found, "to_dict", checked(found.to_dict, name))
         yield
 
 

@@ -239,6 +239,28 @@ def test_pages_load_nothing_from_elsewhere(site: docs_site.Site) -> None:
     ]
 
 
+@pytest.mark.server
+def test_language_models_find_a_list_of_pages(site: docs_site.Site) -> None:
+    """At the site's root; its links lead to pages."""
+    text = (site.folder / links.FOR_MODELS).read_text("utf-8")
+    found = re.findall(r"\]\(([^)]+)\)", text)
+
+    assert len(found) >= 15
+    assert [] == [name for name in found if not (site.folder / name).is_file()]
+
+
+def test_the_list_for_language_models_leads_to_pages_here_too() -> None:
+    """As a heading, a summary and sections of links, each with what it is."""
+    text = (DOCS / links.FOR_MODELS).read_text("utf-8")
+    found = re.findall(r"^- \[[^]]+\]\(([^)]+)\)", text, re.MULTILINE)
+    written = "reference/command-line.md", "reference/arguments.md"
+
+    assert text.startswith("# vLLM memory planner\n\n> ")
+    assert "agents.md" == found[0]
+    assert {*written} <= {*found}
+    assert [] == [name for name in found if not (DOCS / name).is_file()]
+
+
 def test_files_of_the_repository_have_a_place_or_none() -> None:
     """Pictures where they lie, pages that stand for others, folders nowhere."""
     assert "images/confirm.png" == links.place_of(DOCS / "images" / "confirm.png")

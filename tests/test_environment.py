@@ -20,7 +20,9 @@ import planner
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PYTHONS = ("3.11", "3.12", "3.13")
-LOCKED_EXTRAS = ("all", "app", "docs", "gpu", "hub", "lab", "notebook", "test")
+LOCKED_EXTRAS = (
+    *("all", "app", "docs", "gpu", "hub", "lab", "mcp", "notebook", "test"),
+)
 UNLOCKED_EXTRAS = ("ray", "vllm")
 
 
@@ -147,7 +149,7 @@ def test_each_extra_brings_what_its_use_needs() -> None:
     assert not brought["notebook"] & {"jupyterlab", "voila", "nvidia-ml-py"}
     assert not brought["app"] & {"jupyterlab", "nvidia-ml-py"}
     assert not brought["lab"] & {"voila", "nvidia-ml-py"}
-    assert {"all", "app", "gpu", "hub", "lab", "notebook"} == _brought("all")
+    assert {"all", "app", "gpu", "hub", "lab", "mcp", "notebook"} == _brought("all")
 
 
 def _brought(*extras: str) -> set[str]:

@@ -51,11 +51,12 @@ RENDERED = (
     "print([one.recipe.package.name for one in found])"
 )
 """Reads the recipe for conda as its builder does; to build it takes a channel."""
-# Notebook 7 shows widgets of ipywidgets 7 with jupyterlab_widgets 1, which pip does not
-# choose by itself.
+# Of Colab's runtime 2026.01. Notebook 7 shows widgets of ipywidgets 7 with
+# jupyterlab_widgets 1, which pip does not choose by itself.
 COLAB = (
     *("ipywidgets==7.7.1", "ipykernel==6.17.1", "pandas==2.2.2", "plotly==5.24.1"),
-    *("huggingface_hub==0.36.0", "anywidget", "pyyaml"),
+    *("huggingface_hub==0.36.0", "anywidget==0.9.21", "pyyaml==6.0.3"),
+    *("ipython==7.34.0", "traitlets==5.7.1"),
 )
 # pandas before 2.2.2 is built for numpy 1, and does not say so.
 OF_LOWEST = "numpy<2\n"
@@ -136,7 +137,7 @@ ENVIRONMENTS = (
         tests=(*CORE, *VIEWS, *COMMANDS),
         is_alone=True,
     ),
-    Environment(name="colab-6", python="3.11", pins=(*COLAB, "notebook==6.5.7")),
+    Environment(name="colab-6", python="3.12", pins=(*COLAB, "notebook==6.5.7")),
     Environment(
         name="colab-7",
         python="3.12",

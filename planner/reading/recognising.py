@@ -59,7 +59,7 @@ from planner.reading.starts.image_file import starts_in_image_file
 from planner.reading.starts.images import gpu_named_in
 from planner.reading.starts.manifests import starts_by_programs, starts_in_manifest
 from planner.reading.starts.sharing import beside
-from planner.surroundings import is_published
+from planner.surroundings import may_read
 from planner.user_files import read_text, user_path
 
 LONGEST = 64_000
@@ -340,15 +340,10 @@ _ALL_READERS: Sequence[Reader] = (
 def _text_of(given: str | PathLike[str]) -> str:
     """Return the text itself, or that of the file which it names."""
     if isinstance(given, str):
-        if (
-            "\n" in given
-            or len(given) > _LONGEST_PATH
-            or "\0" in given
-            or is_published()
-        ):
+        if "\n" in given or len(given) > _LONGEST_PATH or "\0" in given:
             return _checked(given)
         path = user_path(given.strip())
-        if not given.strip() or not _is_file(path):
+        if not given.strip() or not may_read(path) or not _is_file(path):
             return _checked(given)
     else:
         path = Path(fspath(given))

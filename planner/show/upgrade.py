@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planner.planning.result import Plan
     from planner.solve.upgrading import Cause, Difference, Upgrade, Way
 
-_COUNTS = {"num_gpu_blocks": "blocks", "kv_cache_size_tokens": "tokens"}
+COUNTS = {"num_gpu_blocks": "blocks", "kv_cache_size_tokens": "tokens"}
 _RULE_COLUMNS = (
     "Release",
     ("In this start", "pl-text"),
@@ -104,7 +104,7 @@ def _kv_cache(plan: Plan) -> int | None:
 
 
 def _cells(one: Difference) -> list[str]:
-    if one.name in _COUNTS:
+    if one.name in COUNTS:
         return [f"{one.before:,}", f"{one.after:,}", f"{one.change:+,}"]
     change = format_gib(one.change, signed=True) if one.change else "0"
     return [format_gib(one.before), format_gib(one.after), change]
@@ -113,7 +113,7 @@ def _cells(one: Difference) -> list[str]:
 def effects(cause: Cause) -> str:
     """Write what a rule changes in this start."""
     changes = [
-        f"{_COUNTS.get(name, name)} {_signed(name, value)}"
+        f"{COUNTS.get(name, name)} {_signed(name, value)}"
         for name, value in cause.changes.items()
         if name not in _UNSHOWN
     ]
@@ -126,7 +126,7 @@ def effects(cause: Cause) -> str:
 
 
 def _signed(name: str, value: int) -> str:
-    if name in _COUNTS:
+    if name in COUNTS:
         return f"{value:+,}"
     return f"{'-' if value < 0 else '+'}{format_size(abs(value))}"
 

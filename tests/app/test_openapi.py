@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import planner
+from planner.app import questions
 from planner.app.voila import openapi, plan_answers
 from planner.export import json_schema
 
@@ -63,7 +64,7 @@ def test_its_question_is_the_one_that_is_read(document) -> None:
         one["value"] for one in content["application/json"]["examples"].values()
     ]
 
-    assert set(said) == {*plan_answers.ENTRIES, *plan_answers.OF_TEXT}
+    assert set(said) == {*questions.ENTRIES, *questions.OF_TEXT}
     assert "max_model_len" in said["engine_args"]["properties"]
     assert len(examples) == 2
     for example in examples:
@@ -89,5 +90,5 @@ def test_its_page_loads_nothing_and_runs_nothing(document) -> None:
 
     assert not re.search(r"<script|\son\w+=|\ssrc=|@import|url\(", page)
     assert ["/planner/api/openapi.json"] == re.findall(r"<a href='([^']+)'", page)
-    assert {*plan_answers.ENTRIES, *post["responses"], *PLAN} <= shown
+    assert {*questions.ENTRIES, *post["responses"], *PLAN} <= shown
     assert "curl" in page

@@ -10,6 +10,7 @@ The Markdown files are read in the repository too, where a link may lead anywher
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from tools.docs_site import lessons
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+
+FOR_MODELS = "llms.txt"
+"""The list of pages for language models, at the root of docs/ and of the site."""
 
 STANDING_FOR = {
     "README.md": ("index.html", "the first page"),
@@ -109,6 +113,17 @@ def _on_finished(app: Sphinx, error: Exception | None) -> None:
             target = Path(app.outdir) / place
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(DOCS / place, target)
+    index = Path(app.outdir, FOR_MODELS)
+    index.write_text(as_in_the_site(index.read_text("utf-8")), encoding="utf-8")
+
+
+def as_in_the_site(text: str) -> str:
+    """Lead the links of a Markdown text, which is no page, to pages.
+
+    >>> as_in_the_site("[Guides](guides.md), [one](guides.md#one)")
+    '[Guides](guides.html), [one](guides.html#one)'
+    """
+    return re.sub(r"(\]\([^):]+)\.md(?=[)#])", r"\1.html", text)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -58,6 +59,8 @@ _COMMANDS = {
     "calibration": "what your own starts measured, and later plans use",
     "doctor": "what works on this machine, and what to do about the rest",
     "app": "the planner in the browser",
+    "mcp": "the planner for agents, over standard input and output",
+    "schema": "the JSON Schemas of what --json prints",
     "completion": "a script with which the shell completes all of this",
 }
 """In the order of the help.
@@ -100,7 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is not None:
         return _answered(words)
     # A process of its own.
-    if words[:1] != ["app"]:  # a server lives long: its garbage would pile up
+    # A server lives long: its garbage would pile up.
+    if words[:1] not in (["app"], ["mcp"]):
         gc.set_threshold(_COLLECTED_AFTER)
     prepare_output()
     if other := other_planner():
@@ -123,7 +127,7 @@ def _answered(words: list[str]) -> int:
         sys.stdout = None
         return FITS
     except PlannerError as error:
-        _complain(str(error))
+        _refuse(error, words)
         return BAD_INPUT
     except OSError as error:
         if error.filename is not None:
@@ -133,6 +137,45 @@ def _answered(words: list[str]) -> int:
         _complain(f"The output cannot be written: {why}.")
         return BAD_INPUT
     return status
+
+
+def _refuse(error: PlannerError, words: Sequence[str]) -> None:
+    """Write what is wrong: on standard error, or in JSON as the answer."""
+    own = words[: words.index("--")] if "--" in words else words
+    if "--json" not in own:
+        _complain(str(error))
+        return
+    from planner.app.problems import problem  # noqa: PLC0415 - few need it
+
+    parser = build_parser(words[0])
+    if words[0] in _COMMANDS:
+        parser = _parser_of(parser, words[0])
+    usage = " ".join(parser.format_usage().partition(":")[2].split())
+    found = problem(error, _typed(own), usage, f"`{parser.prog} --help` helps.")
+    with suppress(OSError):
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        sys.stdout.flush()
+
+
+def _typed(words: Sequence[str]) -> dict[str, Any]:
+    """Return what was typed: the values of each flag, and the words before them.
+
+    >>> _typed(["plan", "m", "--gpu", "L4", "--json", "--seed=1"])
+    {'words': ['m'], '--gpu': 'L4', '--seed': '1'}
+    """
+    typed: dict[str, Any] = {"words": []}
+    name = "words"
+    for word in words[1:] if words[0] in _COMMANDS else words:
+        if word.startswith("-") and len(word) > 1:
+            name, equals, value = word.partition("=")
+            typed[name] = value if equals else True
+        elif name == "words":
+            typed[name].append(word)
+        else:
+            before = typed[name]
+            typed[name] = word if before is True else f"{before} {word}"
+    del typed["--json"]
+    return typed
 
 
 def _complain(sentence: str) -> None:
@@ -209,7 +252,7 @@ def _own_flags(parser: argparse.ArgumentParser) -> list[str]:
     ]
 
 
-def refuse_unknown(words: list[str], help_hint: str, flags: Iterable[str] = ()) -> None:
+def refuse_unknown(words: list[str], help_hint: str, flags: Sequence[str] = ()) -> None:
     """Refuse the first unknown word, and suggest the nearest argument.
 
     Args:
@@ -225,7 +268,8 @@ def refuse_unknown(words: list[str], help_hint: str, flags: Iterable[str] = ()) 
     word = words[0].partition("=")[0]
     if word.startswith("--"):
         own = did_you_mean(word, [one for one in flags if one.startswith("--")])
-        if own:
+        is_ours = bool(flags) and "--max-model-len" not in flags
+        if own or is_ours:
             raise PlannerError(f"There is no flag {word}.{own} {help_hint}")
         from planner.engine.settings import settings_from  # noqa: PLC0415 - few need it
 

@@ -80,17 +80,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: dict[str, Any], out: Output) -> int:
-    """Read and plan, and return the exit status; in JSON an error is an answer too."""
-    try:
-        return _read(options, out)
-    except PlannerError as error:
-        if not out.as_json:
-            raise
-        sys.stdout.write(json.dumps({"error": str(error)}, indent=2) + "\n")
-        return BAD_INPUT
-
-
-def _read(options: dict[str, Any], out: Output) -> int:
+    """Read and plan, and return the exit status."""
     found = read(_text(options), start=options["start"])
     known = _known(options)
     plan, why = _planned(found, known)

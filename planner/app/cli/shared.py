@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
@@ -24,6 +25,15 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _WIDEST_HELP, _FLAGS_COLUMN, _LONGEST_COMMAND = 100, 32, 15
 _RIGHT_MARGIN, _NARROWEST_TEXT, _LEAST_COLUMN = 2, 20, 4
 """As in argparse itself."""
+
+
+_OF_FLAG = re.compile(r"argument (?:-\w/)?(--[\w-]+)[^:]*: ")
+
+
+class Misused(PlannerError):  # noqa: N818 - reads as the sentence it is
+    """A command line that argparse refuses."""
+
+    code = "usage"
 
 
 class Help(argparse.HelpFormatter):
@@ -86,10 +96,18 @@ class Parser(argparse.ArgumentParser):
         return super().add_subparsers(**({"prog": self.prog} | options))
 
     def error(self, message: str) -> NoReturn:
-        """End with the status of bad input, after one sentence."""
+        """Refuse, in one sentence.
+
+        Raises:
+            Misused: always.
+        """
         text = message[:1].upper() + message[1:]
         end = "" if text.endswith((".", "?")) else "."
-        self.exit(BAD_INPUT, f"planner: {text}{end} `{self.prog} --help` helps.\n")
+        found = _OF_FLAG.match(message)
+        action = self._option_string_actions.get(found[1]) if found else None
+        error = Misused(f"{text}{end} `{self.prog} --help` helps.")
+        error.allowed = "" if action is None else _values_of(action)
+        raise error
 
     def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401
         """Print; let the caller know of an output that takes nothing."""
@@ -106,6 +124,15 @@ class Parser(argparse.ArgumentParser):
         hint = did_you_mean(str(value), known)
         message = f"{value!r} is none of {', '.join(known)}.{hint}"
         raise argparse.ArgumentError(action, message)
+
+
+def _values_of(action: argparse.Action) -> str:
+    """Say which values a flag may have."""
+    if action.choices is not None:
+        return f"one of {', '.join(map(str, action.choices))}"
+    from planner.app.problems import allowed  # noqa: PLC0415 - errors are rare
+
+    return allowed(action.option_strings[0]) or str(action.help or action.metavar)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

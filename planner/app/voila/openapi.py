@@ -46,7 +46,7 @@ def document(base: str = "/") -> dict[str, Any]:
     # OpenAPI has all schemas in one place. What the plan's uses of draft 7 means the
     # same in the draft of OpenAPI 3.1.
     plan = json.loads(json_schema().replace(_DRAFT_7, _HERE))
-    del plan["$schema"]
+    del plan["$schema"], plan["$id"]
     return whole | {
         "components": whole["components"]
         | {"schemas": schemas | plan.pop("definitions") | {"Plan": plan}}

@@ -16,7 +16,7 @@ from planner.models.files import ModelFiles
 from planner.models.sources.gguf import is_quantised_name, read_quantised
 from planner.models.sources.hub_errors import did_you_mean, is_repo_id
 from planner.models.sources.periods import period
-from planner.surroundings import is_published
+from planner.surroundings import is_published, may_read
 from planner.user_files import user_path
 
 _REMEMBERED = 32
@@ -54,7 +54,7 @@ def model_files(
     A published process takes bundled names and owner/name on the Hub, nothing else.
     """
     text = _text(model)
-    found = None if is_published() else _on_disk(text)
+    found = _on_disk(text)
     if found is not None:
         return found
     parts = estimates.split_name(text)
@@ -127,7 +127,7 @@ def _text(model: object) -> str:
 def _on_disk(text: str) -> ModelFiles | None:
     path = user_path(text)
     try:
-        exists = path.exists()
+        exists = may_read(path) and path.exists()
     except (OSError, ValueError):  # longer than a path may be, or not one at all
         return None
     if not exists:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from planner.errors import ModelNotFound, PlannerError
 from planner.models.files import ModelFiles
 from planner.models.sources.gguf_config import config_of
+from planner.surroundings import may_read
 from planner.user_files import MOST_CONFIG_BYTES, opened, read_file, user_path
 from planner.values import frozen
 
@@ -300,7 +301,7 @@ def read_quantised(text: str) -> ModelFiles | None:
     """
     name, _, quant = text.rpartition(":")
     folder = user_path(name)
-    if not folder.is_dir():
+    if not (may_read(folder) and folder.is_dir()):
         return None
     found = chosen((path.name for path in folder.glob("*.gguf")), quant)
     if found is None:

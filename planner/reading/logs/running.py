@@ -26,7 +26,7 @@ from planner.reading.questions.noted import planned_model
 from planner.reading.reading import Kind, Reading
 from planner.reading.sign_table import signs
 from planner.reading.starts.images import gpu_named_in
-from planner.surroundings import is_published
+from planner.surroundings import asks_servers
 from planner.values import frozen
 
 _ADDRESS = re.compile(
@@ -98,12 +98,12 @@ def reading_of_server(address: str) -> Reading:
     """Return what a running server of vLLM tells of itself.
 
     Raises:
-        PlannerError: in a published app, where nothing answers, or for a server that is
-            not vLLM's.
+        PlannerError: where no server is asked, as in a published app, or for a server
+            that is not vLLM's.
     """
-    if is_published():
+    if not asks_servers():
         raise PlannerError(
-            "A published planner asks no servers. Paste the text of the server's "
+            "This planner asks no servers. Paste the text of the server's "
             "/metrics, its log or its command."
         )
     pages = Pages(address)

@@ -229,7 +229,7 @@ def test_a_published_app_asks_nobody(
     """Strangers must not make it open connections."""
     monkeypatch.setenv("PLANNER_PUBLISHED", "1")
 
-    with pytest.raises(PlannerError, match="published planner asks no servers"):
+    with pytest.raises(PlannerError, match="This planner asks no servers"):
         reading_of_server(server.address)
 
     assert server.asked == []

@@ -1,0 +1,1 @@
+"""The planner for agents."""
