@@ -235,8 +235,9 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_given: object) -> None:
         """Print, and end."""
-        newest = import_module("planner.engine.releases").NEWEST
-        sys.stdout.write(f"planner {__version__}, models vLLM to {newest}\n")
+        releases = import_module("planner.engine.releases")
+        says = f"planner {__version__}, models vLLM to {releases.NEWEST}"
+        sys.stdout.write(f"{says}\n{releases.known()}\n")
         parser.exit(FITS)
 
 
