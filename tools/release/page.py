@@ -66,6 +66,7 @@ def page(found: Remaining) -> str:
         "first explains it.",
         _table("Read, in this order", _READ, map(_row, enumerate(found.first, 1))),
         _list("Lists of names near to what is cited", map(_names, judged.tables)),
+        _list("Defaults of configuration", _defaults(found)),
         _list("Names that came, and what is missing", map(_lacks, found.missing)),
         _list("New sentences on memory", map(_sentence, found.sentences)),
         _list("Cases", _cases(found)),
@@ -105,6 +106,16 @@ def _names(one: Difference) -> str:
         if names
     ]
     return f"`{one.key}`: {'; '.join(parts) or 'another order or value'}"
+
+
+def _defaults(found: Remaining) -> Iterator[str]:
+    for kind, new in found.after.values.items():
+        old = found.before.values.get(kind, {})
+        for name, value in new.items():
+            if name not in old:
+                yield f"came: `{name}` = `{value[:_WIDEST]}`"
+            elif old[name] != value:
+                yield f"`{name}`: `{old[name][:_WIDEST]}` becomes `{value[:_WIDEST]}`"
 
 
 def _lacks(pair: tuple[str, str]) -> str:

@@ -27,6 +27,8 @@ _OF_MEMORY = tuple(
 _OTHER_RULE = 0.25
 """What a rule of the planner weighs that decides no figure, such as a lesson's."""
 _MOST_OF_RULES = 5.0
+_MOST_KINDS = 3
+"""The weightiest count: a large body has some of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,17 +152,21 @@ def _group(one: Difference) -> str:
 
 def _heads(every: list[Difference]) -> Iterator[tuple[str, str]]:
     """Yield new functions of a file that only one class or function of it calls."""
-    new = {one.key: one for one in every if one.how == "came" and "." not in one.name}
-    for key, one in new.items():
-        callers = {
-            _group(other)
-            for other in every
-            if other.file == one.file
-            and other.key not in new
-            and any(one.name in each.text for each in other.edit[1])
+    by_file: dict[str, list[Difference]] = {}
+    for one in every:
+        by_file.setdefault(one.file, []).append(one)
+    for bodies in by_file.values():
+        new = [one for one in bodies if one.how == "came" and "." not in one.name]
+        texts = {
+            one.key: " ".join(each.text for each in one.edit[1])
+            for one in bodies
+            if one not in new
         }
-        if len(callers) == 1:
-            yield key, callers.pop()
+        groups = {one.key: _group(one) for one in bodies}
+        for one in new:
+            callers = {groups[key] for key, text in texts.items() if one.name in text}
+            if len(callers) == 1:
+                yield one.key, callers.pop()
 
 
 def _reading(
@@ -198,5 +204,5 @@ def weight(near: str, rules: float, kinds: Iterable[str], models: int) -> float:
         models: how many bundled models it serves.
     """
     by_rules = min(_MOST_OF_RULES, log2(1 + rules))
-    what = sum(KINDS[kind] for kind in kinds)
+    what = sum(sorted((KINDS[kind] for kind in kinds), reverse=True)[:_MOST_KINDS])
     return NEAR[near] + by_rules + what + log2(1 + models) / 2

@@ -43,11 +43,15 @@ def rehearsed(old: Path, new: Path) -> dict[str, Any]:
     release = _release(new)
     cited = hindsight.cited_before(symbols.citations(planner), planner, release)
     names = [sources.names(one) for one in (old, new)]
+    values = [sources.values(one)["config_defaults"] for one in (old, new)]
     return {
         "release": release,
         "before": _release(old),
         **said(judging.judged(old, new, cited)),
         "names": [name for name, _lack in missing.missing(*names, new)],
+        "defaults": sorted(
+            name for name, one in values[1].items() if values[0].get(name) != one
+        ),
     }
 
 
