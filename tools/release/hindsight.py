@@ -48,11 +48,9 @@ def rules_of(planner: Path, release: str) -> Iterator[str]:
                     names.add(ast.unparse(left))
                     yield f"{file}::{ast.unparse(left)}"
     for file, tree in trees.items():
-        for owner, node in _functions(tree.body, ""):
-            if any(
-                isinstance(part, ast.Name) and part.id in names
-                for part in ast.walk(node)
-            ):
+        for owner, function in _functions(tree.body, ""):
+            words = (one for one in ast.walk(function) if isinstance(one, ast.Name))
+            if any(one.id in names for one in words):
                 yield f"{file}::{owner}"
 
 

@@ -48,7 +48,7 @@ def rehearsed(old: Path, new: Path) -> dict[str, Any]:
         "release": release,
         "before": _release(old),
         **said(judging.judged(old, new, cited)),
-        "names": [name for name, _lack in missing.missing(*names, new)],
+        "names": [name for name, _lack in missing.missing(names[0], names[1], new)],
         "defaults": sorted(
             name for name, one in values[1].items() if values[0].get(name) != one
         ),

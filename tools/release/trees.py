@@ -123,6 +123,9 @@ class Plain(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """Leave out annotations and decorators without effect."""
+        return self._function(node)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         node.returns = None
         node.type_comment = None
         node.decorator_list = [
@@ -134,7 +137,9 @@ class Plain(ast.NodeTransformer):
         self._inner(node, "body")
         return node
 
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 - ast's own name
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        """Do the same to a coroutine."""
+        return self._function(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         """Keep what is in a class inside a function."""
@@ -161,11 +166,14 @@ class Plain(ast.NodeTransformer):
             return None
         return self.generic_visit(node)
 
-    def visit_Import(self, _node: ast.AST) -> None:
+    def visit_Import(self, _node: ast.Import) -> None:
         """What a name means is found by its file."""
 
-    visit_ImportFrom = visit_Import  # noqa: N815 - ast's own name
-    visit_Pass = visit_Import  # noqa: N815 - ast's own name
+    def visit_ImportFrom(self, _node: ast.ImportFrom) -> None:
+        """Leave it out as well."""
+
+    def visit_Pass(self, _node: ast.Pass) -> None:
+        """Leave out what does nothing."""
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         """Leave out the message."""
@@ -185,7 +193,8 @@ class Plain(ast.NodeTransformer):
         """Answer for other platforms; a cast is its value."""
         before, name = called(node)
         if name == "cast" and before in ("", "typing"):
-            return self.visit(node.args[-1])
+            value: ast.AST = self.visit(node.args[-1])
+            return value
         is_other = name in OTHER_PLATFORMS and not node.args
         if is_other and not self.platforms and "platform" in before:
             return ast.Constant(value=False)
