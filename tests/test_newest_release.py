@@ -6,12 +6,13 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
 import planner
-from planner.engine.releases import MODELLED, NEWEST
+from planner.engine.releases import MODELLED, NEWEST, NEWEST_ON, known
 from tools.release.following import FOLLOWING, followed, named
 
 _HERE = "planner/engine/releases/__init__.py"
@@ -107,3 +108,14 @@ def test_an_upgrade_to_a_newer_release_says_so() -> None:
     assert plan.kv_cache_size_tokens == found.after.kv_cache_size_tokens
     assert any("0.99.0" in note and NEWEST in note for note in found.after.notes)
     assert f"newer than the planner: planned with the rules of {NEWEST}." in str(found)
+    assert f"meets changed up to {NEWEST}. What 0.99.0 changes is not known" in str(found)
+    assert f"0.99.0 by the rules of {NEWEST}" in str(found)
+
+
+def test_the_newest_release_has_an_age() -> None:
+    """Once a newer one may be out, the sentence says what becomes of it."""
+    day = date.fromisoformat(NEWEST_ON)
+    after = [known(str(day + timedelta(days=days))) for days in (7, 60)]
+    assert after[0].endswith(f"vLLM {NEWEST} of {NEWEST_ON}, 7 days old.")
+    assert "60 days old. A newer one may be out" in after[1]
+    assert f"planned with the rules of {NEWEST}" in after[1]

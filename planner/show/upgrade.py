@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.engine.releases import NEWEST, is_newer, unknown
 from planner.show.html import tag
 from planner.show.sheet import Apart, Sheet, Table
 from planner.show.verdict import SYMBOLS, state_of
@@ -39,18 +40,17 @@ def sheet(found: Upgrade) -> Sheet:
         (Apart(setting(one), tag("code", setting(one))), result(one))
         for one in found.ways
     ]
-    unchanged = "No rule that this start meets changed between these releases."
     return Sheet(
         (
             headline(found),
             Table(
                 "Each GPU, before and after",
-                ("Memory line", first, last, "Change"),
+                ("Memory line", _column(first), _column(last), "Change"),
                 figures,
             ),
             Table("Which rule changed what", _RULE_COLUMNS, rules)
             if rules
-            else unchanged,
+            else _unchanged(first, last),
             Table(
                 f"To get nearer to what {first} had",
                 ("Setting", ("KV cache", "pl-word")),
@@ -59,6 +59,18 @@ def sheet(found: Upgrade) -> Sheet:
             Apart(_CONDITION, tag("p", _CONDITION, class_="pl-note")) if ways else None,
         )
     )
+
+
+def _column(release: str) -> str:
+    """Write a release, and whose rules it is planned with."""
+    return f"{release} by the rules of {NEWEST}" if is_newer(release) else release
+
+
+def _unchanged(first: str, last: str) -> str:
+    newer = next(filter(is_newer, (last, first)), None)
+    if newer is None:
+        return "No rule that this start meets changed between these releases."
+    return f"No rule that this start meets changed up to {NEWEST}. {unknown(newer)}"
 
 
 def _rules(found: Upgrade) -> Iterator[tuple[str, str, str, str]]:

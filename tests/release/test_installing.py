@@ -108,3 +108,28 @@ def test_the_wheel_is_installed_as_it_asks_and_not_compiled(
     assert "vllm==0.99.0" == first[-1]
     assert 2 == len(others)
     assert all("--no-compile" in words for words in others)
+
+
+def test_the_sources_of_the_release_before_are_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Only its modules and what it requires; downloaded once."""
+    asked = []
+
+    def download(words: list[str], *, check: bool) -> subprocess.CompletedProcess[str]:
+        asked.append(words[-1])
+        folder = Path(words[words.index("--dest") + 1])
+        with zipfile.ZipFile(folder / "vllm-0.98.0-x.whl", "w") as archive:
+            for name in ("vllm/a.py", "vllm/_C.so", "vllm-0.98.0.dist-info/METADATA"):
+                archive.writestr(name, "text")
+        return subprocess.CompletedProcess(words, int(check))
+
+    monkeypatch.setenv("PLANNER_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("subprocess.run", download)
+    for _again in range(2):
+        folder = installing.sources_of("0.98.0")
+        assert (folder / "vllm-0.98.0.dist-info" / "METADATA").is_file()
+    assert ["vllm==0.98.0"] == asked
+    assert not (folder / "vllm" / "_C.so").exists()
+    assert (folder / "vllm" / "a.py").is_file()
+    assert tmp_path == installing.sources_of("0.98.0", tmp_path)

@@ -26,12 +26,24 @@ def new(tmp_path: Path) -> Path:
 
 def test_names_are_read_of_every_kind(old: Path, new: Path) -> None:
     """Architectures in the registry's order, which refusals list."""
+    listed = old.parent / "vllm-0.98.0.dist-info" / "METADATA"
+    listed.parent.mkdir()
+    needs = (
+        "torch==2.14.0",
+        "nvidia-nccl-cu13==2.28; a == 'b'",
+        "regex",
+        "torchvision",
+    )
+    lines = (f"Requires-Dist: {one}" for one in needs)
+    listed.write_text("\n".join(["Name: vllm", *lines]), encoding="utf-8")
     assert {
         "architectures": ["LlamaForCausalLM", "OldForCausalLM"],
         "arguments": ["max_model_len", "swap_space"],
         "kv_cache_dtypes": ["auto", "fp8"],
         "quantization": ["awq", "fp8"],
         "variables": ["VLLM_KEPT", "VLLM_GONE"],
+        "backends": ["FLASH_ATTN"],
+        "requirements": ["torch==2.14.0", "nvidia-nccl-cu13==2.28"],
         "dropped_architectures": [],
     } == sources.names(old)
     assert ["OldForCausalLM (last in 0.1.0)"] == sources.names(new)[

@@ -55,6 +55,10 @@ class LlamaForCausalLM(SupportsLoRA):
     "model_executor/layers/quantization/__init__.py": """
 QuantizationMethods = Literal["awq", "fp8"]
 """,
+    "v1/attention/backends/registry.py": """
+class AttentionBackendEnum(Enum):
+    FLASH_ATTN = "vllm.v1.attention.backends.flash_attn.FlashAttentionBackend"
+""",
     "v1/worker/gpu_worker.py": """
 def determine_available_memory(log, size):
     log("Available KV cache memory: %s GiB", size)

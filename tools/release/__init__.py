@@ -11,4 +11,10 @@ what its report means and what is left to do by hand.
     data.py         the planner's data files, each with what this release changes
     record.py       all of that for one release, kept for comparing the next with it
     report.py       the difference of two records, as Markdown
+    judging.py      every body that differs: closed with a reason, or left for a person
+    differing.py      by its form without logging, messages and other platforms
+    ranking.py        by what rests on it; touched.py: how many models it serves
+    missing.py      what the planner lacks of each new name
+    page.py         one page of what remains, the edits, and `Change`s to fill in
+    rehearsed.py    the same of a release that is known, without hindsight
 """

@@ -1,12 +1,14 @@
 """Find what a new release of vLLM changes, and write the data files that follow.
 
-    python -m tools.release RELEASE [--python PYTHON] [--cases FILE]
-        [--record-only | --answers FILE]
+    python -m tools.release RELEASE [--python PYTHON] [--before FOLDER]
+        [--cases FILE] [--record-only | --answers FILE]
 
 Without --python the release's wheel is installed into an environment of its own (10 GB,
-kept). The report is build/release-RELEASE.md. With --record-only a release is recorded
-to compare later ones with, and neither data files nor a report are written. With
---answers nothing but what an older release answers is, to hold the planner to it.
+kept); without --before the sources of the release before are taken from its wheel. The
+report is build/release-RELEASE.md, one page; beside it lie the edits of each reading,
+`Change`s to fill in, and all that was compared. With --record-only a release is
+recorded to compare later ones with, and neither data files nor a report are written.
+With --answers nothing but what an older release answers is, to hold the planner to it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from tools.dry_sweep import rows
-from tools.release import answers, data, installing, record, report, symbols
+from tools.release import (
+    answers,
+    data,
+    installing,
+    judging,
+    missing,
+    page,
+    record,
+    report,
+    symbols,
+)
 
 ROOT = Path(__file__).parents[2]
 PLANNER = ROOT / "planner"
@@ -57,17 +69,34 @@ def main() -> None:
             root=ROOT,
         )
         files = data.write(wheel)
-    text = report.report(
-        report.Findings(
-            before=before,
-            after=found,
-            cited=cited,
-            new=symbols.Sources(packages / "vllm"),
-            files=files,
-            seconds=seconds,
-        )
+    findings = report.Findings(
+        before=before,
+        after=found,
+        cited=cited,
+        new=symbols.Sources(packages / "vllm"),
+        files=files,
+        seconds=seconds,
     )
-    path = ROOT / "build" / f"release-{given.release}.md"
+    _kept(f"release-{given.release}-all.md", report.report(findings))
+    with _timed(seconds, "bodies"):
+        old = installing.sources_of(before.release, given.before)
+        judged = judging.judged(old / "vllm", packages / "vllm", cited)
+    remaining = page.Remaining(
+        before=before,
+        after=found,
+        judged=judged,
+        missing=list(missing.missing(before.names, found.names, packages / "vllm")),
+        sentences=list(missing.new_sentences(old / "vllm", packages / "vllm")),
+        seconds=seconds,
+    )
+    _kept(f"release-{given.release}-edits.md", page.edits(remaining))
+    _kept(f"release-{given.release}-changes.py", page.stubs(remaining))
+    _kept(f"release-{given.release}.md", page.page(remaining))
+
+
+def _kept(name: str, text: str) -> None:
+    """Write one file of the report, and say where it is."""
+    path = ROOT / "build" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     sys.stdout.write(f"{path}\n")
@@ -79,6 +108,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("release")
     parser.add_argument("--python", help="of an environment that has the release")
+    parser.add_argument(
+        "--before", type=Path, help="a folder with the package of the release before"
+    )
     parser.add_argument("--cases", type=Path, default=answers.CASES)
     parser.add_argument("--seconds", type=float, default=300.0, help="for each case")
     only = parser.add_mutually_exclusive_group()

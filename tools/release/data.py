@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -192,16 +193,13 @@ def arguments(wheel: Wheel, before: str) -> str:
 
 
 def releases(wheel: Wheel, before: str) -> str:
-    """Put the release first in MODELLED, in a line of its own."""
+    """Put the release first in MODELLED, in a line of its own, and note the day."""
     if f'"{wheel.release}"' in before:
         return before
-    return re.sub(
-        r"^MODELLED = \(\n",
-        f'MODELLED = (\n    "{wheel.release}",\n',
-        before,
-        count=1,
-        flags=re.MULTILINE,
-    )
+    row = f'MODELLED = (\n    "{wheel.release}",\n'
+    day = f'NEWEST_ON = "{datetime.now(tz=UTC).date()}"'
+    text = re.sub(r"^MODELLED = \(\n", row, before, count=1, flags=re.MULTILINE)
+    return re.sub(r"^NEWEST_ON = .*", day, text, count=1, flags=re.MULTILINE)
 
 
 def following(wheel: Wheel, before: str, pattern: re.Pattern[str]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
+import zipfile
 from pathlib import Path
 
 from planner.confirming import installation
@@ -52,3 +54,31 @@ def packages_of(python: str) -> Path:
         [python, "-c", query], capture_output=True, text=True, check=True
     )
     return Path(done.stdout.strip()).parents[1]
+
+
+def sources_of(release: str, given: Path | None = None) -> Path:
+    """Return a folder with the sources of a release; 45 MB, taken from its wheel once.
+
+    Args:
+        release: such as 0.33.0.
+        given: a folder that has its package `vllm`.
+
+    Raises:
+        SystemExit: when pip cannot download the wheel.
+    """
+    if given is not None:
+        return given
+    folder = cache_folder("releases") / f"{release}-sources"
+    if not (folder / _DONE).is_file():
+        with tempfile.TemporaryDirectory() as place:
+            words = ("download", "--no-deps", "--quiet", "--dest", place)
+            command = [sys.executable, "-m", "pip", *words, f"vllm=={release}"]
+            if subprocess.run(command, check=False).returncode:
+                raise SystemExit(f"The wheel of vLLM {release} is not there: see pip.")
+            (wheel,) = Path(place).glob("vllm-*.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                for name in archive.namelist():
+                    if name.endswith((".py", "/METADATA")):
+                        archive.extract(name, folder)
+        (folder / _DONE).touch()
+    return folder

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from email.parser import HeaderParser
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,6 +17,8 @@ NAMES = {
     "kv_cache_dtypes": "KV cache dtypes",
     "quantization": "Quantisation methods",
     "variables": "Environment variables",
+    "backends": "Attention backends",
+    "requirements": "Packages that it requires",
     "dropped_architectures": "Architectures that vLLM says it dropped",
 }
 """What is a name only, with the heading that the report gives it."""
@@ -23,6 +27,11 @@ VALUES = {
     "config_defaults": "Defaults of configuration classes",
 }
 """What is a name with a value."""
+
+_HOLDS_MEMORY = re.compile(
+    r"(?:torch|transformers|flashinfer|nvidia-\w+|humming|compressed|triton"
+    r"|tokenspeed-mla|safetensors|ray|xgrammar|tilelang|apache-tvm|quack)\b"
+)
 
 _BATCHES = (
     *("get_batch_defaults", "_set_default_args_v1"),
@@ -45,6 +54,8 @@ def names(package: Path) -> dict[str, list[str]]:
         "kv_cache_dtypes": release_history.kv_cache_dtypes(package),
         "quantization": quantization_methods(package),
         "variables": release_history.variables_of(package),
+        "backends": backends(package),
+        "requirements": requirements(package),
         "dropped_architectures": dropped(package),
     }
     return {kind: list(dict.fromkeys(each)) for kind, each in found.items()}
@@ -66,6 +77,25 @@ def quantization_methods(package: Path) -> Iterator[str]:
             left = node.targets[0] if isinstance(node, ast.Assign) else node.target
             if ast.unparse(left) in ("QuantizationMethods", "QUANTIZATION_METHODS"):
                 yield from _strings(node.value)
+
+
+def backends(package: Path) -> Iterator[str]:
+    """Yield the attention backends that a release lists, Mamba's too."""
+    path = package / "v1" / "attention" / "backends" / "registry.py"
+    for node in parsed(path).body if path.is_file() else ():
+        if isinstance(node, ast.ClassDef) and node.name.endswith("BackendEnum"):
+            for part in node.body:
+                if isinstance(part, ast.Assign):
+                    yield ast.unparse(part.targets[0])
+
+
+def requirements(package: Path) -> Iterator[str]:
+    """Yield what a release requires of packages that hold memory, with versions."""
+    for path in package.parent.glob("vllm-*.dist-info/METADATA"):
+        named = HeaderParser().parsestr(path.read_text(encoding="utf-8"))
+        for one in named.get_all("Requires-Dist") or []:
+            if _HOLDS_MEMORY.match(one) and "extra ==" not in one:
+                yield one.partition(";")[0].strip()
 
 
 def dropped(package: Path) -> Iterator[str]:

@@ -282,8 +282,9 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_given: object) -> None:
         """Print, and end."""
-        newest = import_module("...engine.releases", __package__).NEWEST
-        sys.stdout.write(f"planner {__version__}, models vLLM to {newest}\n")
+        releases = import_module("...engine.releases", __package__)
+        says = f"planner {__version__}, models vLLM to {releases.NEWEST}"
+        sys.stdout.write(f"{says}\n{releases.known()}\n")
         parser.exit(FITS)
 
 

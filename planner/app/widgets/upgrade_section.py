@@ -9,7 +9,7 @@ import ipywidgets as w
 
 from planner.app.widgets.callbacks import guarded
 from planner.app.widgets.section import Section, tables_view
-from planner.engine.releases import MODELLED, NEWEST
+from planner.engine.releases import MODELLED, NEWEST, known
 from planner.planning.inputs import Inputs
 from planner.show.html import tag
 from planner.show.sheet import pinned
@@ -59,7 +59,7 @@ class UpgradeSection(Section):
         """Return the choices and the differences."""
         choices = w.HBox([self.first, self.last])
         choices.add_class("planner-releases")
-        return (choices, self.view)
+        return (choices, w.HTML(tag("p", known(), class_="pl-note")), self.view)
 
     def show(self, plan: Plan) -> None:
         """Compare this plan's release, once the user pauses."""

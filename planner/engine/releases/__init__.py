@@ -33,6 +33,10 @@ MODELLED = (
 """Releases whose sources were read, newest first; `make release` adds one."""
 NEWEST, OLDEST = MODELLED[0], MODELLED[-1]
 """Nothing else names the newest release: what is about it reads this."""
+NEWEST_ON = "2026-11-01"
+"""The day of NEWEST's wheel; `make release` writes the day on which it runs."""
+_DAYS_BETWEEN = 21
+"""vLLM has a new release after two or three weeks."""
 _VERSION = re.compile(
     r"v?([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:[.+a-z].*)?\Z"
 )
@@ -101,7 +105,7 @@ def _resolved(requested: str) -> tuple[Release, tuple[str, ...]]:
     if number[:2] > newest[:2]:
         return Release(newest), (
             f"vLLM {requested} is newer than the planner: "
-            f"planned with the rules of {NEWEST}.",
+            f"planned with the rules of {NEWEST}. {unknown(requested)}",
         )
     later = _next_release(number)
     if later is None:
@@ -161,6 +165,41 @@ def is_old(version: str) -> bool:
 def is_behind(version: str) -> bool:
     """Return whether a version is older than the newest release known."""
     return number_of(version) < number_of(NEWEST)
+
+
+def is_newer(version: str) -> bool:
+    """Return whether a version is of a minor release after the newest one known."""
+    return number_of(version)[:2] > number_of(NEWEST)[:2]
+
+
+def unknown(version: str) -> str:
+    """Say what is not known of a release that is newer than the newest one known."""
+    return (
+        f"What {version} changes is not known here: `planner dry-run` asks the "
+        "installed vLLM itself."
+    )
+
+
+def known(today: str = "") -> str:
+    """Say which release is the newest one known, and how old it is.
+
+    Args:
+        today: as 2026-12-31; empty: today.
+
+    >>> known(NEWEST_ON).endswith(f"of {NEWEST_ON}, 0 days old.")
+    True
+    """
+    from datetime import date  # noqa: PLC0415 - few need it
+
+    day = date.fromisoformat(today) if today else date.today()  # noqa: DTZ011 - a day
+    days = (day - date.fromisoformat(NEWEST_ON)).days
+    found = f"The newest release known is vLLM {NEWEST} of {NEWEST_ON}, {days} days old"
+    if days < _DAYS_BETWEEN:
+        return f"{found}."
+    return (
+        f"{found}. A newer one may be out: it is planned with the rules of {NEWEST}, "
+        "and what it changes is not counted."
+    )
 
 
 def is_modelled(version: str) -> bool:

@@ -1,0 +1,219 @@
+"""One page for a person: what remains once the machine has read a new release.
+
+Beside it two files: the readings with their edits, and `Change`s to fill in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tools.release import answers
+from tools.release.differing import Difference
+from tools.release.judging import FIRST, Judged, came_and_went
+from tools.release.ranking import Reading
+from tools.release.record import Record
+
+BODY_MINUTES = 1.0
+STATEMENTS_A_MINUTE = 10
+"""How long a person reads: assumed, nobody has measured it."""
+_MOST_BODIES = 4
+_MOST_RULES = 3
+_MOST_NAMES = 12
+_WIDEST = 150
+_OF_DOCS = "[Adding a release](../docs/adding-a-release.md) says what to do with each."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remaining:
+    """What a new release leaves for a person."""
+
+    before: Record
+    after: Record
+    judged: Judged
+    missing: list[tuple[str, str]]
+    """Names that came, each with what the planner lacks."""
+    sentences: list[tuple[str, str]]
+    """New sentences on memory, each with its file."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """How long each step took."""
+
+    @property
+    def first(self) -> tuple[Reading, ...]:
+        """The readings that a person is asked for."""
+        return self.judged.readings[:FIRST]
+
+
+def minutes(one: Reading) -> float:
+    """Return about how long a reading takes."""
+    return len(one.bodies) * BODY_MINUTES + one.statements / STATEMENTS_A_MINUTE
+
+
+def page(found: Remaining) -> str:
+    """Write the page."""
+    judged = found.judged
+    hours = sum(map(minutes, found.first)) / 60
+    machine = sum(found.seconds.values()) / 60
+    left = len(judged.readings) - len(found.first)
+    parts = [
+        f"# vLLM {found.after.release}: what remains for a person",
+        f"{len(found.first)} readings, about {hours:.1f} hours "
+        f"({BODY_MINUTES:.0f} minute a body and {STATEMENTS_A_MINUTE} statements a "
+        f"minute, assumed), after {machine:.0f} minutes of the machine. {_OF_DOCS}",
+        f"Of {judged.bodies:,} bodies that differ from {found.before.release}, the "
+        f"machine closed {len(judged.closed):,}. {left:,} readings are behind these "
+        f"{len(found.first)}: open one where a case below differs and none of the "
+        "first explains it.",
+        _table("Read, in this order", _READ, map(_row, enumerate(found.first, 1))),
+        _list("Lists of names near to what is cited", map(_names, judged.tables)),
+        _list("Defaults of configuration", _defaults(found)),
+        _list("Names that came, and what is missing", map(_lacks, found.missing)),
+        _list("New sentences on memory", map(_sentence, found.sentences)),
+        _list("Cases", _cases(found)),
+        _list("Closed by the machine", _reasons(judged)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+_READ = ("", "place", "bodies", "about", "rests on it", "models", "minutes")
+
+
+def _row(numbered: tuple[int, Reading]) -> tuple[str, ...]:
+    number, one = numbered
+    names = [each.name.rstrip(".").rpartition(".")[2] for each in one.bodies]
+    rules = [rule.removeprefix("planner/") for rule in one.rules]
+    return (
+        str(number),
+        f"`{one.key}`",
+        _some(names, _MOST_BODIES),
+        ", ".join(one.kinds),
+        f"{one.near}: {_some(rules, _MOST_RULES)}" if rules else one.near,
+        str(one.models),
+        f"{minutes(one):.0f}",
+    )
+
+
+def _some(names: list[str], most: int) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def _names(one: Difference) -> str:
+    came, went = came_and_went(one)
+    parts = [
+        f"{word} {_some(names, _MOST_NAMES)}"
+        for word, names in (("came", came), ("went", went))
+        if names
+    ]
+    return f"`{one.key}`: {'; '.join(parts) or 'another order or value'}"
+
+
+def _defaults(found: Remaining) -> Iterator[str]:
+    for kind, new in found.after.values.items():
+        old = found.before.values.get(kind, {})
+        for name, value in new.items():
+            if name not in old:
+                yield f"came: `{name}` = `{value[:_WIDEST]}`"
+            elif old[name] != value:
+                yield f"`{name}`: `{old[name][:_WIDEST]}` becomes `{value[:_WIDEST]}`"
+
+
+def _lacks(pair: tuple[str, str]) -> str:
+    return f"`{pair[0]}`: {pair[1]}"
+
+
+def _sentence(pair: tuple[str, str]) -> str:
+    text = pair[1] if len(pair[1]) <= _WIDEST else f"{pair[1][:_WIDEST]} ..."
+    return f"`{pair[0]}`: {text}"
+
+
+def _cases(found: Remaining) -> Iterator[str]:
+    before, after = found.before.answers, found.after.answers
+    for name, what in answers.changed(before, after):
+        yield f"otherwise than {found.before.release}: {name}: {what}"
+    for name, what in answers.differing(after, found.after.release):
+        yield f"otherwise than the planner: {name}: {what}"
+
+
+def _reasons(judged: Judged) -> Iterator[str]:
+    for reason, count in judged.reasons.most_common():
+        yield f"{count:,}: {reason}"
+
+
+def _table(
+    title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]
+) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    if not lines:
+        return ""
+    head = "| " + " | ".join(columns) + " |"
+    rule = "|" + " --- |" * len(columns)
+    return "\n".join([f"## {title}", "", head, rule, *lines])
+
+
+def _list(title: str, lines: Iterable[str]) -> str:
+    listed = [f"- {line}" for line in lines]
+    return "\n".join([f"## {title} ({len(listed)})", "", *listed]) if listed else ""
+
+
+def edits(found: Remaining) -> str:
+    """Write each reading with the statements that went and came, and what was closed.
+
+    Comments, logging and other platforms are left out, as in the comparison.
+    """
+    parts = [f"# vLLM {found.after.release}: readings, and what was closed"]
+    for number, one in enumerate(found.judged.readings, 1):
+        parts.append(f"## {number}. `{one.key}`\n\nRests on it: {', '.join(one.rules)}")
+        parts += [_diff(body) for body in one.bodies]
+        if number == FIRST:
+            parts.append("# Behind the first")
+    parts.append("# Closed by the machine")
+    parts.append("\n".join(f"- `{key}`: {why}" for key, why in found.judged.closed))
+    return "\n\n".join(parts) + "\n"
+
+
+def _diff(one: Difference) -> str:
+    where = f", was `{one.was}`" if one.was else ""
+    lines = [
+        f"{sign} {'  ' * len(each.under)}{each.text}"
+        + (f"  # under {each.under[-1]}" if each.under else "")
+        for sign, part in zip("-+", one.edit, strict=True)
+        for each in part
+    ]
+    return "\n".join([f"`{one.name}` {one.how}{where}:", "", "```diff", *lines, "```"])
+
+
+def stubs(found: Remaining) -> str:
+    """Write a `Change` for each reading, under the module whose rule rests on it."""
+    release = found.after.release
+    number = ", ".join(release.split(".")[:2])
+    modules: dict[str, list[str]] = {}
+    for one in found.first:
+        module = one.rules[0].partition("::")[0] if one.rules else "planner/"
+        file, _, name = one.key.partition("::")
+        modules.setdefault(module, []).append(
+            f"_{_constant(name)} = Change(\n"
+            f"    since=({number}),\n"
+            f'    what="",  # {", ".join(one.kinds)}; asked by {", ".join(one.rules)}\n'
+            f'    source="vLLM {release} `{file}` {name}",\n)'
+        )
+    parts = [
+        f'"""`Change`s of vLLM {release} to fill in, each in the module above it.\n\n'
+        "A place that changed no rule gets none: take its stub away.\n"
+        '"""',
+        *(f"# Fails: {line}" for line in _cases(found)),
+        "from planner.engine.releases.change import Change",
+    ]
+    for module, changes in sorted(modules.items()):
+        parts += [f"# {module}", *changes]
+    return "\n\n".join(parts) + "\n"
+
+
+def _constant(name: str) -> str:
+    """Return the name of a constant for a function or class."""
+    last = name.strip("._").rpartition(".")[2]
+    spaced = "".join(
+        f"_{one}" if one.isupper() and last[place - 1 : place].islower() else one
+        for place, one in enumerate(last)
+    )
+    return f"CHANGES_{spaced}".upper()
