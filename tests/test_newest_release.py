@@ -108,7 +108,9 @@ def test_an_upgrade_to_a_newer_release_says_so() -> None:
     assert plan.kv_cache_size_tokens == found.after.kv_cache_size_tokens
     assert any("0.99.0" in note and NEWEST in note for note in found.after.notes)
     assert f"newer than the planner: planned with the rules of {NEWEST}." in str(found)
-    assert f"meets changed up to {NEWEST}. What 0.99.0 changes is not known" in str(found)
+    assert f"meets changed up to {NEWEST}. What 0.99.0 changes is not known" in str(
+        found
+    )
     assert f"0.99.0 by the rules of {NEWEST}" in str(found)
 
 

@@ -197,7 +197,7 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
 
 def _of_name(reading: Reading) -> Reading:
     """Return a start whose folder is not here, planned as the model of its name."""
-    if reading.model is None or (not is_published() and _is_folder(reading.model)):
+    if reading.model is None or _is_folder(reading.model):
         return reading
     model, notes = planned_model(reading.model)
     return with_notes(replace(reading, planned_as=model), *notes) if notes else reading
@@ -205,7 +205,8 @@ def _of_name(reading: Reading) -> Reading:
 
 def _is_folder(model: str) -> bool:
     try:
-        return user_path(model).exists()
+        path = user_path(model)
+        return may_read(path) and path.exists()
     except (OSError, ValueError):
         return False
 
