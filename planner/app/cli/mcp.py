@@ -13,7 +13,7 @@ from planner.surroundings import FILES
 from planner.user_files import user_path
 
 EXAMPLES = (
-    "claude mcp add vllm-memory-planner -- planner mcp",
+    "planner mcp",
     "planner mcp --files models --offline",
 )
 
