@@ -124,7 +124,8 @@ def test_a_vanished_page_is_given_up_after_a_while(
 ) -> None:
     """At 100 s: 30 s for a page that never connected, 60 s for one that did."""
     pytest.importorskip("voila")
-    from planner.app.voila.sessions import Session, Sessions
+    from planner.app.voila.sessions import Sessions
+    from planner.app.voila.visits import Session
 
     sessions = Sessions(arrive_seconds=30, lost_seconds=60)
     session = Session(began=0, alone_since=alone_since, was_connected=was_connected)
@@ -135,7 +136,8 @@ def test_a_vanished_page_is_given_up_after_a_while(
 def test_a_connected_page_is_not_given_up() -> None:
     """However long it is open."""
     pytest.importorskip("voila")
-    from planner.app.voila.sessions import Session, Sessions
+    from planner.app.voila.sessions import Sessions
+    from planner.app.voila.visits import Session
 
     session = Session(began=0, alone_since=None, was_connected=True)
 

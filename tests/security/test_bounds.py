@@ -24,7 +24,8 @@ from planner.app.voila import connections
 from planner.app.voila.access import Visitors, is_for_a_page, trusted_networks
 from planner.app.voila.app import App
 from planner.app.voila.connections import BoundedServer
-from planner.app.voila.sessions import Session, Sessions
+from planner.app.voila.sessions import Sessions
+from planner.app.voila.visits import Session
 from planner.errors import PlannerError
 from tests.security.client import PATIENCE, ask, finished, is_alive
 from tests.security.server import Served, served

@@ -26,7 +26,7 @@ _MOST_AT_ONCE = 20
 _PARSE, _INVALID, _NO_METHOD, _ARGUMENTS = -32700, -32600, -32601, -32602
 _INTERNAL, _VERSION = -32603, -32022
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
-_ANSWERS = "planner.app.mcp.answers"
+_ANSWERS = f"{__package__}.answers"
 _INSTRUCTIONS = (
     "Plans GPU memory of vLLM before it starts. Name the model and the GPU: ask the "
     "user where you do not know them. Quote how a figure is known (exact, formula, "

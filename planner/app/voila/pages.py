@@ -29,7 +29,7 @@ from planner.app.voila.notices import (
     Notice,
     notice_html,
 )
-from planner.app.voila.sessions import AppIsFull, NetworkIsFull
+from planner.app.voila.visits import AppIsFull, NetworkIsFull
 from planner.app.widgets import pieces, static_files
 from planner.app.widgets.static_files import lean
 from planner.errors import PlannerError

@@ -13,62 +13,27 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from jupyter_core.utils import ensure_async
-from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from tornado.ioloop import PeriodicCallback
 from traitlets import Bool, Float, Integer, Unicode
 from voila.notebook_renderer import NotebookRenderer
 
 from planner.app.voila.kernels import give_back
+from planner.app.voila.visits import AppIsFull, Keeping, NetworkIsFull, Page, Session
 from planner.surroundings import VOILA_BASE_URL
-from planner.values import frozen
 
 _TEND_MILLISECONDS = 500
 _TIDY_MILLISECONDS = 60_000
 _COMPRESSION = 6
-MOST_KEPT_BYTES = 8 << 20
-"""Of answers for a page that lost its network; the states of all widgets are 1 MB."""
 _RUSH_SECONDS = 0.5
 """How long after a message controls count as still moving."""
 
 
-class AppIsFull(Exception):  # noqa: N818 - reads as the sentence it is
-    """As many pages are open as the server allows."""
-
-
-class NetworkIsFull(AppIsFull):
-    """One network has as many pages open as it may."""
-
-
-@frozen
-class Page:
-    """The page that a kernel has rendered, compressed by gzip."""
-
-    kernel_id: str
-    html: bytes
-
-
-@dataclass(slots=True, kw_only=True)
-class Session:
-    """A visitor's kernel."""
-
-    began: float
-    alone_since: float | None
-    """Since when no page is connected; None while one is."""
-    network: str = ""
-    """The name of the network that it was opened from."""
-    was_connected: bool = False
-    active_at: float = field(default_factory=time.monotonic)
-    """When its page last sent a message."""
-
-
-class Sessions(AsyncMappingKernelManager):
+class Sessions(Keeping):
     """Renders pages, gives each to one visitor, ends kernels whose visitor left."""
 
     pool_size = Integer(2, config=True, help="Pages that wait for the next visitors.")
@@ -109,7 +74,6 @@ class Sessions(AsyncMappingKernelManager):
         self._tidied_at = self._last_visit
         self._failed_at: float | None = None
         self._ending: set[str] = set()
-        self._kept: dict[str, list[tuple[str, list[bytes]]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._exporter: Any = None
         self._tending = PeriodicCallback(self._tend, _TEND_MILLISECONDS)
@@ -212,40 +176,6 @@ class Sessions(AsyncMappingKernelManager):
         kernel.execution_state = "idle"
         kernel.reason = ""
         kernel.last_activity = datetime.now(UTC)
-
-    def start_buffering(
-        self, kernel_id: str, session_key: str, channels: dict[str, Any]
-    ) -> None:
-        """Keep a part only of what a kernel says to a page that may come back.
-
-        Jupyter keeps everything, without bound, and also where the kernel is ending.
-        """
-        super().start_buffering(kernel_id, session_key, channels)
-        self._kept[kernel_id] = []
-        left = MOST_KEPT_BYTES
-
-        def keep(channel: str, parts: list[bytes]) -> None:
-            nonlocal left
-            self._kept[kernel_id].append((channel, parts))
-            left -= sum(map(len, parts))
-            if left < 0:
-                self.stop_buffering(kernel_id)
-
-        for channel, stream in channels.items():
-            stream.on_recv(partial(keep, channel))
-        if not self.is_open(kernel_id):
-            self.stop_buffering(kernel_id)
-
-    def get_buffer(self, kernel_id: str, session_key: str) -> dict[str, Any] | None:
-        """Return what was kept for a page that comes back."""
-        kept = self._kept.pop(kernel_id, [])
-        found: dict[str, Any] | None = super().get_buffer(kernel_id, session_key)
-        return found and found | {"buffer": kept}
-
-    def stop_buffering(self, kernel_id: str) -> None:
-        """Forget what was kept."""
-        self._kept.pop(kernel_id, None)
-        super().stop_buffering(kernel_id)
 
     async def end(self, kernel_id: str) -> None:
         """End a visitor's kernel; ignore other kernels."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from planner.errors import ModelUnavailable, PlannerError
-from planner.models.sources.hub_client import HUB, LIBRARY, is_set
+from planner.models.sources.hub_answers import HUB, LIBRARY, is_set
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlencode
 
-from planner.errors import ModelUnavailable
 from planner.models.sources import hub_errors, hub_store, safetensors
 from planner.models.sources.folder import CONFIG, PARAMS, side_object, tensors_in
+from planner.models.sources.hub_answers import LIBRARY, described, is_set
 from planner.models.sources.hub_errors import HubQuery
 from planner.models.sources.safetensors import TensorFacts
 from planner.values import frozen
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi, ModelInfo
 
     from planner.models.sources.plain_hub import PlainHub
-
-LIBRARY = "vllm-memory-planner"
-"""What the planner calls itself to the Hub, and in its cache."""
-_TRUE = frozenset(("1", "on", "yes", "true"))
-HUB = "https://huggingface.co"
 
 
 @frozen
@@ -164,31 +159,6 @@ def model_info(
     return info
 
 
-def described(requested: Callable[[], Any], query: HubQuery) -> Any:  # noqa: ANN401 - a ModelInfo
-    """Return what is said of a model, its fields as they came.
-
-    Raises:
-        ModelUnavailable: for an answer that does not describe a model.
-    """
-    try:
-        info = requested()
-        if _describes_a_model(info):
-            return info
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ModelUnavailable(hub_errors.no_description(query)) from error
-    raise ModelUnavailable(hub_errors.no_description(query))
-
-
-def _describes_a_model(info: Any) -> bool:  # noqa: ANN401 - what came, typed as it should be
-    counts = {} if info.safetensors is None else info.safetensors.parameters
-    return (
-        isinstance(info.sha, str | None)
-        and all(isinstance(one.rfilename, str) for one in info.siblings or ())
-        and all(isinstance(one.size, int | None) for one in info.siblings or ())
-        and all(isinstance(count, int) for count in counts.values())
-    )
-
-
 def open_hub(
     repo_id: str,
     revision: str | None = None,
@@ -231,8 +201,3 @@ def open_hub(
         is_offline=constants.HF_HUB_OFFLINE or is_set("HF_HUB_OFFLINE"),
         timeout_seconds=timeout_seconds or constants.HF_HUB_ETAG_TIMEOUT,
     )
-
-
-def is_set(variable: str) -> bool:
-    """Whether a variable of the environment is true, as huggingface_hub reads it."""
-    return os.environ.get(variable, "").lower() in _TRUE

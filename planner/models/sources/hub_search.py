@@ -17,7 +17,7 @@ from planner.errors import ModelUnavailable
 from planner.models import catalogue
 from planner.models.sources import allowance, hub_bounds, hub_models
 from planner.models.sources.concurrently import concurrently
-from planner.models.sources.hub_client import is_set
+from planner.models.sources.hub_answers import is_set
 from planner.models.sources.hub_models import HubGroup, HubModel, Query
 from planner.models.sources.periods import period
 from planner.surroundings import is_in_browser, is_published

@@ -25,8 +25,8 @@ from planner.errors import ModelUnavailable, PlannerError
 from planner.models.sources import hub_errors, safetensors
 from planner.models.sources.concurrently import concurrently
 from planner.models.sources.folder import side_object
+from planner.models.sources.hub_answers import HUB, LIBRARY, described, is_set
 from planner.models.sources.hub_bounds import is_of_hub
-from planner.models.sources.hub_client import HUB, LIBRARY, described, is_set
 from planner.models.sources.hub_errors import LARGEST_FILE_BYTES, HubQuery, Refused
 from planner.models.sources.safetensors import (
     INDEX,

@@ -55,7 +55,7 @@ class WrittenGPU:
 def gpus_written_in(text: str) -> Iterator[WrittenGPU]:
     """Yield the GPUs that a text names, in its order.
 
-    >>> [one.gpu for one in gpus_written_in("two 3090s, or an l4")]
+    >>> [one.gpu.name for one in gpus_written_in("two 3090s, or an l4")]
     ['RTX3090', 'L4']
     """
     for match in _GPU.finditer(text):
@@ -83,8 +83,8 @@ def with_memory(
         gpu: what the catalogue has under that name.
         gigabytes: the memory; no GPU comes back where such a one has never so much.
 
-    >>> with_memory("RTX 2080 Ti", "RTX2080Ti", 11)
-    ('RTX2080Ti', '')
+    >>> with_memory("RTX 9999", "H100", 1000)
+    (None, '')
     """
     named = gpu_named_in(f"{name} {gigabytes:g}GB")
     if named is not None or is_of_size(gpu, gigabytes):
