@@ -6,12 +6,14 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
 
 from planner.app.voila.sockets import MOST_SOCKETS
+from planner.app.voila.visits import MOST_KEPT_BYTES, Keeping
 from tests.app_visits import eventually
 from tests.security.client import PATIENCE, V1, Visitor, ask, finished, is_alive, newer
 from tests.security.server import Served, served
@@ -97,6 +99,32 @@ def test_a_kernel_has_few_sockets_though_all_are_asked_for_at_once(
     assert {b"101", b"429"} == {one[-3:] for one in answers}
     assert few
     assert eventually(lambda: visitor.handshake() == 101)
+
+
+class Open(Keeping):
+    """A manager whose every kernel is a visitor's."""
+
+    def is_open(self, kernel_id: str) -> bool:
+        """It has one, "k"."""
+        return kernel_id == "k"
+
+
+def test_little_is_kept_for_a_page_that_may_come_back() -> None:
+    """Nine answers of a ninth of the limit are kept; with a tenth, none are."""
+    manager, stream = Open(), Mock()
+    manager._kernels = {"k": Mock()}
+    part = b"x" * (MOST_KEPT_BYTES // 9)
+    kept = []
+    for answers in (9, 10):
+        manager.start_buffering("k", "k:page", {"iopub": stream})
+        hear = stream.on_recv.call_args.args[0]
+        for _ in range(answers):
+            hear([part])
+        kept.append(manager.get_buffer("k", "k:page"))
+
+    assert kept[0] is not None
+    assert kept[0]["buffer"] == [("iopub", [part])] * 9
+    assert kept[1] is None
 
 
 @pytest.fixture
