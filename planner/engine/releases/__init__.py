@@ -191,7 +191,7 @@ def known(today: str = "") -> str:
     """
     from datetime import date  # noqa: PLC0415 - few need it
 
-    day = date.fromisoformat(today) if today else date.today()  # noqa: DTZ011 - a day
+    day = date.fromisoformat(today) if today else date.today()
     days = (day - date.fromisoformat(NEWEST_ON)).days
     found = f"The newest release known is vLLM {NEWEST} of {NEWEST_ON}, {days} days old"
     if days < _DAYS_BETWEEN:
