@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from planner.planning.calibrations.record import (
     MeasuredRank,
     NotARecord,
     Record,
+    rank_dict,
 )
 from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
@@ -265,15 +267,8 @@ def _share(record: Record) -> dict[str, Any]:
 
 
 def _rank_out(rank: MeasuredRank) -> dict[str, Any]:
-    return {
-        "pp_rank": rank.pp_rank,
-        "lines": [
-            {"covers": list(line.covers), "size_bytes": line.size_bytes}
-            for line in rank.lines
-        ],
-        "cudagraph_estimate_bytes": rank.cudagraph_estimate_bytes,
-        "figures": {name: size for name, size in rank.figures if name in FIGURES},
-    }
+    known = tuple((name, size) for name, size in rank.figures if name in FIGURES)
+    return rank_dict(replace(rank, figures=known))
 
 
 def _rank_in(rank: Mapping[str, Any]) -> MeasuredRank:

@@ -101,17 +101,9 @@ def test_a_kernel_has_few_sockets_though_all_are_asked_for_at_once(
     assert eventually(lambda: visitor.handshake() == 101)
 
 
-class Open(Keeping):
-    """A manager whose every kernel is a visitor's."""
-
-    def is_open(self, kernel_id: str) -> bool:
-        """It has one, "k"."""
-        return kernel_id == "k"
-
-
 def test_little_is_kept_for_a_page_that_may_come_back() -> None:
     """Nine answers of a ninth of the limit are kept; with a tenth, none are."""
-    manager, stream = Open(), Mock()
+    manager, stream = Keeping(), Mock()
     manager._kernels = {"k": Mock()}
     part = b"x" * (MOST_KEPT_BYTES // 9)
     kept = []

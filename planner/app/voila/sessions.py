@@ -177,6 +177,14 @@ class Sessions(Keeping):
         kernel.reason = ""
         kernel.last_activity = datetime.now(UTC)
 
+    def start_buffering(
+        self, kernel_id: str, session_key: str, channels: dict[str, Any]
+    ) -> None:
+        """Keep nothing where the kernel is ending; Jupyter keeps it there, too."""
+        super().start_buffering(kernel_id, session_key, channels)
+        if not self.is_open(kernel_id):
+            self.stop_buffering(kernel_id)
+
     async def end(self, kernel_id: str) -> None:
         """End a visitor's kernel; ignore other kernels."""
         if self._sessions.pop(kernel_id, None) is not None:

@@ -52,16 +52,12 @@ class Keeping(AsyncMappingKernelManager):
         super().__init__(**settings)
         self._kept: dict[str, list[tuple[str, list[bytes]]]] = {}
 
-    def is_open(self, kernel_id: str) -> bool:
-        """Whether a visitor has the kernel."""
-        raise NotImplementedError
-
     def start_buffering(
         self, kernel_id: str, session_key: str, channels: dict[str, Any]
     ) -> None:
         """Keep a part only of what a kernel says to a page that may come back.
 
-        Jupyter keeps everything, without bound, and also where the kernel is ending.
+        Jupyter keeps everything, without bound.
         """
         super().start_buffering(kernel_id, session_key, channels)
         self._kept[kernel_id] = []
@@ -76,8 +72,6 @@ class Keeping(AsyncMappingKernelManager):
 
         for channel, stream in channels.items():
             stream.on_recv(partial(keep, channel))
-        if not self.is_open(kernel_id):
-            self.stop_buffering(kernel_id)
 
     def get_buffer(self, kernel_id: str, session_key: str) -> dict[str, Any] | None:
         """Return what was kept for a page that comes back."""

@@ -158,7 +158,7 @@ def to_dict(record: Record) -> dict[str, Any]:
         "is_dummy": record.is_dummy,
         "is_compile_cache_cold": record.is_compile_cache_cold,
         "captured_graph_bytes": record.captured_graph_bytes,
-        "ranks": [_rank_dict(rank) for rank in record.ranks],
+        "ranks": [rank_dict(rank) for rank in record.ranks],
     }
 
 
@@ -253,7 +253,8 @@ def move_aside(path: Path, seen: os.stat_result) -> Path | None:
     raise FileExistsError(f"{path.name} was set aside too often")
 
 
-def _rank_dict(rank: MeasuredRank) -> dict[str, Any]:
+def rank_dict(rank: MeasuredRank) -> dict[str, Any]:
+    """Return what was measured of a rank as plain values, sizes in whole bytes."""
     return {
         "pp_rank": rank.pp_rank,
         "lines": [
