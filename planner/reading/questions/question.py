@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -47,7 +48,7 @@ _RELEASE = re.compile(
     re.IGNORECASE,
 )
 _TO = re.compile(r"(?:\b(?:to|auf|à|a|vers|zu)|->|=>|→|到|至)\s*(?:vllm\s*)?\Z", re.I)
-_BEFORE = 12
+_BEFORE, _BESIDE = 12, 24
 _BEGINS = re.compile(
     r"\s*(?:is|are|can|could|does|do|will|would|should|kann|passt|reicht|puedo|puede)\s",
     re.IGNORECASE,
@@ -75,7 +76,7 @@ class Question:
         self.text = text
         self.page, self.lines = gpus_beside(text)
         self.plain = half_width(blanked(text, self.lines))
-        self.mentions = mentions_in(self.plain)
+        self.mentions = list(_without_choices(self.plain))
         rest = blanked(self.plain, ((one.start, one.end) for one in self.mentions))
         self.devices = device_terms(rest)
         self.refused = why_not_planned(rest)
@@ -252,6 +253,23 @@ def releases_asked(text: str) -> tuple[str | None, str | None]:
     first = next((one.version for one in found if not one.is_target), None)
     last = next((one.version for one in reversed(found) if one.version != first), None)
     return first, last
+
+
+def _without_choices(text: str) -> Iterator[NamedModel]:
+    """Yield the models of a text; a name ends before "fp8 or awq"."""
+    for one in mentions_in(text):
+        name, _, last = one.written.rpartition(" ")
+        behind = text[one.end : one.end + _BESIDE]
+        format_behind = next(_formats(behind), None)
+        is_choice = format_behind is not None and (
+            is_joined_by_or(behind[: format_behind[2][0]])
+            or not re.search(r"\w", behind[: format_behind[2][0]])
+        )
+        if name and is_choice and next(_formats(last), None) is not None:
+            plain = mentions_in(name)
+            yield replace(plain[0], start=one.start) if plain else one
+        else:
+            yield one
 
 
 def _releases(text: str) -> Iterator[Release]:

@@ -12,6 +12,10 @@ CHOICES = {
         "Qwen/Qwen3-32B-FP8 on 1 x A100-80GB",
         "Qwen/Qwen3-32B-AWQ on 1 x A100-80GB",
     ],
+    "Qwen3-32B fp8 or awq on one A100 80GB, 20 users at 8k?": [
+        "Qwen/Qwen3-32B-FP8 on 1 x A100-80GB",
+        "Qwen/Qwen3-32B-AWQ on 1 x A100-80GB",
+    ],
     "TP 2 oder PP 2 für Qwen3-32B auf 2 H100?": [
         "Qwen/Qwen3-32B on 2 x H100, tensor_parallel_size=2",
         "Qwen/Qwen3-32B on 2 x H100, pipeline_parallel_size=2",
