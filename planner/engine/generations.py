@@ -32,3 +32,20 @@ WORKSTATION_BLACKWELL = Capability(12, 0)
 """RTX 50, RTX PRO 6000 Blackwell."""
 UNIFIED = (Capability(8, 7), Capability(11, 0), Capability(12, 1))
 """Orin, Thor and GB10, which share the processor's memory."""
+_NAMES = {
+    (10, 0): "Blackwell",
+    HOPPER: "Hopper",
+    ADA: "Ada",
+    AMPERE: "Ampere",
+    TURING: "Turing",
+    (0, 0): "Volta",
+}
+
+
+def generation_of(capability: tuple[int, int]) -> str:
+    """Return NVIDIA's name of a compute capability's generation.
+
+    >>> generation_of((12, 1)), generation_of((8, 6))
+    ('Blackwell', 'Ampere')
+    """
+    return next(name for least, name in _NAMES.items() if capability >= least)

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from planner.data import DATA
+from planner.engine.generations import generation_of
 from planner.engine.gpu_text import EXAMPLE, check_name, facts_of, is_description
 from planner.engine.not_covered import why_not_covered
 from planner.errors import PlannerError, close_words
@@ -172,7 +173,7 @@ def catalogue() -> tuple[GPU, ...]:
 
 
 def search(text: str) -> tuple[GPU, ...]:
-    """Return the GPUs whose names contain every word of `text`.
+    """Return the GPUs whose names, or generation, contain every word of `text`.
 
     Those whose own name begins with the text come first; an empty text finds all.
     """
@@ -180,10 +181,14 @@ def search(text: str) -> tuple[GPU, ...]:
     found = [
         gpu
         for gpu in catalogue()
-        if all(any(word in _key(name) for name in names_of(gpu)) for word in words)
+        if all(any(word in name for name in _searched(gpu)) for word in words)
     ]
     start = _key(text)
     return tuple(sorted(found, key=lambda gpu: not _key(gpu.name).startswith(start)))
+
+
+def _searched(gpu: GPU) -> list[str]:
+    return [*map(_key, names_of(gpu)), _key(generation_of(gpu.compute_capability))]
 
 
 def gpu_dict(gpu: GPU) -> dict[str, Any]:

@@ -125,12 +125,16 @@ def sheet(comparison: Comparison) -> Sheet:
 
 
 def tables(comparison: Comparison) -> Sheet:
-    """Say what differs: inputs, figures, lines and command; what decides comes first.
+    """Say the verdicts and what differs; what decides comes first.
 
     Of a single plan all is shown.
     """
     is_alone = len(comparison.plans) == 1
-    differing = [row for row in comparison.rows if is_alone or not row.is_same]
+    differing = [
+        row
+        for row in comparison.rows
+        if is_alone or not row.is_same or row.name == "verdict"
+    ]
     same = [row for row in comparison.rows if row not in differing]
     lines = [row for row in differing if row.is_line]
     figures = [row for row in differing if not row.is_line]

@@ -92,8 +92,8 @@ def require_load(load: Load | None, question: str) -> Load:
     """
     if load is None:
         raise PlannerError(
-            f"{question}: the length of a request is needed. Give prompt_tokens= and "
-            "output_tokens=, or load=planner.Load(...)."
+            f"{question}: the length of a request is needed. Give prompt_tokens and "
+            "output_tokens."
         )
     return load
 

@@ -125,7 +125,9 @@ def test_catalogues_are_listed_and_searched(capsys):
     assert "Qwen/Qwen3-8B" in capsys.readouterr().out
     assert cli.FITS == cli.main(["gpus", "h100", "--json"])
     assert "H100" in [row["name"] for row in json.loads(capsys.readouterr().out)]
-    assert cli.DOES_NOT_FIT == cli.main(["gpus", "no such card"])
+    assert cli.DOES_NOT_FIT == cli.main(["gpus", "no such card", "--json"])
+    assert cli.BAD_INPUT == cli.main(["gpus", "5080 TI"])
+    assert "Nearest: RTX" in capsys.readouterr().err
 
 
 def test_the_module_is_the_command():
@@ -284,7 +286,9 @@ def test_the_version_is_the_planners_and_the_newest_release(capsys) -> None:
         (["plan", MODEL, "--zzz"], "'zzz' is not an engine argument of vLLM."),
         (["plan", MODEL, "--prompt-tokens", "x"], "invalid int value: 'x'."),
         (["plan", MODEL, "--requests", "3"], "A load needs --prompt-tokens"),
+        (["plan", MODEL, "--tp", "2"], "vLLM has -tp, --tensor-parallel-size."),
         (["export", MODEL, "--format", "htm"], "Did you mean html?"),
+        (["export", MODEL], "are required: --format, one of command, python, "),
         (["plan", MODEL, "--max-num-seqs"], "expected one argument."),
         (["sweep", MODEL], "The following arguments are required: --over."),
         (

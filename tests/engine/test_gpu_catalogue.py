@@ -119,6 +119,9 @@ def test_search_finds_all_words_and_puts_beginnings_first() -> None:
     assert ["RTX5070Ti"] == [gpu.name for gpu in search("5070 ti")]
     assert ["L40S", "L40", "L4"] == [gpu.name for gpu in search("l4")][:3]
     assert () == search("voodoo")
+    generations = {gpu.compute_capability[0] for gpu in search("blackwell")}
+    assert {10, 11, 12} == generations
+    assert "L40S" in [gpu.name for gpu in search("Ada")]
 
 
 @each_row("gpu", catalogue(), ids=by_name)

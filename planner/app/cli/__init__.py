@@ -267,8 +267,14 @@ def refuse_unknown(words: list[str], help_hint: str, flags: Sequence[str] = ()) 
         return
     word = words[0].partition("=")[0]
     if word.startswith("--"):
-        own = did_you_mean(word, [one for one in flags if one.startswith("--")])
         is_ours = bool(flags) and "--max-model-len" not in flags
+        from planner.engine.server import flag_named  # noqa: PLC0415 - few need it
+
+        short = None if is_ours else flag_named(word[1:])  # --tp for -tp
+        if short is not None:
+            flags = [f"{word[1:]}, --{short[0].replace('_', '-')}"]
+            raise PlannerError(f"There is no flag {word}: vLLM has {flags[0]}.")
+        own = did_you_mean(word, [one for one in flags if one.startswith("--")])
         if own or is_ours:
             raise PlannerError(f"There is no flag {word}.{own} {help_hint}")
         from planner.engine.settings import settings_from  # noqa: PLC0415 - few need it

@@ -8,6 +8,7 @@ from typing import Any
 
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, Output
 from planner.engine import gpu
+from planner.engine.devices import gpu_named
 from planner.engine.devices import attached
 from planner.engine.gpu_text import gpu_line
 
@@ -16,7 +17,9 @@ EXAMPLES = ("planner gpus", "planner gpus h100", "planner gpus --attached")
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Give the command's parser its flags."""
-    parser.add_argument("search", nargs="?", default="", help="part of a name")
+    parser.add_argument(
+        "search", nargs="?", default="", help="part of a name, or of a generation's"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--attached",
@@ -29,7 +32,9 @@ def run(options: dict[str, Any], out: Output) -> int:
     """List GPUs, and return the exit status."""
     if options["attached"]:
         return _run_attached()
-    found = gpu.search(options["search"]) if options["search"] else gpu.catalogue()
+    found = gpu.search(options["search"])
+    if not found and not out.as_json:
+        gpu_named(options["search"])  # says why there is none, and what is near
     return out.write(
         lambda: list(map(gpu.gpu_dict, found)),
         lambda: "\n".join(map(gpu_line, found)),

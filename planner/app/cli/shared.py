@@ -104,7 +104,10 @@ class Parser(argparse.ArgumentParser):
         text = message[:1].upper() + message[1:]
         end = "" if text.endswith((".", "?")) else "."
         found = _OF_FLAG.match(message)
-        action = self._option_string_actions.get(found[1]) if found else None
+        flag = found[1] if found else message.rpartition(": ")[2]
+        action = self._option_string_actions.get(flag)
+        if action is not None and action.choices and not found:  # it is missing
+            text = f"{text}, {_values_of(action)}"
         error = Misused(f"{text}{end} `{self.prog} --help` helps.")
         error.allowed = "" if action is None else _values_of(action)
         raise error

@@ -9,6 +9,7 @@ from typing import Any
 
 from planner.engine.devices import gpu_named
 from planner.engine.devices.attached import attached_gpus
+from planner.engine.generations import generation_of
 from planner.engine.gpu import CPU, GPU
 from planner.engine.gpu import catalogue as gpu_catalogue
 from planner.engine.releases import MODELLED
@@ -51,17 +52,6 @@ POPULAR = (
     "moonshotai/Kimi-K2-Instruct",
 )
 """Models that many people start, which the list shows first."""
-_GENERATIONS = {
-    (12, 0): "Blackwell",
-    (11, 0): "Blackwell",
-    (10, 0): "Blackwell",
-    (9, 0): "Hopper",
-    (8, 9): "Ada",
-    (8, 0): "Ampere",
-    (7, 5): "Turing",
-    (7, 0): "Volta",
-}
-"""From which compute capability on a generation begins."""
 
 
 @cache
@@ -140,9 +130,7 @@ def generation(value: object) -> str:
     card = gpu_named(str(value))
     if is_slice(card):
         return "Slices of a GPU (MIG)"
-    return next(
-        name for least, name in _GENERATIONS.items() if card.compute_capability >= least
-    )
+    return generation_of(card.compute_capability)
 
 
 def releases() -> Options:
