@@ -8,8 +8,7 @@ from typing import Any
 
 from planner.app.cli.shared import DOES_NOT_FIT, FITS, Output
 from planner.engine import gpu
-from planner.engine.devices import gpu_named
-from planner.engine.devices import attached
+from planner.engine.devices import attached, gpu_named
 from planner.engine.gpu_text import gpu_line
 
 EXAMPLES = ("planner gpus", "planner gpus h100", "planner gpus --attached")
