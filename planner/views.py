@@ -78,3 +78,31 @@ class Viewed:
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
         return views_of(self).mimebundle(self)
+
+
+class Framed(Viewed):
+    """A result that has a table, too."""
+
+    __slots__ = ()
+
+    def to_frame(self) -> DataFrame:
+        """Return its table as a pandas frame.
+
+        Raises:
+            PlannerError: when pandas is not installed.
+        """
+        return views_of(self).frame(self)
+
+
+class Charted:
+    """A result that is drawn."""
+
+    __slots__ = ()
+
+    def figure(self) -> Figure:
+        """Return it as a plotly figure.
+
+        Raises:
+            PlannerError: when plotly is not installed.
+        """
+        return charts_of(self).figure(self)

@@ -25,6 +25,7 @@ TOP = PACKAGE / "__init__.py"
 FILES = sorted(PACKAGE.rglob("*.py"))
 _NAME = re.compile(r"planner(?:\.\w+)+\Z")
 _FINDERS = {"views_of": Views, "charts_of": Charts}
+_ASKING = ("Viewed", "Framed", "Charted", "ShownAsPage")
 
 SHOWN_ALONE = """
 import sys, planner
@@ -114,8 +115,7 @@ def asked() -> dict[tuple[str, str], set[str]]:
     for path in FILES:
         for owner in ast.walk(tree_of(path)):
             if isinstance(owner, ast.ClassDef) and owner.name not in _bases():
-                bases = (_bases().get(ast.unparse(base)) for base in owner.bases)
-                for kind, field, named in _asked_in(owner, *filter(None, bases)):
+                for kind, field, named in _asked_in(owner, *_bases_of(owner)):
                     own = owner.name if kind in ("Views", "Charts") else ""
                     of = named or own
                     is_both = kind == "Views" and field == "mimebundle"
@@ -132,8 +132,16 @@ def _bases() -> dict[str, ast.ClassDef]:
         node.name: node
         for path in files
         for node in tree_of(path).body
-        if isinstance(node, ast.ClassDef) and node.name in ("Viewed", "ShownAsPage")
+        if isinstance(node, ast.ClassDef) and node.name in _ASKING
     }
+
+
+def _bases_of(owner: ast.ClassDef) -> Iterator[ast.ClassDef]:
+    """The classes that ask for this one, and those that they are derived from."""
+    for base in owner.bases:
+        if (found := _bases().get(ast.unparse(base))) is not None:
+            yield found
+            yield from _bases_of(found)
 
 
 def _asked_in(*owners: ast.ClassDef) -> Iterator[tuple[str, str, str]]:

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.confirming.film import Film
 from planner.confirming.measurement import Measurement
 from planner.engine.settings import given_arguments
 from planner.planning.result import Plan
 from planner.values import frozen
-from planner.views import Viewed, charts_of, views_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from plotly.graph_objects import Figure
-
+from planner.views import Charted, Framed
 
 _ROUNDED_BYTES = (1 << 30) // 200
 """Half of 0.01 GiB: the error of a log's rounding."""
@@ -101,7 +96,7 @@ class GivenMemory:
 
 
 @frozen
-class Confirmation(Viewed):
+class Confirmation(Framed, Charted):
     """A plan beside the start that confirms or contradicts it."""
 
     plan: Plan
@@ -122,14 +117,6 @@ class Confirmation(Viewed):
     def to_dict(self) -> dict[str, Any]:
         """Return everything except vLLM's log as plain values; sizes in whole bytes."""
         return confirmation_dict(self)
-
-    def to_frame(self) -> DataFrame:
-        """Return the comparison as a pandas frame, one row per figure."""
-        return views_of(self).frame(self)
-
-    def figure(self) -> Figure:
-        """Return estimate and measurement side by side as a plotly figure."""
-        return charts_of(self).figure(self)
 
 
 def confirmation_dict(confirmation: Confirmation) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from planner.planning.result import Plan
 from planner.ray.bundles import Node, NodeType, PlacementGroup, plain
 from planner.ray.stages import Stage, in_flight_bytes
 from planner.values import frozen
-from planner.views import Viewed, views_of
+from planner.views import Framed
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
     from plotly.graph_objects import Figure
 
     from planner.ray.bounds import Throughput
@@ -56,7 +55,7 @@ class Caution:
 
 
 @frozen(repr=False)
-class Pipeline(Viewed):
+class Pipeline(Framed):
     """A Ray Data LLM pipeline: stages, what they reserve, and one replica's memory."""
 
     plan: Plan
@@ -203,10 +202,6 @@ class Pipeline(Viewed):
         from planner.ray.placement import pipeline_dict  # noqa: PLC0415 - few need it
 
         return pipeline_dict(self)
-
-    def to_frame(self) -> DataFrame:
-        """Return the stages as a pandas frame, one row each."""
-        return views_of(self).frame(self)
 
     def figure(self, nodes: Iterable[Node] | None = None) -> Figure:
         """Return the nodes, their GPUs and the workers on them as a plotly figure.

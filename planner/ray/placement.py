@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 from planner.ray.bundles import Node, PlacementGroup
 from planner.ray.stages import usable_bytes
 from planner.values import frozen
-from planner.views import Viewed, charts_of, views_of
+from planner.views import Charted, Framed
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-    from plotly.graph_objects import Figure
-
     from planner.ray.pipelines import Pipeline
 
 
@@ -60,7 +57,7 @@ class WorkerPlacement:
 
 
 @frozen(repr=False)
-class Placement(Viewed):
+class Placement(Framed, Charted):
     """A pipeline on nodes."""
 
     pipeline: Pipeline
@@ -105,14 +102,6 @@ class Placement(Viewed):
     def to_dict(self) -> dict[str, Any]:
         """Return the placement as plain values."""
         return placement_dict(self)
-
-    def to_frame(self) -> DataFrame:
-        """Return the workers as a pandas frame, one row each."""
-        return views_of(self).frame(self)
-
-    def figure(self) -> Figure:
-        """Return the nodes with their GPUs as a plotly figure."""
-        return charts_of(self).figure(self)
 
     def __repr__(self) -> str:
         """Return the placement in one line."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.engine.releases import resolve_version
 from planner.errors import PlannerError
@@ -22,10 +22,7 @@ from planner.planning.serving import Serving, serve
 from planner.solve.arguments import Start, read_start, require_load, whole_number
 from planner.solve.speed.forecast import Range, known_forecast
 from planner.values import frozen
-from planner.views import Viewed, charts_of
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from planner.views import Charted, Viewed
 
 SERVED, STARTS, NOT = "served", "starts", "does not start"
 """The load is served; vLLM starts, and serves fewer; it does not start."""
@@ -61,7 +58,7 @@ class LoadCell:
 
 
 @frozen(repr=False)
-class LoadMap(Viewed):
+class LoadMap(Viewed, Charted):
     """The loads that a start serves, by prompt length and requests at once."""
 
     plan: Plan
@@ -96,14 +93,6 @@ class LoadMap(Viewed):
             "gpus_total": self.plan.gpus_total,
             "cells": [cell.to_dict() for cell in self.cells],
         }
-
-    def figure(self) -> Figure:
-        """Return the map as a plotly figure.
-
-        Raises:
-            PlannerError: when plotly is not installed.
-        """
-        return charts_of(self).figure(self)
 
     def __repr__(self) -> str:
         """Return the map in one line."""

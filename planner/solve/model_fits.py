@@ -12,11 +12,9 @@ from planner.planning.serving import Serving
 from planner.solve.advice.makers.checkpoints import format_of, shape_of, stem_of
 from planner.solve.layouts import SIZES
 from planner.values import frozen
-from planner.views import Viewed, views_of
+from planner.views import Framed
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from planner.solve.speed.speed import SpeedBound
 
 
@@ -116,7 +114,7 @@ class ModelFit:
 
 
 @frozen(repr=False)
-class ModelFits(Viewed):
+class ModelFits(Framed):
     """The models of the catalogue that serve a load on a GPU, and those that do not."""
 
     gpu: GPU
@@ -159,14 +157,6 @@ class ModelFits(Viewed):
             "models": [one.to_dict() for one in self.found],
             "others": [one.to_dict() for one in self.others],
         }
-
-    def to_frame(self) -> DataFrame:
-        """Return a pandas frame, one row per model and format that serves.
-
-        Raises:
-            PlannerError: when pandas is not installed.
-        """
-        return views_of(self).frame(self)
 
     def __repr__(self) -> str:
         """Return the answer in one line."""

@@ -16,11 +16,9 @@ from planner.solve.formats import AS_GIVEN, ServedFormat
 from planner.solve.layouts import Layout
 from planner.solve.price_list import Price
 from planner.values import frozen
-from planner.views import Viewed, views_of
+from planner.views import Framed
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from planner.solve.speed.forecast import Range, SpeedForecast
     from planner.solve.speed.speed import SpeedBound
 
@@ -190,7 +188,7 @@ class Miss:
 
 
 @frozen(repr=False)
-class SetUps(Viewed):
+class SetUps(Framed):
     """The set-ups that serve a load, and the GPUs that do not, nearest first."""
 
     inputs: Inputs
@@ -272,14 +270,6 @@ class SetUps(Viewed):
             "set_ups": [set_up.to_dict() for set_up in self.found],
             "misses": [miss.to_dict() for miss in self.misses],
         }
-
-    def to_frame(self) -> DataFrame:
-        """Return a pandas frame, one row per set-up.
-
-        Raises:
-            PlannerError: when pandas is not installed.
-        """
-        return views_of(self).frame(self)
 
     def __repr__(self) -> str:
         """Return the answer in one line."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.solve.advice.situation import Burden, CostClass
 from planner.solve.speed.forecast import SpeedForecast, known_forecast
 from planner.values import frozen
-from planner.views import Viewed, views_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from planner.views import Framed, views_of
 
 
 @frozen
@@ -85,7 +82,7 @@ class AdviceGroup:
 
 
 @frozen
-class Advice(Viewed):
+class Advice(Framed):
     """Changes that help a plan, best first."""
 
     plan: Plan
@@ -172,14 +169,6 @@ class Advice(Viewed):
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as plain values."""
         return views_of(self).as_dict(self)
-
-    def to_frame(self) -> DataFrame:
-        """Return one row per change as a pandas frame.
-
-        Raises:
-            PlannerError: when pandas is not installed.
-        """
-        return views_of(self).frame(self)
 
 
 def _gpus_bought(item: AdviceItem) -> int:

@@ -16,12 +16,9 @@ from planner.planning.result import Plan
 from planner.solve.comparing.cells import VALUES, Value
 from planner.solve.comparing.differences import Difference, differences, short_names
 from planner.values import frozen
-from planner.views import Viewed, charts_of, views_of
+from planner.views import Charted, Framed, views_of
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-    from plotly.graph_objects import Figure
-
     from planner.memory.estimate import RankMemory
 
 _NAMES = (
@@ -46,7 +43,7 @@ MOST_PLANS = 8
 
 
 @frozen
-class Comparison(Viewed):
+class Comparison(Framed, Charted):
     """Plans side by side; differences are relative to the first.
 
     Raises:
@@ -93,14 +90,6 @@ class Comparison(Viewed):
             "command_diffs": [str(found) for found in self.command_diff()],
             "plans": [plan.to_dict() for plan in self.plans],
         }
-
-    def to_frame(self) -> DataFrame:
-        """Return a pandas frame: figures down, plans across, then the differences."""
-        return views_of(self).frame(self)
-
-    def figure(self) -> Figure:
-        """Return the memory of all plans as bars on one axis."""
-        return charts_of(self).figure(self)
 
 
 @named_in_errors

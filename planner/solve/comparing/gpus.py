@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.engine.devices import gpu_named
 from planner.engine.gpu import GPU, catalogue
@@ -19,11 +19,7 @@ from planner.solve.price_list import checked_prices
 from planner.solve.speed.bound import speed_bound
 from planner.units import counted
 from planner.values import frozen
-from planner.views import Viewed, charts_of, views_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from plotly.graph_objects import Figure
+from planner.views import Charted, Framed
 
 MOST_RANKS = 8
 """Largest tensor parallel size that is tried: the GPUs of a usual server."""
@@ -102,7 +98,7 @@ class GPUChoice:
 
 
 @frozen
-class GPUComparison(Viewed):
+class GPUComparison(Framed, Charted):
     """One model with the same arguments on GPUs of several kinds, best first."""
 
     plan: Plan
@@ -159,22 +155,6 @@ class GPUComparison(Viewed):
             "gpus": self.rows(),
         }
 
-    def to_frame(self) -> DataFrame:
-        """Return a pandas frame, one row per GPU.
-
-        Raises:
-            PlannerError: when pandas is not installed.
-        """
-        return views_of(self).frame(self)
-
-    def figure(self) -> Figure:
-        """Return the requests that each GPU holds as a plotly figure.
-
-        Raises:
-            PlannerError: when plotly is not installed.
-        """
-        return charts_of(self).figure(self)
-
 
 @named_in_errors
 def compare_gpus(
@@ -203,7 +183,11 @@ def compare_gpus(
         PlannerError: for an unknown GPU or an invalid price.
     """
     prices = checked_prices(price_per_hour or {}, "price_per_hour")
-    chosen = [_named(gpu) for gpu in gpus] if gpus is not None else _whole_gpus()
+    chosen = (
+        [_named(gpu) for gpu in gpus]
+        if gpus is not None
+        else [gpu for gpu in catalogue() if not gpu.mig_profile]
+    )
     if not chosen:
         raise PlannerError("compare_gpus() needs at least one GPU.")
     load = plan.load if load is None else Load.given(load)
@@ -316,10 +300,6 @@ def _order(choice: GPUChoice) -> tuple[bool, float, int, int, str]:
         count * choice.gpu.total_memory_bytes,
         choice.gpu.name,
     )
-
-
-def _whole_gpus() -> list[GPU]:
-    return [gpu for gpu in catalogue() if not gpu.mig_profile]
 
 
 def _named(gpu: str | GPU) -> GPU:

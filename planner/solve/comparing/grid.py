@@ -13,7 +13,7 @@ from planner.planning.inputs import Inputs
 from planner.planning.result import Plan
 from planner.solve.comparing.cells import VALUES, Cell, check_value
 from planner.values import frozen
-from planner.views import Viewed, charts_of, views_of
+from planner.views import Charted, Framed, charts_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,7 +36,7 @@ class Axis:
 
 
 @frozen
-class Grid(Viewed):
+class Grid(Framed):
     """The plans of a sweep over one or two arguments.
 
     Each cell holds the figures of its plan; `plan` makes the plan itself again.
@@ -111,14 +111,6 @@ class Grid(Viewed):
             "cells": self.rows(),
         }
 
-    def to_frame(self) -> DataFrame:
-        """Return a pandas frame, one row per plan.
-
-        Raises:
-            PlannerError: when pandas is not installed.
-        """
-        return views_of(self).frame(self)
-
     def heat_map(self, value: str = "max_concurrency") -> Figure:
         """Return a figure's values as a plotly heat map.
 
@@ -161,7 +153,7 @@ class Grid(Viewed):
 
 
 @frozen
-class Curve:
+class Curve(Charted):
     """A grid as lines: one figure over an argument or over another figure."""
 
     grid: Grid
@@ -192,14 +184,6 @@ class Curve:
             PlannerError: when pandas is not installed.
         """
         return self.grid.to_frame()
-
-    def figure(self) -> Figure:
-        """Return the lines as a plotly figure.
-
-        Raises:
-            PlannerError: when plotly is not installed.
-        """
-        return charts_of(self).figure(self)
 
     def __str__(self) -> str:
         """Return the grid as text for a terminal."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.errors import PlannerError
 from planner.given import named_in_errors
@@ -25,10 +25,7 @@ from planner.solve.speed.speed import SpeedBound
 from planner.solve.speed.step import Peaks, least_latency, mean_of, missing_peaks
 from planner.units import counted
 from planner.values import frozen
-from planner.views import Viewed, views_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from planner.views import Framed
 
 FORECAST_CAUTION = (
     "A forecast: four of five measurements of sources that it was not fitted to lie in "
@@ -59,7 +56,7 @@ class Range:
 
 
 @frozen
-class SpeedForecast(Viewed):
+class SpeedForecast(Framed):
     """How fast a plan will be under a load; None: only a bound is known."""
 
     plan: Plan
@@ -92,14 +89,6 @@ class SpeedForecast(Viewed):
     def is_known(self) -> bool:
         """Whether there is a forecast, not only a bound."""
         return self.first_token_seconds is not None
-
-    def to_frame(self) -> DataFrame:
-        """Return a pandas frame, one row per figure.
-
-        Raises:
-            PlannerError: when pandas is not installed.
-        """
-        return views_of(self).frame(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values: milliseconds and tokens per second, and the bound."""

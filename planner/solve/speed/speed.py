@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.memory.account import Basis
 from planner.planning.load import Load
 from planner.planning.result import Plan
 from planner.units import counted
 from planner.values import frozen
-from planner.views import Viewed, views_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from planner.views import Framed
 
 CAUTION = (
     "A bound, not a forecast: token by token no start is faster, and most are slower. "
@@ -36,7 +33,7 @@ class BoundFigure:
 
 
 @frozen
-class SpeedBound(Viewed):
+class SpeedBound(Framed):
     """An upper bound on the speed of a plan's GPUs under a load."""
 
     plan: Plan
@@ -118,11 +115,3 @@ class SpeedBound(Viewed):
             },
             "notes": list(self.notes),
         }
-
-    def to_frame(self) -> DataFrame:
-        """Return a pandas frame, one row per figure.
-
-        Raises:
-            PlannerError: when pandas is not installed.
-        """
-        return views_of(self).frame(self)

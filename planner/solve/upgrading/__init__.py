@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.engine.releases import NEWEST, between
 from planner.errors import PlannerError
@@ -18,10 +18,7 @@ from planner.solve.upgrading.steps import (
     steps,
 )
 from planner.values import frozen
-from planner.views import Viewed, charts_of
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from planner.views import Charted, Viewed
 
 __all__ = ["Cause", "Difference", "Setting", "Step", "Upgrade", "Way", "upgrade"]
 
@@ -77,7 +74,7 @@ class Way:
 
 
 @frozen
-class Upgrade(Viewed):
+class Upgrade(Viewed, Charted):
     """The same start under one release after another."""
 
     steps: tuple[Step, ...]
@@ -135,10 +132,6 @@ class Upgrade(Viewed):
             "before": self.before.to_dict(),
             "after": None if self.after is None else self.after.to_dict(),
         }
-
-    def figure(self) -> Figure:
-        """Return the KV cache of each release as a plotly figure."""
-        return charts_of(self).figure(self)
 
 
 @named_in_errors
