@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -83,100 +84,56 @@ class Value:
     """Reads it from a plan; None where nothing is allocated."""
 
 
-def _of_rank(name: str) -> Callable[[Plan], Any]:
-    """Read a figure of the rank that limits the plan."""
-
-    def read(plan: Plan) -> int | None:
-        value: int | None = getattr(plan.limiting_rank, name, None)
-        return value
-
-    return read
+def _of_plan(name: str, plan: Plan) -> Any:  # noqa: ANN401 - of several types
+    return getattr(plan, name)
 
 
-def _of_plan(name: str) -> Callable[[Plan], Any]:
-    """Read a figure that a plan has once something is allocated."""
-
-    def read(plan: Plan) -> float | None:
-        value: float | None = getattr(plan, name) if plan.ranks else None
-        return value
-
-    return read
+def _of_ranks(name: str, plan: Plan) -> Any:  # noqa: ANN401
+    """What a plan has once something is allocated."""
+    return getattr(plan, name) if plan.ranks else None
 
 
-def _of_all(name: str) -> Callable[[Plan], Any]:
-    """Read a figure of all engines together."""
-
-    def read(plan: Plan) -> float | None:
-        value: float | None = getattr(plan.all_engines, name) if plan.ranks else None
-        return value
-
-    return read
+def _of_rank(name: str, plan: Plan) -> Any:  # noqa: ANN401
+    """Of the rank that limits the plan."""
+    return getattr(plan.limiting_rank, name, None)
 
 
-def _low_of_all(plan: Plan) -> float | None:
+def _of_all(name: str, plan: Plan) -> Any:  # noqa: ANN401
+    """Of all engines together."""
+    return getattr(plan.all_engines, name) if plan.ranks else None
+
+
+def _low_of_all(_name: str, plan: Plan) -> float | None:
     return plan.engines * plan.max_concurrency_low if plan.ranks else None
 
 
-def _requests_served(plan: Plan) -> int | None:
-    served = plan.serving
-    return None if served is None else served.requests_served
+def _of_serving(name: str, plan: Plan) -> Any:  # noqa: ANN401
+    return getattr(plan.serving, name, None)
 
 
-def _max_model_len(plan: Plan) -> int | None:
-    return plan.resolved.max_model_len if plan.resolved is not None else None
+def _of_settings(name: str, plan: Plan) -> Any:  # noqa: ANN401
+    return getattr(plan.resolved, name, None)
 
 
-def _rank_bytes(name: str, label: str) -> Value:
-    return Value(label=label, unit="bytes", read=_of_rank(name))
-
-
-def _engines_figure(name: str, label: str, unit: str) -> Value:
-    return Value(label=label, unit=unit, read=_of_all(name))
-
-
-def _plan_figure(name: str, label: str, unit: str) -> Value:
-    return Value(label=label, unit=unit, read=_of_plan(name))
-
-
+_ROWS: tuple[tuple[str, str, str, Callable[[str, Plan], Any]], ...] = (
+    ("max_concurrency", "Maximum concurrency", "requests", _of_all),
+    ("max_concurrency_low", "Concurrency, at least", "requests", _low_of_all),
+    ("requests_served", "Served at once", "whole requests", _of_serving),
+    ("kv_cache_size_tokens", "KV cache size", "tokens", _of_all),
+    ("available_kv_cache_bytes", "Available KV cache", "bytes", _of_rank),
+    ("available_kv_cache_low_bytes", "KV cache, at least", "bytes", _of_rank),
+    ("max_model_len", "max_model_len", "tokens", _of_settings),
+    ("max_model_len_that_fits", "Longest max_model_len", "tokens", _of_ranks),
+    ("weights_bytes", "Weights of a GPU", "bytes", _of_rank),
+    ("requested_memory_bytes", "vLLM may use", "bytes", _of_rank),
+    ("margin_bytes", "Left after one request", "bytes", _of_plan),
+    ("num_gpu_blocks", "KV cache blocks", "blocks", _of_all),
+    ("gpus_total", "GPUs", "GPUs", _of_plan),
+)
 VALUES: Mapping[str, Value] = MappingProxyType(
     {
-        "max_concurrency": _engines_figure(
-            "max_concurrency", "Maximum concurrency", "requests"
-        ),
-        "max_concurrency_low": Value(
-            label="Concurrency, at least", unit="requests", read=_low_of_all
-        ),
-        "requests_served": Value(
-            label="Served at once", unit="whole requests", read=_requests_served
-        ),
-        "kv_cache_size_tokens": _engines_figure(
-            "kv_cache_size_tokens", "KV cache size", "tokens"
-        ),
-        "available_kv_cache_bytes": _rank_bytes(
-            "available_kv_cache_bytes", "Available KV cache"
-        ),
-        "available_kv_cache_low_bytes": _rank_bytes(
-            "available_kv_cache_low_bytes", "KV cache, at least"
-        ),
-        "max_model_len": Value(
-            label="max_model_len", unit="tokens", read=_max_model_len
-        ),
-        "max_model_len_that_fits": _plan_figure(
-            "max_model_len_that_fits", "Longest max_model_len", "tokens"
-        ),
-        "weights_bytes": _rank_bytes("weights_bytes", "Weights of a GPU"),
-        "requested_memory_bytes": _rank_bytes("requested_memory_bytes", "vLLM may use"),
-        "margin_bytes": Value(
-            label="Left after one request",
-            unit="bytes",
-            read=lambda plan: plan.margin_bytes,
-        ),
-        "num_gpu_blocks": _engines_figure(
-            "num_gpu_blocks", "KV cache blocks", "blocks"
-        ),
-        "gpus_total": Value(
-            label="GPUs", unit="GPUs", read=lambda plan: plan.gpus_total
-        ),
+        name: Value(label=label, unit=unit, read=partial(read, name))
+        for name, label, unit, read in _ROWS
     }
 )
 """The figures of a cell, by name."""
