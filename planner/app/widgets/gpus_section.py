@@ -8,7 +8,6 @@ to it, so that applying a row leaves the list as it is.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from planner.solve.set_ups import SetUp, SetUps
 
 log = logging.getLogger(__name__)
-REDRAW_SECONDS = 0.15
-"""The first rows are shown at once, further ones at most so often."""
 MOST = {"8": 1, "16": 2, "32": 4}
 """Numbers of GPUs to choose from, and their machines of eight."""
 NO_LOAD = (
@@ -61,12 +58,14 @@ _BROUGHT = (*_OF_FORMAT, "gpu_memory_utilization")
 class GpusSection(SearchSection):
     """Searches GPUs and layouts for the load; `apply` gets the changes of one row."""
 
+    redraw_seconds = 0.15
+    kinds = "kinds of GPU"
+
     def __init__(self, apply: Callable[[Mapping[str, Any]], None]) -> None:
         super().__init__("GPUs", "gpus")
         self.table = SetUpTable(self._guard(self._told))
         self.map = MapView(self.redraw, self._failed)
         self._apply = apply
-        self._asked: tuple[Inputs, str, str] | None = None
         self._search: SetUpSearch | None = None
         self._prices: PriceList | None = None
         self._rows: dict[str, SetUp] = {}
@@ -80,12 +79,9 @@ class GpusSection(SearchSection):
     def show(self, plan: Plan) -> None:
         """Search for what this plan needs, once the user pauses; nothing if closed."""
         self._plan = plan
-        if not self.is_open:
-            return
-        self._mark_current()
-        if self._question() != self._asked:
-            self.pause()
-            self._later.run(self._guarded_refresh)
+        if self.is_open:
+            self._mark_current()
+            self._ask_again()
 
     @property
     def is_searching(self) -> bool:
@@ -93,15 +89,9 @@ class GpusSection(SearchSection):
         return self._slices.is_running or self.map.is_running
 
     def pause(self) -> None:
-        """Give up the search, and mark the rows as those of an earlier plan.
-
-        For a page whose entries are wrong at the moment, too.
-        """
-        self._later.cancel()
-        self._slices.cancel()
+        """Give up the search and the map."""
         self.map.give_up()
-        self._asked = None
-        self.table.is_stale = True
+        super().pause()
 
     def refresh(self) -> None:
         """Begin the search, unless its answer is already there."""
@@ -115,7 +105,7 @@ class GpusSection(SearchSection):
             self._say(NO_LOAD)
             return
         try:
-            self._begin(inputs, MOST[most], quality)
+            self._begin(self._new_search(inputs, MOST[most], quality))
         except PlannerError as error:
             self._say(str(error))
 
@@ -124,12 +114,6 @@ class GpusSection(SearchSection):
         from planner.show.set_ups import row_key  # noqa: PLC0415 - once it is open
 
         self.table.current = row_key(self._plan) if self._plan else ""
-
-    def turn(self, is_open: bool) -> None:
-        """Open or close it, and give up a search that nobody sees."""
-        super().turn(is_open)
-        if not is_open and self.is_searching:
-            self.pause()
 
     def _question(self) -> tuple[Inputs, str, str] | None:
         """Return what the search depends on: all but what a row brings."""
@@ -144,7 +128,7 @@ class GpusSection(SearchSection):
         }
         return inputs.changed(**before), self.table.most, self.table.quality
 
-    def _begin(self, inputs: Inputs, nodes: int, quality: str) -> None:
+    def _new_search(self, inputs: Inputs, nodes: int, quality: str) -> SetUpSearch:
         prices = self._price_list()
         search = SetUpSearch.of(
             *(inputs, None, None),
@@ -152,14 +136,10 @@ class GpusSection(SearchSection):
             room=Room.of(GPUS_IN_A_NODE, nodes),
             quality=checked_quality(quality),
         )
-        self._search = search
-        self._drawn_at = 0.0
-        kept = saved_prices_path()
         with self.table.hold_sync():
-            self.table.note, self.table.progress = "", 0.0
             self._show_currency(prices)
-            self.table.is_kept_by_page = kept is None
-        self._slices.start(search.steps(), self._between, self._done, self._failed)
+            self.table.is_kept_by_page = saved_prices_path() is None
+        return search
 
     def _show_currency(self, prices: PriceList) -> None:
         self.table.currency, self.table.rate = prices.currency, f"{prices.rate:g}"
@@ -169,20 +149,11 @@ class GpusSection(SearchSection):
             self._prices = gpu_prices()
         return self._prices
 
-    def _between(self) -> None:
-        """Draw what has been found so far: the first rows at once, others now and then.
-
-        Until the first row is found, the rows of an earlier plan stay, marked so.
-        """
-        search, now = self._search, time.monotonic()
-        if search is None or not search.found:
-            return
-        if now - self._drawn_at >= REDRAW_SECONDS:
-            self._drawn_at = now
-            self._draw(search.done / search.total)
+    def _count(self) -> tuple[int, int]:
+        return (self._search.done, self._search.total) if self._search else (0, 1)
 
     def _done(self) -> None:
-        self._draw(1.0)
+        super()._done()
         self._map_first()
 
     def _forget(self) -> None:
@@ -233,16 +204,6 @@ class GpusSection(SearchSection):
         if not self.table.is_stale and self._question() != self._asked:
             self.pause()
             self.refresh()
-
-    def _cancel(self) -> None:
-        """End the search; what it has found stays, and says that it is a part."""
-        search = self._search
-        if search is None or not self._slices.is_running:
-            return
-        self._slices.cancel()
-        self._draw(1.0)
-        part = f"Cancelled after {search.done} of {search.total} kinds of GPU."
-        self.table.remarks = [part, *self.table.remarks]
 
     def _reorder(self, order: str) -> None:
         self.table.order = order

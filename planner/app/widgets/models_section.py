@@ -7,7 +7,6 @@ and order choose among what has been planned, without planning again.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _Question: TypeAlias = "tuple[GPU, int, Load | None, str]"
-REDRAW_SECONDS = 0.3
 COUNTS = ("1", "2", "4", "8")
 SIZES = {"": inf, "4B": 4e9, "9B": 9e9, "16B": 16e9, "36B": 36e9, "80B": 80e9}
 """Parameters at most, by what the list calls them."""
@@ -60,11 +58,13 @@ class ModelTable(SearchTable):
 class ModelsSection(SearchSection):
     """Searches the catalogue for the GPU and load; `apply` gets one row's changes."""
 
+    redraw_seconds = 0.3
+    kinds = "models"
+
     def __init__(self, apply: Callable[[Mapping[str, Any]], None]) -> None:
         super().__init__("Models", "models")
         self.table = ModelTable(self._guard(self._told))
         self._apply = apply
-        self._asked: _Question | None = None
         self._search: ModelSearch | None = None
         self._fits: dict[str, ModelFit] = {}
 
@@ -78,35 +78,15 @@ class ModelsSection(SearchSection):
         self._plan = plan
         self.table.current = plan.name
         if was is None or was.gpus_total != plan.gpus_total or was.gpu != plan.gpu:
-            self._count(plan.gpus_total)
-        if self.is_open and self._question() != self._asked:
-            self.pause()
-            self._later.run(self._guarded_refresh)
+            self._offer(plan.gpus_total)
+        self._ask_again()
 
-    def _count(self, gpus: int) -> None:
+    def _offer(self, gpus: int) -> None:
         """Search on as many GPUs as the plan has."""
         counts = sorted({*map(int, COUNTS), gpus})
         with self.table.hold_sync():
             self.table.counts = list(map(str, counts))
             self.table.gpus = str(gpus)
-
-    @property
-    def is_searching(self) -> bool:
-        """Whether the search is not over."""
-        return self._slices.is_running
-
-    def pause(self) -> None:
-        """Give up the search, and mark the rows as those of an earlier question."""
-        self._later.cancel()
-        self._slices.cancel()
-        self._asked = None
-        self.table.is_stale = True
-
-    def turn(self, is_open: bool) -> None:
-        """Open or close it, and give up a search that nobody sees."""
-        super().turn(is_open)
-        if not is_open and self.is_searching:
-            self.pause()
 
     def _question(self) -> _Question | None:
         plan = self._plan
@@ -125,23 +105,13 @@ class ModelsSection(SearchSection):
             self._say(NO_LOAD)
             return
         try:
-            search = page_search(gpu, gpus, load, release)
+            self._begin(page_search(gpu, gpus, load, release))
         except PlannerError as error:
             self._say(str(error))
-            return
-        self._search, self._drawn_at = search, 0.0
-        with self.table.hold_sync():
-            self.table.note, self.table.progress = "", 0.0
-        self._slices.start(search.steps(), self._between, self._done, self._failed)
 
-    def _between(self) -> None:
-        now = time.monotonic()
-        if self._search is not None and now - self._drawn_at >= REDRAW_SECONDS:
-            self._drawn_at = now
-            self._draw(len(self._search.found) / max(1, len(self._search.entries)))
-
-    def _done(self) -> None:
-        self._draw(1.0)
+    def _count(self) -> tuple[int, int]:
+        search = self._search
+        return (len(search.found), len(search.entries)) if search else (0, 1)
 
     def _forget(self) -> None:
         self._fits = {}
@@ -184,13 +154,3 @@ class ModelsSection(SearchSection):
     def _redraw(self) -> None:
         if self._search is not None and not self.table.note and not self.table.is_stale:
             self._draw(self.table.progress)
-
-    def _cancel(self) -> None:
-        """End the search; what it has found stays, and says that it is a part."""
-        search = self._search
-        if search is None or not self.is_searching:
-            return
-        self._slices.cancel()
-        self._draw(1.0)
-        part = f"Cancelled after {len(search.found)} of {len(search.entries)} models."
-        self.table.remarks = [part, *self.table.remarks]
