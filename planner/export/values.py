@@ -105,13 +105,9 @@ def _is_size(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 _ITEMS: Mapping[Kind, tuple[Callable[[object], bool], str]] = {
     Kind.NUMBERS: (_is_size, "whole numbers from 1"),
-    Kind.NAMES: (_is_text, "texts"),
+    Kind.NAMES: (lambda value: isinstance(value, str), "texts"),
 }
 """The type of the items of a list, as a check and in words."""
 

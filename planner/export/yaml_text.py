@@ -122,10 +122,6 @@ def quoted(text: str) -> str:
     """Return any text in double quotes."""
     written = json.dumps(text, ensure_ascii=False)
     return "".join(
-        character if character.isprintable() else _escaped(ord(character))
+        character if character.isprintable() else f"\\U{ord(character):08x}"
         for character in written
     )
-
-
-def _escaped(number: int) -> str:
-    return f"\\U{number:08x}"

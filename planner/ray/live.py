@@ -288,7 +288,7 @@ def _step(
     `before`: the pipeline, and how many of its workers are placed so far.
     """
     pipeline, best = before
-    held = sum(_is_of(node, kind) for node in added)
+    held = sum(node.name.rpartition("-")[0] == kind.name for node in added)
     running = sum(node.name.rpartition(" ")[0] == kind.name for node in there.nodes)
     most = _MOST_AT_ONCE
     if kind.max_nodes is not None:
@@ -300,10 +300,6 @@ def _step(
         if after > best:
             return more, after
     return None
-
-
-def _is_of(node: Node, kind: NodeType) -> bool:
-    return node.name.rpartition("-")[0] == kind.name
 
 
 def _limits(kind: NodeType) -> str:

@@ -83,11 +83,9 @@ def other_formats(plan: Plan, quality: CostClass) -> tuple[ServedFormat, ...]:
     caches = [AS_GIVEN, *([] if "kv_cache_dtype" in given else _caches(situation))]
     found = [one.beside(other) for one in held for other in caches][1:]
     within = [one for one in found if one.cost_class.place <= quality.place]
-    return tuple(sorted(within, key=_rank))
-
-
-def _rank(one: ServedFormat) -> tuple[int, int]:
-    return one.cost_class.place, len(one.changes)
+    return tuple(
+        sorted(within, key=lambda one: (one.cost_class.place, len(one.changes)))
+    )
 
 
 def _weights(situation: Situation) -> Iterator[ServedFormat]:

@@ -130,7 +130,7 @@ class ByHand:
 
     def _base(self) -> Mapping[str, Any]:
         name = str(self.architecture.value)
-        return self._pasted if name.startswith("pasted: ") else _example(name)
+        return self._pasted if name.startswith("pasted: ") else _examples()[name]
 
 
 def _class_of(config: Mapping[str, Any]) -> str:
@@ -165,10 +165,6 @@ def _examples() -> dict[str, Mapping[str, Any]]:
         if name in _OFFERED and "quantization_config" not in config:
             found.setdefault(name, config)
     return found
-
-
-def _example(name: str) -> Mapping[str, Any]:
-    return _examples()[name]
 
 
 @lru_cache(maxsize=8)

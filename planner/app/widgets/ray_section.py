@@ -100,7 +100,7 @@ class RaySection(Fold):
             for field in self.controls.fields.values():
                 field.term = f"ray {field.name}"
                 field.show_default(DEFAULTS.get(field.name))
-                field.on_change(self._changed)
+                field.on_change(lambda _field: self._later.run(self.refresh))
             self.chart = PlotlyChart(figure={})
             self.chart.add_class("planner-ray-nodes")
         drawn = () if self.chart is None or not self.chart.figure else (self.chart,)
@@ -128,9 +128,6 @@ class RaySection(Fold):
         fields = self.controls.fields
         for name in ("batch_size", "max_concurrent_batches", "ray_version"):
             fields[name].show_default(getattr(pipeline, name))
-
-    def _changed(self, _field: Field) -> None:
-        self._later.run(self.refresh)
 
     def _draw(self, placement: Placement) -> None:
         from planner.show import ray as shown  # noqa: PLC0415 - once it is open

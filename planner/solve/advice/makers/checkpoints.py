@@ -186,14 +186,12 @@ def _families() -> Mapping[str, tuple[str, ...]]:
             continue  # a copy with as many bits
         found.setdefault(stem_of(entry.name), []).append(entry.name)
     return {
-        stem: tuple(sorted(names, key=_fewest_bits_last))
+        stem: tuple(
+            sorted(names, key=lambda name: -_BITS.get(format_of(name), _SIXTEEN))
+        )
         for stem, names in found.items()
         if len(names) > 1
     }
-
-
-def _fewest_bits_last(name: str) -> int:
-    return -_BITS.get(format_of(name), _SIXTEEN)
 
 
 def stem_of(name: str) -> str:
