@@ -73,7 +73,20 @@ def prepare(  # noqa: PLR0913 - what a start depends on
     )
     model, has_tokenizer = _model(plan, options, scratch)
     arguments = _arguments(plan, options, has_tokenizer=has_tokenizer)
-    if plan.entrypoint != "serve":
+    words: tuple[str, ...]
+    port: int | None = None
+    if plan.entrypoint == "serve":
+        port = server.free_port(options.port)
+        ours = {
+            "served_model_name": server.MODEL,
+            "host": server.HOST,
+            "port": port,
+            # The metrics are read many times a second, which would fill the log.
+            "disable_uvicorn_access_log": True,
+        }
+        release = Release(number_of(plan.vllm_version))
+        words = ("serve.py", "serve", model, *flags(arguments | ours, release))
+    else:
         task = {
             "arguments": {"model": model, **_for_python(plan, arguments)},
             "prompt": first_prompt(plan),
@@ -82,32 +95,10 @@ def prepare(  # noqa: PLR0913 - what a start depends on
         }
         file = scratch / "task.json"
         file.write_text(json.dumps(task), encoding="utf-8")
-        words: tuple[str, ...] = (
-            found.python,
-            str(BESIDE_VLLM / "offline.py"),
-            str(file),
-        )
-        return Launch(
-            command=words,
-            environment=variables,
-            port=None,
-            has_tokenizer=has_tokenizer,
-            notes=notes,
-        )
-    port = server.free_port(options.port)
-    ours = {
-        "served_model_name": server.MODEL,
-        "host": server.HOST,
-        "port": port,
-        # The metrics are read many times a second, which would fill the log.
-        "disable_uvicorn_access_log": True,
-    }
-    words = (
-        *(found.python, str(BESIDE_VLLM / "serve.py"), "serve", model),
-        *flags(arguments | ours, Release(number_of(plan.vllm_version))),
-    )
+        words = ("offline.py", str(file))
+    program, *rest = words
     return Launch(
-        command=words,
+        command=(found.python, str(BESIDE_VLLM / program), *rest),
         environment=variables,
         port=port,
         has_tokenizer=has_tokenizer,
