@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -40,13 +41,7 @@ class SweepRow:
 
     def to_dict(self) -> dict[str, Any]:
         """Return one line of the file."""
-        return {
-            "asked": dict(self.asked),
-            "options": dict(self.options),
-            "outcome": self.outcome,
-            "problem": self.problem,
-            "figures": dict(self.figures),
-        }
+        return asdict(self)
 
 
 class ResultsFile:
@@ -64,7 +59,9 @@ class ResultsFile:
     def __enter__(self) -> ResultsFile:
         if self.path is not None:
             self._file = self._opened(self.path)
-            self._known = {_key(row): row for row in _read(self.path)}
+            self._known = {
+                _identity(row.asked, row.options): row for row in _read(self.path)
+            }
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -155,10 +152,6 @@ def write_log(logs: str | PathLike[str] | None, name: str, text: str) -> None:
         raise PlannerError(
             f"The log cannot be written to {folder} ({error}). Give another folder."
         ) from error
-
-
-def _key(row: SweepRow) -> str:
-    return _identity(row.asked, row.options)
 
 
 def _identity(question: Mapping[str, Any], options: Mapping[str, Any]) -> str:

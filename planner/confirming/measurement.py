@@ -6,7 +6,6 @@ log alone has.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field, replace
 
 from planner.confirming.log import LogReading
@@ -142,12 +141,18 @@ class Measurement:
     def limiting_worker(self) -> WorkerFigures | None:
         """The worker with the least memory for the KV cache; None for a log alone."""
         known = [w for w in self.workers if w.available_kv_cache_bytes is not None]
-        return min(known, key=_available) if known else None
+        return (
+            min(known, key=lambda one: one.available_kv_cache_bytes or 0)
+            if known
+            else None
+        )
 
     @property
     def weights_bytes(self) -> int | None:
         """The largest worker's "Model loading took"; for a log its rounded figure."""
-        return _largest(self.workers, _weights) or self._logged("weights_gib")
+        return max(
+            (one.weights_bytes or 0 for one in self.workers), default=0
+        ) or self._logged("weights_gib")
 
     @property
     def available_kv_cache_bytes(self) -> int | None:
@@ -267,17 +272,3 @@ def _worker_lines(worker: WorkerFigures, *, is_cpu: bool) -> tuple[MeasuredLine,
         for name, covers, size in found
         if size is not None
     )
-
-
-def _available(worker: WorkerFigures) -> int:
-    return worker.available_kv_cache_bytes or 0
-
-
-def _weights(worker: WorkerFigures) -> int | None:
-    return worker.weights_bytes
-
-
-def _largest(
-    workers: tuple[WorkerFigures, ...], figure: Callable[[WorkerFigures], int | None]
-) -> int | None:
-    return max((figure(worker) or 0 for worker in workers), default=0) or None

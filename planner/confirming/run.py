@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -123,7 +124,7 @@ class Run(StartedProcess):
         self.plan = plan
         self.options = options or RunOptions()
         super().__init__(self._heard_by(listener), self.options.time_limit_seconds)
-        self._keep = keep or self._store
+        self._keep = keep or partial(stored, plan)
         self._notes: list[str] = []
         self._load_task: dict[str, int] | None = None
         self._camera: Camera | None = None
@@ -211,9 +212,6 @@ class Run(StartedProcess):
             self.reach(StartStage.GENERATING)
         elif name == "generated" and self._load_task is not None:
             self.reach(StartStage.LOAD)
-
-    def _store(self, measurement: Measurement, moved_bytes: int | None) -> str:
-        return stored(self.plan, measurement, moved_bytes)
 
     def _launch(self, launch: Launch, scratch: Path) -> None:
         def query(process: Process) -> None:

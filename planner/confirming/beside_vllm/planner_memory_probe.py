@@ -46,17 +46,13 @@ class MemoryProbe:
             "non_torch": getattr(self, "non_torch_memory", None),
             "cudagraph_estimate": getattr(self, "cudagraph_memory_estimate", None),
             "available_kv_cache": getattr(self, "planner_available_bytes", None),
-            "is_cpu": _is_cpu(self),
+            "is_cpu": getattr(getattr(self, "device", None), "type", "") == "cpu",
             "estimates_cudagraphs": _estimates_cudagraphs(),
             **_parameters(runner),
             **_kv_cache(runner),
             **_config(getattr(self, "vllm_config", None)),
         }
         return {name: value for name, value in figures.items() if value is not None}
-
-
-def _is_cpu(worker: object) -> bool:
-    return getattr(getattr(worker, "device", None), "type", "") == "cpu"
 
 
 def _estimates_cudagraphs() -> bool | None:

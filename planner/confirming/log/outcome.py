@@ -128,7 +128,7 @@ def outcome_of(lines: Sequence[LogLine]) -> LoggedOutcome:
     if failed is None:
         return LoggedOutcome(end=len(lines))
     return LoggedOutcome(
-        is_started=False, error=_one_line(lines[failed]), end=failed + 1
+        is_started=False, error=" ".join(lines[failed].text.split()), end=failed + 1
     )
 
 
@@ -241,10 +241,6 @@ def _validation(kind: str, words: str, after: Sequence[LogLine]) -> tuple[str, s
 
 def _before_link(sentence: str) -> str:
     return sentence.split("For further information visit")[0]
-
-
-def _one_line(line: LogLine) -> str:
-    return " ".join(line.text.split())
 
 
 def _first(pattern: re.Pattern[str], lines: Sequence[LogLine]) -> int | None:

@@ -81,7 +81,9 @@ def starts_in(text: str) -> tuple[StartText, ...]:
         return attempts
     head = _head(text)
     found = [
-        start if start.spans[:1] and start.spans[0][0] == 0 else _below(head, start)
+        start
+        if start.spans[:1] and start.spans[0][0] == 0
+        else replace(start, text=head + start.text)
         for replica, spans in _replicas(text)
         for start in _restarts(replica, spans, text)
     ]
@@ -114,10 +116,6 @@ def _head(text: str) -> str:
     first = next(_begins(text, 0, len(text)), 0)
     end = min(text.rfind("\n", 0, first) + 1, _HEAD_CHARACTERS)
     return "" if _has_content(text, 0, end) else text[:end]
-
-
-def _below(head: str, start: StartText) -> StartText:
-    return replace(start, text=head + start.text)
 
 
 def _replicas(text: str) -> Sequence[tuple[str, tuple[tuple[int, int], ...]]]:
