@@ -9,6 +9,7 @@ groups, the tokens of a step, the seconds that a step takes at least, a GPU's pr
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from planner.errors import PlannerError
@@ -266,16 +267,7 @@ def _described(plan: Plan) -> dict[str, Any]:
         **_arguments(plan),
         "blocks": rank.num_blocks - NULL_BLOCKS,
         "batched": _resolved(plan).max_num_batched_tokens,
-        "rules": [
-            {
-                "kind": rule.kind,
-                "size": rule.size,
-                "kept": rule.kept,
-                "reused": rule.reused,
-                "saved": rule.saved,
-            }
-            for rule in rules_of(plan)
-        ],
+        "rules": [asdict(rule) for rule in rules_of(plan)],
         "size": format_size(rank.bytes_per_block),
         "seconds": _step_seconds(plan),
     }

@@ -46,12 +46,6 @@ _BYTES_PER_UNIT = {
     "TB": 10**12,
 }
 """In the order in which a number without a unit is tried."""
-_SAME_LETTER = {
-    "GiB": "GB",
-    "MiB": "MB",
-    "KiB": "KB",
-    "TiB": "TB",
-}
 _UNIT_NAMES = {
     **{unit.lower(): unit for unit in _BYTES_PER_UNIT},
     "b": "bytes",
@@ -185,8 +179,9 @@ def _unitless(written: _Written) -> Iterator[Quantity]:
 
 def _with_unit(written: _Written, unit: str) -> Iterator[Quantity]:
     yield written.times(_BYTES_PER_UNIT[unit])
-    other = _SAME_LETTER.get(unit) or _binary(unit)
-    if other:
+    if unit != "bytes":
+        # The other unit with the same letter: GB for GiB.
+        other = unit.replace("i", "") if "i" in unit else f"{unit[0]}iB"
         says = f"{OTHER_UNIT}{unit}; the number is right in {other}."
         yield written.times(_BYTES_PER_UNIT[other], says)
     if unit in ("MB", "MiB"):
@@ -194,7 +189,3 @@ def _with_unit(written: _Written, unit: str) -> Iterator[Quantity]:
             f"{OTHER_UNIT}{unit}; these are thousandths of a GiB, which has 1,024 MiB."
         )
         yield written.times(GIB / 1000, says)
-
-
-def _binary(unit: str) -> str | None:
-    return next((two for two, ten in _SAME_LETTER.items() if ten == unit), None)
