@@ -23,10 +23,10 @@ from planner.values import frozen
 
 Parameters: TypeAlias = "Mapping[str, float]"
 """Values by name; their units and sources are in the data file."""
-LINKS = ("NVLink", "PCIe", "network")
-"""What connects the GPUs of a start: `planner.engine.links`, or a network."""
 _LINK_BYTES_PER_SECOND = {"NVLink": 300e9, "PCIe": 5e9, "network": 12e9}
-"""Assumed, rounded: NVLink of the A100, PCIe 4.0 through the memory of the processor
+"""What connects the GPUs of a start: `planner.engine.links`, or a network.
+
+Assumed, rounded: NVLink of the A100, PCIe 4.0 through the memory of the processor
 (of 3 to 12 GB/s, what explains sources that were left out), a port of 100 Gbit/s."""
 _EAGER = 2.5
 """Assumed: times the overhead of a layer whose kernels no CUDA graph starts at once."""
