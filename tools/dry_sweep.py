@@ -138,9 +138,10 @@ def swept(  # noqa: PLR0913 - the parts of a sweep
             tasks.append(task)
         listed = scratch / "tasks.jsonl"
         listed.write_text("\n".join(map(json.dumps, tasks)), encoding="utf-8")
-        program = str(Path(__file__).parent / worker)
+        here = Path(__file__).parent
+        variables["PYTHONPATH"] += f"{os.pathsep}{here}"  # nothing else adds it
         process = subprocess.Popen(
-            [found.python, program, str(listed), str(seconds)],
+            [found.python, str(here / worker), str(listed), str(seconds)],
             env={**os.environ, **variables, "PLANNER_GPU_DEVICES": "16"},
             stdout=subprocess.DEVNULL,
             stderr=sys.stderr,
