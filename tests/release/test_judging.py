@@ -248,7 +248,7 @@ def test_the_page_says_what_remains(judged: Judged) -> None:
     text = page.page(found)
     assert text.startswith("# vLLM 0.99.0: what remains for a person\n")
     assert "after 2 minutes of the machine" in text
-    assert "| 1 | `v1/rows.py::MOST_MB` | `MOST_MB` | value" in text
+    assert "| 1 | `v1/rows.py::MOST_MB` |  | value" in text
     assert "- `NewForCausalLM`: a reader" in text
     assert "came `huge`; went `large`" in text
     assert "+ MOST_MB = 128" in page.edits(found)

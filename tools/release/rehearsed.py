@@ -1,11 +1,12 @@
 """Read a release as if it were new, and keep what the machine says of it.
 
-    python -m tools.release.rehearsed OLD NEW
+    python -m tools.release.rehearsed OLD NEW [RAN]
 
-OLD and NEW are folders with a package `vllm` each; sources are enough. What the planner
-learnt from the new release is taken out first (`hindsight.py`), and what is written to
-`tests/data/releases/rehearsal-RELEASE.json` is held to the changes that were needed,
-`needed.json` beside it.
+OLD and NEW are folders with a package `vllm` each; sources are enough. RAN says which
+lines the cases of the new one ran, as `python -m tools.release --ran` wrote it. What
+the planner learnt from the new release is taken out first (`hindsight.py`), and what is
+written to `tests/data/releases/rehearsal-RELEASE.json` is held to the changes that were
+needed, `needed.json` beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tools.release import hindsight, judging, missing, ranking, sources, symbols
+from tools.dry_sweep import rows
+from tools.release import (
+    evidence,
+    hindsight,
+    judging,
+    missing,
+    ranking,
+    sources,
+    symbols,
+)
+from tools.release.evidence import NONE, Evidence
 from tools.release.judging import Judged
 
 ROOT = Path(__file__).parents[2]
@@ -28,16 +39,16 @@ KEPT = 200
 
 def main(words: list[str]) -> None:
     """Rehearse, and keep what was found."""
-    old, new = (Path(word) / "vllm" for word in words)
+    old, new = (Path(word) / "vllm" for word in words[:2])
     begin = time.process_time()
-    found = rehearsed(old, new)
+    found = rehearsed(old, new, Path(words[2]) if words[2:] else None)
     found["seconds"] = round(time.process_time() - begin)
     path = FOLDER / f"rehearsal-{found['release']}.json"
     path.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
     sys.stdout.write(f"{path}\n")
 
 
-def rehearsed(old: Path, new: Path) -> dict[str, Any]:
+def rehearsed(old: Path, new: Path, ran: Path | None = None) -> dict[str, Any]:
     """Return what the machine says of a release, without hindsight."""
     planner = ROOT / "planner"
     release = _release(new)
@@ -47,12 +58,19 @@ def rehearsed(old: Path, new: Path) -> dict[str, Any]:
     return {
         "release": release,
         "before": _release(old),
-        **said(judging.judged(old, new, cited)),
+        **said(judging.judged(old, new, cited, _evidence(old, new, ran))),
         "names": [name for name, _lack in missing.missing(names[0], names[1], new)],
         "defaults": sorted(
             name for name, one in values[1].items() if values[0].get(name) != one
         ),
     }
+
+
+def _evidence(old: Path, new: Path, ran: Path | None) -> Evidence:
+    if ran is None:
+        return NONE
+    before, after = (rows(FOLDER / f"{_release(one)}.jsonl") for one in (old, new))
+    return evidence.read(ran, before, after)
 
 
 def _release(package: Path) -> str:
@@ -74,10 +92,11 @@ def said(found: Judged) -> dict[str, Any]:
                 "key": one.key,
                 "near": one.near,
                 "rules": ranking.counted(one.rules),
-                "kinds": sorted(one.bodies[0].kinds),
+                "kinds": sorted(one.kinds),
                 "models": one.models,
                 "statements": one.statements,
-                "bodies": [body.name for body in one.bodies],
+                "alike": sorted(body.key for body in one.alike),
+                "suspicion": one.suspicion,
             }
             for one in found.readings[:KEPT]
         ],
@@ -88,8 +107,8 @@ def ordered(readings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return kept readings in the order in which they are opened now."""
 
     def order(one: dict[str, Any]) -> tuple[float, str]:
-        what = (one["near"], one["rules"], one["kinds"], one["models"])
-        return -ranking.weight(*what), one["key"]
+        names = ("near", "rules", "kinds", "models", "suspicion")
+        return -ranking.weight(*map(one.get, names)), one["key"]
 
     return sorted(readings, key=order)
 
