@@ -28,11 +28,23 @@ _NO_CLASS = (
 )
 EAGER = " enforce_eager=true max_model_len=4096"
 
+# A few MiB of each model with experts since then, of 0.33.0's starts too.
+_GPT_OSS = "openai/gpt-oss-20b on H100 (dry)" + EAGER
+# 48 MiB that 0.33.0's starts with few sequences miss as well.
+_QWEN3_VL = "Qwen/Qwen3-VL-8B-Instruct on H100 (dry)" + EAGER
+# Where nothing else is larger: the caps of Gemma 2's logits copy them.
+_GEMMA_2 = "google/gemma-2-2b-it on L4 (dry)" + EAGER
+
 # What the planner misses, by release: the beginning of each difference.
 MISSED: dict[str, dict[str, str]] = {
     "0.12.0": {
         # The published file names code for its class, and the copy at hand does not.
         _NANO + EAGER: _NO_CLASS,
+    },
+    "0.32.0": {
+        _GPT_OSS: "peak 590,224,384, planned 567,672,832",
+        _QWEN3_VL: "peak 2,375,025,152, planned 2,324,692,992",
+        _GEMMA_2: "peak 275,775,488, planned 160,432,128",
     },
 }
 
@@ -47,8 +59,8 @@ def test_every_case_is_answered(release: str) -> None:
     assert len(refused) <= MOST_REFUSED * len(found)
     for row in found:
         if row["way"] == "meta":
-            # Some build a tensor on the GPU whatever they are told, or read values.
-            is_built = "weights" in row or "meta" in row.get("unbuilt", "")
+            # Some models need a device while they are built.
+            is_built = bool(row.get("weights") or row.get("unbuilt"))
             assert row.get("refused") or (row["resolved"] and is_built)
         else:
             assert row.get("refused") or min(row["weights"], row["peak"]) > 0
