@@ -86,6 +86,11 @@ def test_evidence_is_read_from_answers_and_what_they_ran(tmp_path: Path) -> None
     assert [both] == [*found.differ.values()]
     assert both == {*found.ran}
     assert {} == evidence.read(tmp_path / "none", before, after).ran
+    packed = tmp_path / "ran.json.xz"
+    evidence.keep(found, {"v1/a.py"}, packed)
+    assert found == evidence.read(packed, before, after)
+    evidence.keep(found, (), packed)
+    assert [{}, {}] == [*evidence.read(packed, before, after).ran.values()]
 
 
 @pytest.fixture

@@ -3,17 +3,19 @@
 Each case of the new release is answered with the lines that it ran. A body whose edit
 ran in cases that are all answered as before is second class; one whose edit ran where
 answers differ is suspected, the more the fewer others ran it (Ochiai's coefficient:
-hits / sqrt(all that differ in this way x all that ran it)). An edit that no case ran is
-not judged.
+hits / sqrt(all that differ in this way x all that ran it), of one way to differ or of
+one case alone). An edit that no case ran is not judged.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import lzma
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import sqrt
 from pathlib import Path
 
@@ -58,10 +60,16 @@ class Evidence:
         return max(
             (
                 len(found & differ) / sqrt(len(differ) * len(found))
-                for differ in self.differ.values()
+                for differ in self._causes
             ),
             default=0.0,
         )
+
+    @cached_property
+    def _causes(self) -> frozenset[frozenset[str]]:
+        """What may have one cause: cases that differ in one way, and each alone."""
+        ways = {*self.differ.values()}
+        return frozenset(ways | {frozenset({case}) for way in ways for case in way})
 
 
 NONE = Evidence()
@@ -82,7 +90,7 @@ def read(
     """Return the evidence of two releases' answers.
 
     Args:
-        ran: the file that `answers.answered` wrote of the new one.
+        ran: the file that `answers.answered` wrote of the new one, or `keep`.
         before: answers of the release before.
         after: those of the new one.
     """
@@ -100,10 +108,41 @@ def read(
 
 
 def _read(path: Path) -> Iterator[tuple[str, Lines]]:
-    if path.is_file():
+    if path.suffix == ".xz" and path.is_file():
+        yield from _kept(path)
+    elif path.is_file():
         with path.open(encoding="utf-8") as file:
             for row in map(json.loads, file):
                 yield (
                     row["case"],
                     {name: frozenset(lines) for name, lines in row["ran"].items()},
                 )
+
+
+def keep(found: Evidence, files: Container[str], path: Path) -> None:
+    """Write what cases ran of some files: lines that the same cases ran together."""
+    cases = sorted(found.ran)
+    by_line: dict[str, dict[int, list[int]]] = {}
+    for number, case in enumerate(cases):
+        for file, lines in found.ran[case].items():
+            for line in lines if file in files else ():
+                by_line.setdefault(file, {}).setdefault(line, []).append(number)
+    ran: dict[str, dict[str, list[int]]] = {}
+    for file, each in sorted(by_line.items()):
+        for line, numbers in sorted(each.items()):
+            together = ran.setdefault(file, {})
+            together.setdefault(" ".join(map(str, numbers)), []).append(line)
+    text = json.dumps({"cases": cases, "ran": ran}, separators=(",", ":"))
+    path.write_bytes(lzma.compress(text.encode(), preset=9))
+
+
+def _kept(path: Path) -> Iterator[tuple[str, Lines]]:
+    known = json.loads(lzma.decompress(path.read_bytes()))
+    found: dict[int, dict[str, set[int]]] = {}
+    for file, together in known["ran"].items():
+        for numbers, lines in together.items():
+            for number in map(int, numbers.split()):
+                found.setdefault(number, {}).setdefault(file, set()).update(lines)
+    for number, case in enumerate(known["cases"]):
+        files = found.get(number, {})
+        yield case, {file: frozenset(lines) for file, lines in files.items()}

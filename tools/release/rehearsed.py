@@ -3,7 +3,8 @@
     python -m tools.release.rehearsed OLD NEW [RAN]
 
 OLD and NEW are folders with a package `vllm` each; sources are enough. RAN says which
-lines the cases of the new one ran, as `python -m tools.release --ran` wrote it. What
+lines the cases of the new one ran, as `python -m tools.release --ran` wrote it; it is
+kept in short, and read where it is not given. What
 the planner learnt from the new release is taken out first (`hindsight.py`), and what is
 written to `tests/data/releases/rehearsal-RELEASE.json` is held to the changes that were
 needed, `needed.json` beside it.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +42,17 @@ def main(words: list[str]) -> None:
     """Rehearse, and keep what was found."""
     old, new = (Path(word) / "vllm" for word in words[:2])
     begin = time.process_time()
-    found = rehearsed(old, new, Path(words[2]) if words[2:] else None)
+    if words[2:]:
+        watched = _evidence(old, new, Path(words[2]))
+        evidence.keep(watched, {*_changed(old, new)}, _ran(new))
+    found = rehearsed(old, new)
     found["seconds"] = round(time.process_time() - begin)
     path = FOLDER / f"rehearsal-{found['release']}.json"
     path.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
     sys.stdout.write(f"{path}\n")
 
 
-def rehearsed(old: Path, new: Path, ran: Path | None = None) -> dict[str, Any]:
+def rehearsed(old: Path, new: Path) -> dict[str, Any]:
     """Return what the machine says of a release, without hindsight."""
     planner = ROOT / "planner"
     release = _release(new)
@@ -58,7 +62,7 @@ def rehearsed(old: Path, new: Path, ran: Path | None = None) -> dict[str, Any]:
     return {
         "release": release,
         "before": _release(old),
-        **said(judging.judged(old, new, cited, _evidence(old, new, ran))),
+        **said(judging.judged(old, new, cited, _evidence(old, new, _ran(new)))),
         "names": [name for name, _lack in missing.missing(names[0], names[1], new)],
         "defaults": sorted(
             name for name, one in values[1].items() if values[0].get(name) != one
@@ -66,8 +70,20 @@ def rehearsed(old: Path, new: Path, ran: Path | None = None) -> dict[str, Any]:
     }
 
 
-def _evidence(old: Path, new: Path, ran: Path | None) -> Evidence:
-    if ran is None:
+def _ran(new: Path) -> Path:
+    return FOLDER / f"ran-{_release(new)}.json.xz"
+
+
+def _changed(old: Path, new: Path) -> Iterator[str]:
+    for path in new.rglob("*.py"):
+        file = path.relative_to(new)
+        was = old / file
+        if not was.is_file() or was.read_bytes() != path.read_bytes():
+            yield file.as_posix()
+
+
+def _evidence(old: Path, new: Path, ran: Path) -> Evidence:
+    if not ran.is_file():
         return NONE
     before, after = (rows(FOLDER / f"{_release(one)}.jsonl") for one in (old, new))
     return evidence.read(ran, before, after)
