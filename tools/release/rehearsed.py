@@ -123,8 +123,8 @@ def ordered(readings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return kept readings in the order in which they are opened now."""
 
     def order(one: dict[str, Any]) -> tuple[float, str]:
-        names = ("near", "rules", "kinds", "models", "suspicion")
-        return -ranking.weight(*map(one.get, names)), one["key"]
+        what = (one["near"], one["rules"], one["kinds"], one["models"])
+        return -ranking.weight(*what, suspicion=one["suspicion"]), one["key"]
 
     return sorted(readings, key=order)
 

@@ -159,9 +159,9 @@ def _head(node: ast.AST) -> tuple[str, ast.AST]:
         return f"while {ast.unparse(node.test)}", node.test
     items = node.items if isinstance(node, ast.With | ast.AsyncWith) else []
     what = [one.context_expr for one in items]
-    head = ast.Tuple(elts=what, ctx=ast.Load())
+    together = ast.Tuple(elts=what, ctx=ast.Load())
     return "with " + ", ".join(map(ast.unparse, items)), (
-        ast.copy_location(head, what[0]) if what else head
+        ast.copy_location(together, what[0]) if what else together
     )
 
 
