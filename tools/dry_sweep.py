@@ -120,11 +120,14 @@ def swept(  # noqa: PLR0913 - the parts of a sweep
     worker: str = "dry_worker.py",
     read: Callable[[Iterable[str]], dict[str, Any]] | None = None,
     caches: Path | None = None,
+    *,
+    is_watched: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Run cases of one GPU in one process of vLLM's Python; yield their rows.
 
     `read` makes a row of what a case wrote; None: `row_of`. `caches`: the folder of
-    compiled models; None: that of all dry runs.
+    compiled models; None: that of all dry runs. `is_watched`: what they write says
+    which lines of vLLM ran.
     """
     libraries = false_gpu.built_for(found)
     with tempfile.TemporaryDirectory(prefix="sweep-") as text:
@@ -135,12 +138,13 @@ def swept(  # noqa: PLR0913 - the parts of a sweep
             task, variables = _task(
                 case, found, libraries, scratch / str(number), caches
             )
-            tasks.append(task)
+            tasks.append({**task, "is_watched": is_watched})
         listed = scratch / "tasks.jsonl"
         listed.write_text("\n".join(map(json.dumps, tasks)), encoding="utf-8")
-        program = str(Path(__file__).parent / worker)
+        here = Path(__file__).parent
+        variables["PYTHONPATH"] += f"{os.pathsep}{here}"  # nothing else adds it
         process = subprocess.Popen(
-            [found.python, program, str(listed), str(seconds)],
+            [found.python, str(here / worker), str(listed), str(seconds)],
             env={**os.environ, **variables, "PLANNER_GPU_DEVICES": "16"},
             stdout=subprocess.DEVNULL,
             stderr=sys.stderr,

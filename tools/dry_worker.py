@@ -3,7 +3,8 @@
 usage: VLLM_PYTHON tools/dry_worker.py TASKS.jsonl SECONDS
 
 Runs in vLLM's Python with the folders of the planner's programs on PYTHONPATH; each
-task names a file for its log. `tools/dry_sweep.py` starts it.
+task names a file for its log, and may ask which lines of vLLM it runs
+(`is_watched`). `tools/dry_sweep.py` starts it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import dry_start
+import dry_watch
 
 
 def main(
@@ -64,7 +67,8 @@ def _run(task: dict[str, Any], answer: Callable[[dict[str, Any]], object]) -> No
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
     try:
-        answer(task)
+        with dry_watch.watched() if task["is_watched"] else nullcontext():
+            answer(task)
     except BaseException:  # noqa: BLE001 - what vLLM raises is the result
         traceback.print_exc()
         sys.stdout.flush()

@@ -10,6 +10,7 @@ import pytest
 from tests.release.wheels import package
 from tools.release import judging, page
 from tools.release.differing import Difference, differences, paired
+from tools.release.evidence import Evidence
 from tools.release.judging import Judged
 from tools.release.reach import mentions, reached
 from tools.release.record import Record
@@ -218,6 +219,30 @@ def test_lists_of_names_and_new_files_are_no_readings(judged: Judged) -> None:
     assert judged.bodies == len(judged.readings) + 1 + len(judged.closed)
 
 
+def test_what_cases_suspect_is_read_wherever_it_is(tmp_path: Path) -> None:
+    """First, before what is cited; what ran in cases that agree comes last."""
+    old, new = (
+        package(
+            tmp_path / name, {**{path: dedent(t) for path, t in OLD.items()}, **came}
+        )
+        for name, came in (
+            ("old", {}),
+            ("new", {"v1/new.py": "def f():\n    g()\n"}),
+        )
+    )
+    rows_py = new / "v1" / "rows.py"
+    text = rows_py.read_text(encoding="utf-8").replace("tokens // 2", "tokens // 4")
+    rows_py.write_text(text.replace("return tokens\n", "return 3\n"), encoding="utf-8")
+    line = text.splitlines().index("    return tokens // 4") + 1
+    ran = {"differs": {"v1/new.py": frozenset({2})}, "agrees": {}}
+    said = Evidence(ran=ran, differ={"peak": frozenset({"differs"})})
+    first, *_rest = judging.judged(old, new, CITED, said).readings
+    assert ("v1/new.py::f", 1) == (first.key, first.suspicion)
+    said = Evidence(ran={"agrees": {"v1/rows.py": frozenset({line})}})
+    *_others, last = judging.judged(old, new, CITED, said).readings
+    assert ("v1/rows.py::rows_of", 0) == (last.key, last.suspicion)
+
+
 def test_a_file_serves_the_models_whose_classes_import_it(tmp_path: Path) -> None:
     """A worker serves all, a model's own module those of its classes."""
     found = touched(package(tmp_path, {path: dedent(t) for path, t in OLD.items()}))
@@ -248,7 +273,7 @@ def test_the_page_says_what_remains(judged: Judged) -> None:
     text = page.page(found)
     assert text.startswith("# vLLM 0.99.0: what remains for a person\n")
     assert "after 2 minutes of the machine" in text
-    assert "| 1 | `v1/rows.py::MOST_MB` | `MOST_MB` | value" in text
+    assert "| 1 | `v1/rows.py::MOST_MB` |  | value" in text
     assert "- `NewForCausalLM`: a reader" in text
     assert "came `huge`; went `large`" in text
     assert "+ MOST_MB = 128" in page.edits(found)

@@ -13,9 +13,13 @@ import pytest
 from tools.dry_sweep import rows
 from tools.release import answers
 
-FOLDER = Path(__file__).parents[1] / "data/releases"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "tests/data/releases"
 RELEASES = sorted(path.stem for path in FOLDER.glob("*.jsonl"))
-CASES = {answers.key(case) for case in rows(answers.CASES.with_name("older.jsonl"))}
+LISTED = [answers.key(case) for case in rows(answers.CASES.with_name("older.jsonl"))]
+LEAST = 0.95
+"""Share of a release's cases that the planner has to answer alike."""
+MOST_REFUSED = 0.25
 
 _NANO = "nvidia/NVIDIA-Nemotron-Nano-9B-v2 on H100 (dry)"
 _NO_CLASS = (
@@ -24,32 +28,47 @@ _NO_CLASS = (
 )
 EAGER = " enforce_eager=true max_model_len=4096"
 
+# A few MiB of each model with experts since then, of 0.33.0's starts too.
+_GPT_OSS = "openai/gpt-oss-20b on H100 (dry)" + EAGER
+# 48 MiB that 0.33.0's starts with few sequences miss as well.
+_QWEN3_VL = "Qwen/Qwen3-VL-8B-Instruct on H100 (dry)" + EAGER
+# Where nothing else is larger: the caps of Gemma 2's logits copy them.
+_GEMMA_2 = "google/gemma-2-2b-it on L4 (dry)" + EAGER
+
 # What the planner misses, by release: the beginning of each difference.
 MISSED: dict[str, dict[str, str]] = {
     "0.12.0": {
         # The published file names code for its class, and the copy at hand does not.
         _NANO + EAGER: _NO_CLASS,
     },
+    "0.31.0": {
+        _GPT_OSS: "peak 590,220,288, planned 567,672,832",
+        _QWEN3_VL: "peak 2,475,688,448, planned 2,425,356,288",
+        _GEMMA_2: "peak 275,775,488, planned 160,432,128",
+    },
+    "0.32.0": {
+        _GPT_OSS: "peak 590,224,384, planned 567,672,832",
+        _QWEN3_VL: "peak 2,375,025,152, planned 2,324,692,992",
+        _GEMMA_2: "peak 275,775,488, planned 160,432,128",
+    },
 }
-
-
-def test_there_are_releases() -> None:
-    """Three that lie between those of `test_dry_rows`."""
-    assert {"0.12.0", "0.22.0", "0.29.0"} <= {*RELEASES}
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_case_is_answered(release: str) -> None:
-    """Once; starts with their weights and peak, or a refusal that is known."""
+    """In the order of the list; starts with their weights and peak, or a refusal."""
     found = rows(FOLDER / f"{release}.jsonl")
-    assert sorted(CASES) == sorted(map(answers.key, found))
+    known = {*map(answers.key, found)}
+    assert [one for one in LISTED if one in known] == [*map(answers.key, found)]
+    refused = [row for row in found if row.get("refused")]
+    assert len(refused) <= MOST_REFUSED * len(found)
     for row in found:
         if row["way"] == "meta":
-            # One builds a tensor on the GPU, whatever device it is told.
-            is_built = "weights" in row or "device meta" in row.get("unbuilt", "")
+            # Some models need a device while they are built.
+            is_built = bool(row.get("weights") or row.get("unbuilt"))
             assert row.get("refused") or (row["resolved"] and is_built)
-        elif answers.key(row) != _NANO + EAGER or release != "0.12.0":
-            assert min(row["weights"], row["peak"]) > 0
+        else:
+            assert row.get("refused") or min(row["weights"], row["peak"]) > 0
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -59,3 +78,15 @@ def test_the_planner_answers_as_the_release(release: str) -> None:
     known = MISSED.get(release, {})
     assert {*known} == {*found}
     assert all(found[name].startswith(begin) for name, begin in known.items())
+    assert len(known) <= (1 - LEAST) * len(rows(FOLDER / f"{release}.jsonl"))
+
+
+def test_the_page_lists_each_release() -> None:
+    """docs/conformance.md: how many cases, how many alike, how many refused."""
+    text = (ROOT / "docs/conformance.md").read_text(encoding="utf-8")
+    for release in RELEASES:
+        found = rows(FOLDER / f"{release}.jsonl")
+        alike = len(found) - len(MISSED.get(release, {}))
+        refused = sum(bool(row.get("refused")) for row in found)
+        share = f"{alike} ({100 * alike / len(found):.1f} %)"
+        assert f"| {release} | {len(found)} | {share} | {refused} |" in text

@@ -1,8 +1,8 @@
 """Two releases read as if they were new: what the machine closed, and what came first.
 
 The records are those of `python -m tools.release.rehearsed`; `needed.json` names each
-change that was needed, with the reading that shows it ("own"), readings whose edits
-lead to it, or why no body can show it.
+change that was needed, with the bodies that show it ("own"), bodies whose edits lead to
+it, or why no body can show it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from tools.release.judging import FIRST
 
 SOURCES = os.environ.get("PLANNER_VLLM_SOURCES", "")
 """A folder with a folder for each release, which holds its package `vllm`."""
-FOUND = {"0.32.0": (3, 7, 8), "0.33.0": (19, 19, 19)}
-"""Of the needed changes: in the first forty, or led to by one of them; on the page at
-all; needed."""
+FOUND = {"0.32.0": (6, 8, 9), "0.33.0": (14, 16, 16)}
+"""Of the needed changes: shown by one of the first forty bodies, or led to by one of
+them, or on the page at all. Cases of 0.32.0 and 0.31.0 were watched; 0.33.0 is read
+from its sources alone."""
 
 
 def record(release: str) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def test_what_was_closed_has_its_reason(release: str) -> None:
     """Every body once: closed, a list of names, or in a reading."""
     kept = record(release)
     left = kept["bodies"] - sum(kept["closed"].values()) - len(kept["tables"])
-    shown = sum(len(one["bodies"]) for one in kept["readings"])
+    shown = sum(1 + len(one["alike"]) for one in kept["readings"])
     assert all(kept["closed"])
     assert left >= shown > 0
     assert kept["left"] >= len(kept["readings"]) == rehearsed.KEPT

@@ -99,7 +99,9 @@ def test_a_case_that_was_lost_is_asked_again(
     cases = [{**CASE, "gpu": gpu} for gpu in ("L4", "H100", "A100")]
     replies = iter([{"refused": "no figure"}, {"refused": "ValueError: no"}, {}])
 
-    def swept(group: list[answers.Row], *_given: object) -> list[answers.Row]:
+    def swept(
+        group: list[answers.Row], *_given: object, **_options: object
+    ) -> list[answers.Row]:
         return [{**case, **next(replies)} for case in group]
 
     monkeypatch.setattr(answers.dry_sweep, "swept", swept)
@@ -214,5 +216,5 @@ def test_an_older_release_only_answers(
 
     program.main()
 
-    assert ["python", [CASE], 300.0, out] == asked
+    assert ["python", [CASE], 300.0, out, None] == asked
     assert [cases] == [*tmp_path.iterdir()]

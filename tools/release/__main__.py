@@ -25,6 +25,7 @@ from tools.dry_sweep import rows
 from tools.release import (
     answers,
     data,
+    evidence,
     installing,
     judging,
     missing,
@@ -35,6 +36,7 @@ from tools.release import (
 )
 
 ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build"
 PLANNER = ROOT / "planner"
 
 
@@ -47,14 +49,16 @@ def main() -> None:
         packages = installing.packages_of(python)
     cases = rows(given.cases)
     if given.answers:
-        _asked(python, cases, given.seconds, given.answers)
+        _asked(python, cases, given.seconds, given.answers, given.ran)
         return
     with _timed(seconds, "sources"):
         cited = list(symbols.citations(PLANNER))
         found = record.of_sources(given.release, packages / "vllm", cited, PLANNER)
     with _timed(seconds, "cases"):
         out = record.answers_of(given.release)
-        found = replace(found, answers=_asked(python, cases, given.seconds, out))
+        ran = given.ran or BUILD / f"release-{given.release}-ran.jsonl"
+        answered = _asked(python, cases, given.seconds, out, ran)
+        found = replace(found, answers=answered)
     before = None if given.record_only else record.last_before(given.release)
     sys.stdout.write(f"Recorded in {record.keep(found)}.\n")
     if before is None:
@@ -80,7 +84,8 @@ def main() -> None:
     _kept(f"release-{given.release}-all.md", report.report(findings))
     with _timed(seconds, "bodies"):
         old = installing.sources_of(before.release, given.before)
-        judged = judging.judged(old / "vllm", packages / "vllm", cited)
+        said = evidence.read(ran, before.answers, found.answers)
+        judged = judging.judged(old / "vllm", packages / "vllm", cited, said)
     remaining = page.Remaining(
         before=before,
         after=found,
@@ -96,7 +101,7 @@ def main() -> None:
 
 def _kept(name: str, text: str) -> None:
     """Write one file of the report, and say where it is."""
-    path = ROOT / "build" / name
+    path = BUILD / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     sys.stdout.write(f"{path}\n")
@@ -116,6 +121,7 @@ def _options() -> argparse.Namespace:
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--record-only", action="store_true")
     only.add_argument("--answers", type=Path)
+    parser.add_argument("--ran", type=Path, help="a file for what each case ran")
     return parser.parse_args()
 
 
@@ -129,11 +135,15 @@ def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
 
 
 def _asked(
-    python: str, cases: list[answers.Row], seconds: float, out: Path
+    python: str,
+    cases: list[answers.Row],
+    seconds: float,
+    out: Path,
+    ran: Path | None = None,
 ) -> list[answers.Row]:
     """Return what was answered; show each case, and how many were lost."""
     found = []
-    for row in answers.answered(python, cases, seconds, out):
+    for row in answers.answered(python, cases, seconds, out, ran):
         found.append(row)
         sys.stdout.write(f"  {answers.key(row)}\n")
         sys.stdout.flush()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,10 @@ _REFUSAL = 40
 """Characters of a refusal that are compared."""
 
 
+_FOLDER = re.compile(r"/(?:[\w.-]+/)+models/[0-9a-f]{16}/[\w.-]*\w")
+"""Where a dry run keeps the files of a model, which vLLM takes for its name."""
+_NO_ROOM = "OutOfMemoryError"
+"""What a start says that does not fit, before vLLM compares anything."""
 NO_ANSWER = "no answer"
 _LOST = (dry_sweep.NO_FIGURE, NO_ANSWER)
 """In place of vLLM's words, where it said nothing."""
@@ -58,13 +63,17 @@ def key(case: Mapping[str, Any]) -> str:
 
 
 def answered(
-    python: str, cases: Iterable[Row], seconds: float, out: Path
+    python: str,
+    cases: Iterable[Row],
+    seconds: float,
+    out: Path,
+    ran: Path | None = None,
 ) -> Iterator[Row]:
     """Let the release in an environment answer; yield and keep each row.
 
     What the file holds already is left out, so that it can be continued. A case that
     was lost (its process ended or was ended without a word) is not kept: it is asked
-    again the next time.
+    again the next time. `ran`: a file for the lines of vLLM that each case ran.
     """
     found = installation.find(python)
     done = {key(row): row for row in dry_sweep.rows(out)}
@@ -73,15 +82,32 @@ def answered(
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("a", encoding="utf-8") as file:
         for (way, _gpu), group in groupby(left, lambda c: (c["way"], c["gpu"])):
-            options: dict[str, Any] = {}
+            options: dict[str, Any] = {"read": partial(_watched, read=_READERS[way])}
             if way == "meta":
-                options = {"worker": "meta_worker.py", "read": configured}
+                options["worker"] = "meta_worker.py"
+            if ran:
+                options["is_watched"] = True
             for row in dry_sweep.swept(list(group), found, seconds, **options):
+                lines = row.pop("ran", {})
                 if row.get("refused") in _LOST:
                     continue
-                file.write(json.dumps(row) + "\n")
+                text = _FOLDER.sub(row["model"], json.dumps(row))
+                if ran:
+                    ran.parent.mkdir(parents=True, exist_ok=True)
+                    line = json.dumps({"case": key(row), "ran": lines})
+                    with ran.open("a", encoding="utf-8") as beside:
+                        beside.write(f"{line}\n")
+                file.write(f"{text}\n")
                 file.flush()
-                yield row
+                yield json.loads(text)
+
+
+def _watched(lines: Iterable[str], read: Callable[[Iterable[str]], Row]) -> Row:
+    """Return what a case reported, and the lines that it ran."""
+    log = list(lines)
+    events = [line for line in log if line.startswith(f'{MARK}{{"event": "ran"')]
+    lines = json.loads(events[0][len(MARK) :])["lines"] if events else {}
+    return {**read([line for line in log if line not in events]), "ran": lines}
 
 
 def configured(lines: Iterable[str]) -> Row:
@@ -99,6 +125,10 @@ def configured(lines: Iterable[str]) -> Row:
     return row
 
 
+_READERS = {"dry": dry_sweep.row_of, "meta": configured}
+"""What makes a row of the lines of a case, by the way in which it was answered."""
+
+
 def changed(before: Iterable[Row], after: Iterable[Row]) -> Iterator[tuple[str, str]]:
     """Yield cases that two releases answer otherwise, with what differs."""
     old = {key(row): row for row in before}
@@ -111,13 +141,17 @@ def changed(before: Iterable[Row], after: Iterable[Row]) -> Iterator[tuple[str, 
 
 
 def _refusals(one: Row, other: Row) -> Iterator[str]:
-    old, new = (
-        re.sub(r"^\w+Error: ", "", row.get("refused") or "") for row in (one, other)
-    )
+    old, new = (_plainly(row.get("refused") or "") for row in (one, other))
     if bool(old) != bool(new):
         yield f"refused: {new}" if new else f"no longer refused: {old}"
     elif old and new and old[:_REFUSAL] != new[:_REFUSAL]:
         yield f"refused in other words: {old!r} becomes {new!r}"
+
+
+def _plainly(refusal: str) -> str:
+    """Return the words of a refusal; pydantic's as the reader of logs has them."""
+    words = re.sub(r"^\w+Error: ", "", refusal)
+    return re.sub(r"^1 validation error for \w+\n([\w.]+)\n +", r"\1: ", words)
 
 
 def _figures(one: Row, other: Row) -> Iterator[str]:
@@ -156,6 +190,10 @@ def _planned_otherwise(row: Row, release: str) -> Iterator[str]:
     refused = error.get("message", "") if error.get("kind") == "refused" else ""
     # Some refusals come only when the model is built.
     theirs = row.get("refused") or (row.get("unbuilt") if refused else "")
+    if _NO_ROOM in (theirs or ""):
+        if plan.fits or refused:
+            yield f"out of memory, planned {refused or 'to fit'}"
+        return
     yield from _refusals({"refused": refused}, {"refused": theirs})
     if not plan.ranks or row.get("refused"):
         return

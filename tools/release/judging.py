@@ -16,17 +16,20 @@ from pathlib import Path
 
 from tools.release import ranking, reach
 from tools.release.differing import Difference, differences, paired
+from tools.release.evidence import NONE, Evidence
 from tools.release.ranking import Cited, Reading
 from tools.release.symbols import Citation, Sources
 from tools.release.touched import touched
 
 FIRST = 40
 """How many readings a person is asked for; the rest where a case differs."""
+_STRONG = 0.5
+"""From what suspicion on a body is read wherever it is."""
 _NEW_FILE = (
     "in a new file, which no rule rests on: its architecture or backend is named"
 )
 _UNREACHED = "no start of a worker reaches it, and no rule names it"
-_WENT = "it went, and nothing that is cited was in it"
+_WENT = "it went, what called it is compared, and no rule names it"
 _VARIABLES = "a variable of the environment: named with the variables"
 
 
@@ -49,31 +52,37 @@ class Judged:
     @property
     def bodies(self) -> int:
         """How many bodies differ."""
-        left = sum(len(one.bodies) for one in self.readings)
+        left = sum(1 + len(one.alike) for one in self.readings)
         return left + len(self.tables) + len(self.closed)
 
 
-def judged(old: Path, new: Path, cited: Iterable[Citation]) -> Judged:
+def judged(
+    old: Path,
+    new: Path,
+    cited: Iterable[Citation],
+    evidence: Evidence = NONE,
+) -> Judged:
     """Judge what differs between two packages `vllm`.
 
     Args:
         old: the package of the release before.
         new: of the new one.
         cited: what the planner rests on.
+        evidence: what the cases of both say.
     """
     words = reach.mentions(old)
     near = Cited(ranking.places_of(cited, Sources(old)), words)
     live = reach.reached(reach.mentions(new))
     left, tables, closed = [], [], []
     for one in paired(differences(old, new)):
-        if reason := _closed(one, near, live, words):
+        if reason := _closed(one, near, live, words, evidence):
             closed.append((one.key, reason))
         elif one.is_table:
             tables.append(one)
         else:
             left.append(one)
     return Judged(
-        readings=tuple(ranking.readings(left, near, touched(new))),
+        readings=tuple(ranking.readings(left, near, touched(new), evidence)),
         tables=tuple(one for one in tables if near.near(one)[0] != "apart"),
         closed=(
             *closed,
@@ -87,15 +96,21 @@ def judged(old: Path, new: Path, cited: Iterable[Citation]) -> Judged:
 
 
 def _closed(
-    one: Difference, near: Cited, live: frozenset[str], words: reach.Mentions
+    one: Difference,
+    near: Cited,
+    live: frozenset[str],
+    words: reach.Mentions,
+    evidence: Evidence,
 ) -> str:
+    if (evidence.suspicion(one) or 0) > _STRONG:
+        return one.closed
     if one.file not in near.known and not one.was:
         return _NEW_FILE
     if one.file == "envs.py" and not one.name.count("."):
         return _VARIABLES
     how = near.near(one)[0]
     if one.how == "went":
-        return "" if how in ("named", "inside") else one.closed or _WENT
+        return "" if how == "named" else one.closed or _WENT
     if one.closed:
         return one.closed
     is_known = one.key in words and one.name

@@ -46,7 +46,7 @@ class Remaining:
 
 def minutes(one: Reading) -> float:
     """Return about how long a reading takes."""
-    return len(one.bodies) * BODY_MINUTES + one.statements / STATEMENTS_A_MINUTE
+    return BODY_MINUTES + one.statements / STATEMENTS_A_MINUTE
 
 
 def page(found: Remaining) -> str:
@@ -57,11 +57,11 @@ def page(found: Remaining) -> str:
     left = len(judged.readings) - len(found.first)
     parts = [
         f"# vLLM {found.after.release}: what remains for a person",
-        f"{len(found.first)} readings, about {hours:.1f} hours "
+        f"{len(found.first)} bodies, about {hours:.1f} hours "
         f"({BODY_MINUTES:.0f} minute a body and {STATEMENTS_A_MINUTE} statements a "
         f"minute, assumed), after {machine:.0f} minutes of the machine. {_OF_DOCS}",
         f"Of {judged.bodies:,} bodies that differ from {found.before.release}, the "
-        f"machine closed {len(judged.closed):,}. {left:,} readings are behind these "
+        f"machine closed {len(judged.closed):,}. {left:,} are behind these "
         f"{len(found.first)}: open one where a case below differs and none of the "
         "first explains it.",
         _table("Read, in this order", _READ, map(_row, enumerate(found.first, 1))),
@@ -75,12 +75,12 @@ def page(found: Remaining) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-_READ = ("", "place", "bodies", "about", "rests on it", "models", "minutes")
+_READ = ("", "body", "alike", "about", "rests on it", "models", "cases", "minutes")
 
 
 def _row(numbered: tuple[int, Reading]) -> tuple[str, ...]:
     number, one = numbered
-    names = [each.name.rstrip(".").rpartition(".")[2] for each in one.bodies]
+    names = [each.key for each in one.alike]
     rules = [rule.removeprefix("planner/") for rule in one.rules]
     return (
         str(number),
@@ -89,8 +89,15 @@ def _row(numbered: tuple[int, Reading]) -> tuple[str, ...]:
         ", ".join(one.kinds),
         f"{one.near}: {_some(rules, _MOST_RULES)}" if rules else one.near,
         str(one.models),
+        _said(one.suspicion),
         f"{minutes(one):.0f}",
     )
+
+
+def _said(suspicion: float | None) -> str:
+    if suspicion is None:
+        return "none ran it"
+    return f"differ: {suspicion:.2f}" if suspicion else "all as before"
 
 
 def _some(names: list[str], most: int) -> str:
@@ -164,7 +171,10 @@ def edits(found: Remaining) -> str:
     parts = [f"# vLLM {found.after.release}: readings, and what was closed"]
     for number, one in enumerate(found.judged.readings, 1):
         parts.append(f"## {number}. `{one.key}`\n\nRests on it: {', '.join(one.rules)}")
-        parts += [_diff(body) for body in one.bodies]
+        parts.append(_diff(one.body))
+        if one.alike:
+            names = ", ".join(f"`{body.key}`" for body in one.alike)
+            parts.append(f"The same edit in {names}")
         if number == FIRST:
             parts.append("# Behind the first")
     parts.append("# Closed by the machine")

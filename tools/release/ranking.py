@@ -1,17 +1,18 @@
 """What is left for a person, in the order in which to open it.
 
-A reading is a function, or a class with those of its bodies that changed. First comes
-what most rules of the planner rest on, what says most of memory and what serves most of
-the bundled models.
+First comes what explains the cases that are answered otherwise, what most rules of the
+planner rest on, what says most of memory and what serves most of the bundled models.
+What ran in cases that are all answered as before comes last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from math import log2
 
 from tools.release.differing import Difference
+from tools.release.evidence import Evidence
 from tools.release.reach import Mentions
 from tools.release.statements import KINDS
 from tools.release.symbols import Citation, Sources
@@ -27,40 +28,48 @@ _OF_MEMORY = tuple(
 _OTHER_RULE = 0.25
 """What a rule of the planner weighs that decides no figure, such as a lesson's."""
 _MOST_OF_RULES = 5.0
+_SUSPECTED, _AGREED = 12.0, 12.0
+"""What evidence weighs: as much as a name that the planner cites."""
 _MOST_KINDS = 3
 """The weightiest count: a large body has some of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What a person reads at once."""
+    """A body that a person opens."""
 
-    key: str
-    """The function or class, as "file::name"."""
-    bodies: tuple[Difference, ...]
-    """The weightiest first."""
+    body: Difference
     near: str
     rules: tuple[str, ...]
-    """Of the planner, that rest on the weightiest of them."""
+    """Of the planner, that rest on it."""
     models: int
     """How many bundled models its file serves."""
+    suspicion: float | None
+    """What cases say of it, as `Evidence.suspicion`."""
+    alike: tuple[Difference, ...] = ()
+    """Bodies with the same edit, which need not be opened."""
+
+    @property
+    def key(self) -> str:
+        """The body, as "file::name"."""
+        return self.body.key
 
     @property
     def weight(self) -> float:
-        """What it is ordered by: the weight of its weightiest body."""
+        """What it is ordered by."""
         count = counted(self.rules)
-        return weight(self.near, count, self.bodies[0].kinds, self.models)
+        kinds = self.body.kinds
+        return weight(self.near, count, kinds, self.models, self.suspicion)
 
     @property
     def kinds(self) -> list[str]:
-        """What of memory its edits are about, the weightiest first."""
-        every = {kind for one in self.bodies for kind in one.kinds}
-        return [kind for kind in KINDS if kind in every]
+        """What of memory its edit is about, the weightiest first."""
+        return [kind for kind in KINDS if kind in self.body.kinds]
 
     @property
     def statements(self) -> int:
         """How many statements went or came."""
-        return sum(len(part) for one in self.bodies for part in one.edit)
+        return sum(map(len, self.body.edit))
 
 
 class Cited:
@@ -126,7 +135,10 @@ def places_of(cited: Iterable[Citation], release: Sources) -> dict[str, list[str
 
 
 def readings(
-    found: Iterable[Difference], cited: Cited, models: Mapping[str, int]
+    found: Iterable[Difference],
+    cited: Cited,
+    models: Mapping[str, int],
+    evidence: Evidence,
 ) -> list[Reading]:
     """Return what is left for a person, the weightiest first.
 
@@ -134,59 +146,29 @@ def readings(
         found: bodies that no machine closed.
         cited: what the planner cites in the release before.
         models: how many bundled models each file serves.
+        evidence: what the cases of both releases say.
     """
-    groups: dict[str, list[Difference]] = {}
-    every = list(found)
-    heads = dict(_heads(every))
-    for one in every:
-        groups.setdefault(heads.get(one.key, _group(one)), []).append(one)
-    made = (_reading(key, bodies, cited, models) for key, bodies in groups.items())
-    return sorted(made, key=lambda one: (-one.weight, one.key))
-
-
-def _group(one: Difference) -> str:
-    """Return the class of a body, or itself."""
-    first, point, _rest = one.name.partition(".")
-    return f"{one.file}::{first}" if point else one.key
-
-
-def _heads(every: list[Difference]) -> Iterator[tuple[str, str]]:
-    """Yield new functions of a file that only one class or function of it calls."""
-    by_file: dict[str, list[Difference]] = {}
-    for one in every:
-        by_file.setdefault(one.file, []).append(one)
-    for bodies in by_file.values():
-        new = [one for one in bodies if one.how == "came" and "." not in one.name]
-        texts = {
-            one.key: " ".join(each.text for each in one.edit[1])
-            for one in bodies
-            if one not in new
-        }
-        groups = {one.key: _group(one) for one in bodies}
-        for one in new:
-            callers = {groups[key] for key, text in texts.items() if one.name in text}
-            if len(callers) == 1:
-                yield one.key, callers.pop()
-
-
-def _reading(
-    key: str, bodies: list[Difference], cited: Cited, models: Mapping[str, int]
-) -> Reading:
-    weighed = []
-    for one in bodies:
+    edits: dict[tuple[tuple[str, ...], ...], list[Reading]] = {}
+    for one in found:
         near, rules = cited.near(one)
-        number = models.get(one.file, 0)
-        what = weight(near, counted(rules), one.kinds, number)
-        weighed.append((what, near, rules, number, one))
-    weighed.sort(key=lambda each: (-each[0], each[4].key))
-    _weight, near, rules, number, _one = weighed[0]
-    return Reading(
-        key=key,
-        bodies=tuple(each[4] for each in weighed),
-        near=near,
-        rules=rules,
-        models=number,
-    )
+        reading = Reading(
+            body=one,
+            near=near,
+            rules=rules,
+            models=models.get(one.file, 0),
+            suspicion=evidence.suspicion(one),
+        )
+        edit = tuple(tuple(each.text for each in part) for part in one.edit)
+        edits.setdefault(edit, []).append(reading)
+    made = []
+    for same in edits.values():
+        first, *others = _ordered(same)
+        made.append(replace(first, alike=tuple(one.body for one in others)))
+    return _ordered(made)
+
+
+def _ordered(made: Iterable[Reading]) -> list[Reading]:
+    return sorted(made, key=lambda one: (-one.weight, one.key))
 
 
 def counted(rules: Iterable[str]) -> float:
@@ -194,7 +176,13 @@ def counted(rules: Iterable[str]) -> float:
     return sum(1 if rule.startswith(_OF_MEMORY) else _OTHER_RULE for rule in rules)
 
 
-def weight(near: str, rules: float, kinds: Iterable[str], models: int) -> float:
+def weight(
+    near: str,
+    rules: float,
+    kinds: Iterable[str],
+    models: int,
+    suspicion: float | None = None,
+) -> float:
     """Return what a body is ordered by.
 
     Args:
@@ -202,7 +190,11 @@ def weight(near: str, rules: float, kinds: Iterable[str], models: int) -> float:
         rules: how many rest on it, as `counted`.
         kinds: of its edit, of KINDS.
         models: how many bundled models it serves.
+        suspicion: as `Evidence.suspicion`.
     """
     by_rules = min(_MOST_OF_RULES, log2(1 + rules))
     what = sum(sorted((KINDS[kind] for kind in kinds), reverse=True)[:_MOST_KINDS])
-    return NEAR[near] + by_rules + what + log2(1 + models) / 2
+    said = NEAR[near] + by_rules + what + log2(1 + models) / 2
+    if suspicion is None:
+        return said
+    return said + (_SUSPECTED * suspicion if suspicion else -_AGREED)

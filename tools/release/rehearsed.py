@@ -1,11 +1,13 @@
 """Read a release as if it were new, and keep what the machine says of it.
 
-    python -m tools.release.rehearsed OLD NEW
+    python -m tools.release.rehearsed OLD NEW [RAN]
 
-OLD and NEW are folders with a package `vllm` each; sources are enough. What the planner
-learnt from the new release is taken out first (`hindsight.py`), and what is written to
-`tests/data/releases/rehearsal-RELEASE.json` is held to the changes that were needed,
-`needed.json` beside it.
+OLD and NEW are folders with a package `vllm` each; sources are enough. RAN says which
+lines the cases of the new one ran, as `python -m tools.release --ran` wrote it; it is
+kept in short, and read where it is not given. What
+the planner learnt from the new release is taken out first (`hindsight.py`), and what is
+written to `tests/data/releases/rehearsal-RELEASE.json` is held to the changes that were
+needed, `needed.json` beside it.
 """
 
 from __future__ import annotations
@@ -13,11 +15,21 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tools.release import hindsight, judging, missing, ranking, sources, symbols
+from tools.dry_sweep import rows
+from tools.release import (
+    evidence,
+    hindsight,
+    judging,
+    missing,
+    ranking,
+    sources,
+    symbols,
+)
+from tools.release.evidence import NONE, Evidence
 from tools.release.judging import Judged
 
 ROOT = Path(__file__).parents[2]
@@ -28,8 +40,11 @@ KEPT = 200
 
 def main(words: list[str]) -> None:
     """Rehearse, and keep what was found."""
-    old, new = (Path(word) / "vllm" for word in words)
+    old, new = (Path(word) / "vllm" for word in words[:2])
     begin = time.process_time()
+    if words[2:]:
+        watched = _evidence(old, new, Path(words[2]))
+        evidence.keep(watched, {*_changed(old, new)}, _ran(new))
     found = rehearsed(old, new)
     found["seconds"] = round(time.process_time() - begin)
     path = FOLDER / f"rehearsal-{found['release']}.json"
@@ -47,12 +62,31 @@ def rehearsed(old: Path, new: Path) -> dict[str, Any]:
     return {
         "release": release,
         "before": _release(old),
-        **said(judging.judged(old, new, cited)),
+        **said(judging.judged(old, new, cited, _evidence(old, new, _ran(new)))),
         "names": [name for name, _lack in missing.missing(names[0], names[1], new)],
         "defaults": sorted(
             name for name, one in values[1].items() if values[0].get(name) != one
         ),
     }
+
+
+def _ran(new: Path) -> Path:
+    return FOLDER / f"ran-{_release(new)}.json.xz"
+
+
+def _changed(old: Path, new: Path) -> Iterator[str]:
+    for path in new.rglob("*.py"):
+        file = path.relative_to(new)
+        was = old / file
+        if not was.is_file() or was.read_bytes() != path.read_bytes():
+            yield file.as_posix()
+
+
+def _evidence(old: Path, new: Path, ran: Path) -> Evidence:
+    if not ran.is_file():
+        return NONE
+    before, after = (rows(FOLDER / f"{_release(one)}.jsonl") for one in (old, new))
+    return evidence.read(ran, before, after)
 
 
 def _release(package: Path) -> str:
@@ -74,10 +108,11 @@ def said(found: Judged) -> dict[str, Any]:
                 "key": one.key,
                 "near": one.near,
                 "rules": ranking.counted(one.rules),
-                "kinds": sorted(one.bodies[0].kinds),
+                "kinds": sorted(one.kinds),
                 "models": one.models,
                 "statements": one.statements,
-                "bodies": [body.name for body in one.bodies],
+                "alike": sorted(body.key for body in one.alike),
+                "suspicion": one.suspicion,
             }
             for one in found.readings[:KEPT]
         ],
@@ -89,7 +124,7 @@ def ordered(readings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
     def order(one: dict[str, Any]) -> tuple[float, str]:
         what = (one["near"], one["rules"], one["kinds"], one["models"])
-        return -ranking.weight(*what), one["key"]
+        return -ranking.weight(*what, suspicion=one["suspicion"]), one["key"]
 
     return sorted(readings, key=order)
 

@@ -153,12 +153,15 @@ def _of_parts(
 def _head(node: ast.AST) -> tuple[str, ast.AST]:
     if isinstance(node, ast.For | ast.AsyncFor):
         words = f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
-        return words, ast.Assign(targets=[node.target], value=node.iter, lineno=0)
+        head = ast.Assign(targets=[node.target], value=node.iter)
+        return words, ast.copy_location(head, node.iter)
     if isinstance(node, ast.While):
         return f"while {ast.unparse(node.test)}", node.test
     items = node.items if isinstance(node, ast.With | ast.AsyncWith) else []
-    return "with " + ", ".join(map(ast.unparse, items)), ast.Tuple(
-        elts=[one.context_expr for one in items], ctx=ast.Load()
+    what = [one.context_expr for one in items]
+    together = ast.Tuple(elts=what, ctx=ast.Load())
+    return "with " + ", ".join(map(ast.unparse, items)), (
+        ast.copy_location(together, what[0]) if what else together
     )
 
 

@@ -155,8 +155,8 @@ class Plain(ast.NodeTransformer):
         """Keep the value."""
         if node.value is None:
             return None
-        made = ast.Assign(targets=[node.target], value=node.value, lineno=0)
-        return self.generic_visit(made)
+        made = ast.Assign(targets=[node.target], value=node.value)
+        return self.generic_visit(ast.copy_location(made, node))
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         """Leave out docstrings and logging."""
