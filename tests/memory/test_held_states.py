@@ -1,0 +1,88 @@
+"""What names refer to in an eager pass, beside dry starts that held no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import planner
+from planner.memory.lines.forward_pass import forward
+from planner.planning.result import Plan
+from planner.units import MIB
+
+TOKENS = 12_000
+
+
+def start(model: str, ranks: int = 1, **changes: Any) -> Plan:
+    """Return an eager start with few requests, so that the forward pass is widest."""
+    return planner.plan(
+        model,
+        **{
+            "gpu": "L40S",
+            "max_model_len": 1024,
+            "max_num_seqs": 4,
+            "max_num_batched_tokens": TOKENS,
+            "tensor_parallel_size": ranks,
+            "enforce_eager": True,
+            **changes,
+        },
+    )
+
+
+THEIR_CODE = {"trust_remote_code": True}
+BY_NAME = {
+    # Words and positions, the usual three; a layer of four times the width and its ReLU.
+    "facebook/opt-125m": (1, {}, 4 * 768 + 2 * 3072, 225445888),
+    # And attention's output, both.
+    "openai-community/gpt2-large": (1, {}, 6 * 1280 + 2 * 5120, 435161088),
+    # The usual three.
+    "EleutherAI/gpt-j-6b": (1, {}, 3 * 4096 + 2 * 16384, 1083181056),
+    # Transformers' words; gate, up and activation.
+    "HuggingFaceTB/SmolLM3-3B": (1, {}, 4 * 2048 + 3 * 11008, 999442432),
+    # GLM's product with the gate as well; Phi's GELU in four tensors.
+    "zai-org/glm-4-9b-chat-hf": (1, {}, 4 * 4096 + 4 * 13696, 1713301504),
+    "microsoft/phi-1": (1, {}, 4 * 2048 + 4 * 8192, 990345216),
+    # Two norms of the same states; before there is a sum over ranks.
+    "tiiuae/falcon-40b": (2, {}, 4 * 8192 + 2 * 32768 // 2, 1576011776),
+    "ByteDance-Seed/Seed-OSS-36B-Base": (
+        *(2, {}),
+        *(4 * 5120 + 3 * 27648 // 2, 1498269696),
+    ),
+    # Gate and up have a name, so that the output lies beside them.
+    "CohereLabs/c4ai-command-r-v01": (
+        *(2, {}),
+        *(4 * 8192 + 3 * 22528 // 2 + 8192, 1796212736),
+    ),
+    "internlm/internlm2-7b": (1, THEIR_CODE, 4 * 4096 + 3 * 14336, 1429211136),
+    "openbmb/MiniCPM4-8B": (1, THEIR_CODE, 4 * 4096 + 3 * 16384, 1573914624),
+    "XiaomiMiMo/MiMo-7B-Base": (1, THEIR_CODE, 4 * 4096 + 3 * 11008, 1185941504),
+    # One state less where images are merged with the text.
+    "LiquidAI/LFM2.5-VL-1.6B": (
+        *(1, {"skip_mm_profiling": True}),
+        *(3 * 2048 + 3 * 8192, 741345280),
+    ),
+    # Both gates and the input of a convolution, two products, its output.
+    "LiquidAI/LFM2.5-8B-A1B": (1, {}, (3 + 3 + 2 + 1) * 2048, 449841152),
+    # Queries and keys are rotated as a copy; the last layer's residual.
+    "microsoft/Phi-3.5-MoE-instruct": (
+        *(2, {}),
+        *(5 * 4096 + (6144 + 5120 + 4096) // 2, 680527872),
+    ),
+    # 2 states, queries, keys and values, the norm; 1 + 3 rotated in fp32, tables.
+    "allenai/OLMo-7B-hf": (
+        *(1, {}),
+        *((2 + 3 + 1 + 2 * (1 + 3)) * 4096 + 2 * 2 * 128, 1391167488),
+    ),
+}
+"""Ranks, arguments, values of a token, and what a dry start of 0.33.0 measured."""
+
+
+@pytest.mark.parametrize("model", BY_NAME)
+def test_a_token_has_as_many_values_as_names_refer_to(model: str) -> None:
+    """Blocks of PyTorch's allocator are at most 24 MiB larger than the tensors."""
+    ranks, changes, width, recorded_bytes = BY_NAME[model]
+    rank = start(model, ranks, **changes).ranks[0]
+    size_bytes = forward(rank.profile_run).size_bytes
+    assert TOKENS * 2 * width == size_bytes
+    assert 0 <= recorded_bytes - size_bytes < 24 * MIB
