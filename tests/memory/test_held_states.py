@@ -32,7 +32,7 @@ def start(model: str, ranks: int = 1, **changes: Any) -> Plan:
 
 THEIR_CODE = {"trust_remote_code": True}
 BY_NAME = {
-    # Words and positions, the usual three; a layer of four times the width and its ReLU.
+    # Words and positions, the usual three; four times the width, before and after ReLU.
     "facebook/opt-125m": (1, {}, 4 * 768 + 2 * 3072, 225445888),
     # And attention's output, both.
     "openai-community/gpt2-large": (1, {}, 6 * 1280 + 2 * 5120, 435161088),
