@@ -30,6 +30,11 @@ def start(model: str, ranks: int = 1, **changes: Any) -> Plan:
     )
 
 
+def peak_bytes(plan: Plan) -> int:
+    """Return the planned peak of the first rank."""
+    return plan.ranks[0].line("peak activation").size_bytes
+
+
 THEIR_CODE = {"trust_remote_code": True}
 BY_NAME = {
     # Words and positions, the usual three; four times the width, before and after ReLU.
@@ -86,3 +91,50 @@ def test_a_token_has_as_many_values_as_names_refer_to(model: str) -> None:
     size_bytes = forward(rank.profile_run).size_bytes
     assert TOKENS * 2 * width == size_bytes
     assert 0 <= recorded_bytes - size_bytes < 24 * MIB
+
+
+def test_shared_experts_have_names_for_gate_and_up_as_well() -> None:
+    """DeepSeek-OCR: 3 states of 1,280 and 3 x 1,792; images are merged in a buffer.
+
+    Two ranks do not add up the output of shared experts before that of the routed.
+    """
+    sizes = {"gpu": "H100", "max_num_seqs": 8, "max_num_batched_tokens": 8192}
+    made = start("deepseek-ai/DeepSeek-OCR", **sizes, max_model_len=8192)
+    run = made.ranks[0].profile_run
+    each = 8192 * 2
+    assert each * (3 * 1280 + 3 * 1792) == forward(run).size_bytes
+    halves = start("deepseek-ai/DeepSeek-OCR", 2, **sizes).ranks[0].profile_run
+    assert each * (3 * 1280 + 3 * 1792 // 2) == forward(halves).size_bytes
+    recorded_bytes = 177448960
+    assert abs(peak_bytes(made) - recorded_bytes) < 6 * MIB
+
+
+def test_attention_with_a_gate_has_it_five_times() -> None:
+    """Qwen3.5-122B on two ranks: 16 heads of 256, their gates, one key and value.
+
+    As projected 8,704; five times 4,096 (copies of queries and gate, output, sigmoid,
+    product); keys; four states. Images: 96 MiB of outputs are kept.
+    """
+    model = "nvidia/Qwen3.5-122B-A10B-NVFP4"
+    made = start(model, 2, max_model_len=2048)
+    width = 8704 + 5 * 4096 + 256 + 4 * 3072
+    assert TOKENS * 2 * width + 96 * MIB == peak_bytes(made)
+    assert abs(peak_bytes(made) - 1110296576) < 10 * MIB  # a dry start
+
+
+@pytest.mark.parametrize(
+    ("model", "hidden", "changes", "recorded_bytes"),
+    [
+        ("google/gemma-2-9b-it", 3584, {}, 961608704),
+        ("Qwen/Qwen3.5-35B-A3B", 2048, {"skip_mm_profiling": True}, 546366464),
+    ],
+)
+def test_gemmas_norm_is_in_fp32(
+    model: str, hidden: int, changes: dict[str, Any], recorded_bytes: int
+) -> None:
+    """5 states, and three of the norm in fp32; before 0.31 one kernel computed it."""
+    made = start(model, 4, **changes)
+    assert TOKENS * 2 * (5 + 2 * 3) * hidden == peak_bytes(made)
+    assert 0 <= recorded_bytes - peak_bytes(made) < 16 * MIB
+    earlier = start(model, 4, **changes, vllm_version="0.30.0")
+    assert peak_bytes(earlier) < peak_bytes(made)

@@ -226,6 +226,8 @@ def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
         hidden, copy = run.model.hidden_size, _fp8_copy_width(run, module, inner)
         if run.layout.tensor_parallel_size > 1:
             copy = max(0, copy - hidden)  # given up before the sum over ranks
+            if module.part is Part.SHARED_EXPERTS:
+                hidden = 0  # added to the routed output before there is a sum
         text += f" + {copy:,} in FP8" if copy else ""
         return [(wide + inner + copy + hidden, f"{text} + {hidden:,} output")]
     if isinstance(module, FusedMoE):

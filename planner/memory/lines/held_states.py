@@ -21,21 +21,26 @@ from planner.models.layers import (
 
 NAMES_MLP_INPUT = frozenset(
     """
-    CohereForCausalLM Cohere2ForCausalLM Exaone4ForCausalLM ExaoneForCausalLM
-    Gemma2ForCausalLM Gemma3ForCausalLM GemmaForCausalLM GraniteForCausalLM
-    Gemma4ForCausalLM Gemma4ForConditionalGeneration InternLM2ForCausalLM
-    Lfm2ForCausalLM MiMoForCausalLM MiniCPMForCausalLM OrionForCausalLM Qwen2ForCausalLM
-    Qwen2ForSequenceClassification Qwen2Model Qwen3ForCausalLM
-    Qwen3ForSequenceClassification Qwen3Model Qwen3_5ForConditionalGeneration
-    SolarForCausalLM StableLmForCausalLM
+    CohereForCausalLM Cohere2ForCausalLM DeepseekForCausalLM DeepseekV2ForCausalLM
+    DeepseekV3ForCausalLM Ernie4_5_MoeForCausalLM Exaone4ForCausalLM ExaoneForCausalLM
+    Gemma2ForCausalLM Gemma3ForCausalLM GemmaForCausalLM Gemma4ForCausalLM
+    Gemma4ForConditionalGeneration Glm4MoeForCausalLM Glm4MoeLiteForCausalLM
+    GraniteForCausalLM HYV3ForCausalLM InternLM2ForCausalLM Lfm2ForCausalLM
+    Lfm2MoeForCausalLM MiMoForCausalLM MiMoV2FlashForCausalLM MiMoV2ForCausalLM
+    MiniCPMForCausalLM OrionForCausalLM Qwen2ForCausalLM Qwen2ForSequenceClassification
+    Qwen2Model Qwen2MoeForCausalLM Qwen3ForCausalLM Qwen3ForSequenceClassification
+    Qwen3Model Qwen3MoeForCausalLM Qwen3NextForCausalLM Qwen3_5ForConditionalGeneration
+    Qwen3_5MoeForConditionalGeneration SarvamMoEForCausalLM SolarForCausalLM
+    StableLmForCausalLM
     """.split()
 )
 """Models whose MLP has a name for gate and up, so that they outlive the activation.
 
 Llama's reuses the name, and frees them before the down projection.
 
-Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward and the like;
-`models/llama.py` LlamaMLP.forward.
+Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward,
+`models/deepseek_v2.py` DeepseekV2MLP.forward and the like; `models/llama.py`
+LlamaMLP.forward; a traced dry run of DeepSeek-OCR, whose shared experts are widest.
 """
 ADDS_UP_ANEW = frozenset(
     (
