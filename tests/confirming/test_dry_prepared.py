@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from planner.confirming.dry import prepared
+from planner.confirming.installation import Installation
+from planner.engine.devices import gpu_named
+from planner.engine.settings import settings_from
+from planner.planning.inputs import Inputs
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +67,27 @@ def test_a_draft_model_of_the_catalogue_is_a_folder_too() -> None:
 def test_a_draft_without_a_model_stays(asked: object) -> None:
     """Guesses from the prompt, and heads of the target."""
     assert prepared._with_draft(asked) == {}
+
+
+def test_a_start_is_offline_and_builds_no_kernels_beside_it(tmp_path: Path) -> None:
+    """What vLLM compiles goes into the folder of caches; Humming builds nothing."""
+    inputs = Inputs(model="Qwen/Qwen3-0.6B", gpu=gpu_named("L4"), engine_args={})
+    start = prepared.Prepared(
+        found=Installation(
+            python="python", package="vllm", version="0.33.0", is_cpu_build=False
+        ),
+        inputs=inputs,
+        gpu=gpu_named("L4"),
+        settings=settings_from({}),
+        libraries=tmp_path,
+        estimate=None,
+        unplanned="",
+        driver=(),
+    )
+    _command, variables, _notes = prepared.launch(start, tmp_path, tmp_path / "caches")
+    wanted = {
+        "HF_HUB_OFFLINE": "1",
+        "HUMMING_DISABLE_PARALLEL_BUILD": "1",
+        "VLLM_CACHE_ROOT": str(tmp_path / "caches"),
+    }
+    assert wanted == {name: variables[name] for name in wanted}

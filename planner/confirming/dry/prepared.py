@@ -146,6 +146,8 @@ def _own_variables(prepared: Prepared, caches: Path, *, devices: int) -> dict[st
         "TRITON_LIBCUDA_PATH": str(prepared.libraries),
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
+        # Humming compiles its launcher in processes of its own, which no start needs.
+        "HUMMING_DISABLE_PARALLEL_BUILD": "1",
         # Forked workers would lose the false libraries' state.
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
         "VLLM_CACHE_ROOT": str(caches),
