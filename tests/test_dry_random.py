@@ -39,6 +39,16 @@ def test_a_seed_draws_the_same_starts() -> None:
         assert case["model"] in dry_random.command_of(case)
 
 
+def test_a_process_has_all_starts_of_a_gpu() -> None:
+    """One import of vLLM for them; a cold start stands before its warm one."""
+    eager = {"model": SMALL, "gpu": "L4", "args": ARGS}
+    cold = {"model": SMALL, "gpu": "L4", "args": {"compile_cache": "cold"}}
+    warm = {"model": SMALL, "gpu": "L4", "args": {"compile_cache": "warm"}}
+    other = {**eager, "gpu": "H100"}
+    found = list(dry_random._processes([cold, eager, other]))
+    assert [[cold, warm, eager], [other]] == found
+
+
 def test_features_are_engine_arguments() -> None:
     """Each is tried in some of a hundred starts."""
     names = {name for _percent, feature in dry_random.FEATURES for name in feature}
