@@ -138,3 +138,22 @@ def test_gemmas_norm_is_in_fp32(
     assert 0 <= recorded_bytes - peak_bytes(made) < 16 * MIB
     earlier = start(model, 4, **changes, vllm_version="0.30.0")
     assert peak_bytes(earlier) < peak_bytes(made)
+
+
+def test_an_fp8_copy_is_given_up_before_ranks_are_added_up() -> None:
+    """Gemma 3 1B on two ranks: an MLP of 3,456 has a copy of 1,728, a sum 1,152 values.
+
+    Five states (one is the sum with the residual), and the output.
+    """
+    tokens = 26_618
+    made = start(
+        "unsloth/gemma-3-1b-it",
+        2,
+        gpu="RTXPRO6000",
+        quantization="fp8_per_tensor",
+        max_num_seqs=2,
+        max_num_batched_tokens=tokens,
+    )
+    width = (5 + 1) * 1152 + 3 * 3456 + (3456 // 2 - 1152)
+    assert tokens * 2 * width == peak_bytes(made)
+    assert abs(peak_bytes(made) - 959555584) < 10 * MIB  # a dry start, with adapters
