@@ -199,6 +199,7 @@ def _hold(beside: Any, sizes: Iterable[float]) -> None:
 _STANDS_FOR: dict[str, Any] = {
     "init": lambda *_args: _Cutlass(),
     "plan": lambda *_args: [],  # FlashInfer refuses to run what is not planned
+    "plan_with_staged_workspace_bytes": lambda *_args: ([], 0),
     "trtllm_bf16_moe": _experts(_bf16),
     "trtllm_fp8_per_tensor_scale_moe": _experts(_fp8),
     "trtllm_fp8_per_tensor_scale_routed_moe": _experts(_fp8),
