@@ -28,7 +28,7 @@ def kernels() -> Iterator[ModuleType]:
 
 
 def test_flashinfer_takes_what_is_planned(kernels: ModuleType) -> None:
-    """Plans of attention are lists; that of sparse MLA on Hopper has bytes beside it."""
+    """A plan is a list; that of sparse MLA on Hopper has bytes beside it."""
     module = kernels.Nothing()
     assert module.plan(1, 2) == []
     plan, staged_bytes = module.plan_with_staged_workspace_bytes(1, 2)
