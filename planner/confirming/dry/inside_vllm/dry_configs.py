@@ -82,11 +82,23 @@ def ignore_code() -> None:
         IGNORED.append(str(own))
         kind = fields.get("model_type", "")
         if kind in CONFIG_MAPPING:
-            return CONFIG_MAPPING[kind].from_dict(fields)
+            return _without_guards(CONFIG_MAPPING[kind].from_dict(fields))
         # Some of vLLM's models check the name of their configuration's class.
         return _plain(str(own).rpartition(".")[2], kind).from_dict(fields)
 
     AutoConfig.from_pretrained = classmethod(from_pretrained)
+
+
+def _without_guards(config: Any) -> Any:
+    """Let vLLM read a model-wide value that layers may change, as theirs allow it.
+
+    Source: Transformers 5.20 `integrations/heterogeneity/configuration_utils.py`
+    (Step3p7Config).
+    """
+    for one in (config, *vars(config).values()):
+        if isinstance(one, PreTrainedConfig):
+            one.allow_global_per_layer_attribute_access = True
+    return config
 
 
 def _plain(name: str, kind: str) -> Any:
