@@ -157,3 +157,26 @@ def test_an_fp8_copy_is_given_up_before_ranks_are_added_up() -> None:
     width = (5 + 1) * 1152 + 3 * 3456 + (3456 // 2 - 1152)
     assert tokens * 2 * width == peak_bytes(made)
     assert abs(peak_bytes(made) - 959555584) < 10 * MIB  # a dry start, with adapters
+
+
+@pytest.mark.parametrize(
+    ("model", "ranks", "changes", "width", "recorded_bytes"),
+    [
+        # The residual of the layer before has a name as well, and so has the sum.
+        (
+            "meta-models/Muse-Glimmer-30B",
+            2,
+            {"skip_mm_profiling": True},
+            (5 + 1) * 6656 + 3 * 19968 // 2,
+            1689257984,
+        ),
+        ("Qwen/Qwen1.5-MoE-A2.7B", 1, {}, 4 * 2048 + 3 * 5632, 621342720),
+    ],
+)
+def test_classes_whose_code_was_read_before_they_were_started(
+    model: str, ranks: int, changes: dict[str, Any], width: int, recorded_bytes: int
+) -> None:
+    """Dry starts came after their rules: they held no more than was read."""
+    made = start(model, ranks, max_model_len=2048, **changes)
+    assert TOKENS * 2 * width == forward(made.ranks[0].profile_run).size_bytes
+    assert 0 <= recorded_bytes - peak_bytes(made) < 20 * MIB

@@ -82,23 +82,23 @@ def ignore_code() -> None:
         IGNORED.append(str(own))
         kind = fields.get("model_type", "")
         if kind in CONFIG_MAPPING:
-            return _without_guards(CONFIG_MAPPING[kind].from_dict(fields))
+            made = CONFIG_MAPPING[kind].from_dict(fields)
+            if not _differs_by_layer(made):
+                return made
         # Some of vLLM's models check the name of their configuration's class.
         return _plain(str(own).rpartition(".")[2], kind).from_dict(fields)
 
     AutoConfig.from_pretrained = classmethod(from_pretrained)
 
 
-def _without_guards(config: Any) -> Any:
-    """Let vLLM read a model-wide value that layers may change, as theirs allow it.
+def _differs_by_layer(config: Any) -> bool:
+    """Whether Transformers' class has layers apart: the checkpoint's own has not.
 
     Source: Transformers 5.20 `integrations/heterogeneity/configuration_utils.py`
-    (Step3p7Config).
+    (Step3p7Config), which lets nobody read what layers may change.
     """
-    for one in (config, *vars(config).values()):
-        if isinstance(one, PreTrainedConfig):
-            one.allow_global_per_layer_attribute_access = True
-    return config
+    parts = (config, *vars(config).values())
+    return any(getattr(one, "is_heterogeneous", False) for one in parts)
 
 
 def _plain(name: str, kind: str) -> Any:
