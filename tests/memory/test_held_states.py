@@ -170,13 +170,21 @@ def test_an_fp8_copy_is_given_up_before_ranks_are_added_up() -> None:
             (5 + 1) * 6656 + 3 * 19968 // 2,
             1689257984,
         ),
+        # Projected, queries and gate, three times the queries in fp32, four states.
+        (
+            "openbmb/MiniCPM-V-4.6",
+            1,
+            {"skip_mm_profiling": True, **THEIR_CODE},
+            5120 + 2 * 2048 + 3 * 2 * 2048 + 4 * 1024,
+            620095488,
+        ),
         ("Qwen/Qwen1.5-MoE-A2.7B", 1, {}, 4 * 2048 + 3 * 5632, 621342720),
     ],
 )
-def test_classes_whose_code_was_read_before_they_were_started(
+def test_dry_starts_of_other_classes_hold_what_their_code_names(
     model: str, ranks: int, changes: dict[str, Any], width: int, recorded_bytes: int
 ) -> None:
-    """Dry starts came after their rules: they held no more than was read."""
+    """Two of them were read before they were started: they held no more than that."""
     made = start(model, ranks, max_model_len=2048, **changes)
     assert TOKENS * 2 * width == forward(made.ranks[0].profile_run).size_bytes
     assert 0 <= recorded_bytes - peak_bytes(made) < 20 * MIB

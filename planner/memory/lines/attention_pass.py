@@ -21,6 +21,12 @@ _ROTATES_A_COPY = ("PhiMoEForCausalLM",)
 
 Source: vLLM 0.33.0 `layers/rotary_embedding/phi3_long_rope_scaled_rope.py` forward.
 """
+_NORMALISES_QUERIES_IN_FP32 = ("MiniCPMV4_6ForConditionalGeneration",)
+"""Models with images whose gated attention has no kernel that splits and normalises.
+
+Source: vLLM 0.31.0 and 0.33.0 `models/qwen3_next.py` use_fused_qk_norm_rope_gate: it
+needs rotary sections for images, or text alone.
+"""
 _ROTATES_IN_FP32 = ("OlmoForCausalLM", "Olmo2ForCausalLM", "Olmo3ForCausalLM")
 _FP32 = 4
 
@@ -77,10 +83,11 @@ def gated_attention_widths(
     """Return what attention with a gate has where its output is multiplied by it.
 
     All as projected; queries, keys and the gate once more, from one kernel; attention's
-    output, the gate's sigmoid and their product. Four hidden states are there.
+    output, the gate's sigmoid and their product. Four hidden states are there. Without
+    that kernel the norm has three tensors of queries in fp32 beside both copies.
 
-    Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextAttention.forward; a traced dry
-    run of Qwen3.5-122B-A10B on two ranks.
+    Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextAttention.forward; traced dry
+    runs of Qwen3.5-122B-A10B on two ranks and of MiniCPM-V 4.6.
     """
     if not isinstance(module, QKVParallelLinear) or module.part is not Part.ATTENTION:
         return []
@@ -96,7 +103,12 @@ def gated_attention_widths(
         return []
     projected, more = queries + 2 * keys, 4 * hidden - held
     text = f"{projected:,} projected + 5 x {output:,} + {keys:,} keys"
-    return [(projected + 5 * output + keys + more, f"{text} + {more:,} more states")]
+    widths = [(projected + 5 * output + keys + more, f"{text} + {more:,} more states")]
+    if run.model.architecture in _NORMALISES_QUERIES_IN_FP32:
+        copied = 2 * output + 3 * _FP32 // run.element_size * output
+        text = f"{projected:,} projected + {copied:,} queries and gate, in fp32 too"
+        widths.append((projected + copied + more, f"{text} + {more:,} more states"))
+    return widths
 
 
 def short_conv_widths(
