@@ -188,3 +188,31 @@ def test_dry_starts_of_other_classes_hold_what_their_code_names(
     made = start(model, ranks, max_model_len=2048, **changes)
     assert TOKENS * 2 * width == forward(made.ranks[0].profile_run).size_bytes
     assert 0 <= recorded_bytes - peak_bytes(made) < 20 * MIB
+
+
+@pytest.mark.parametrize(
+    ("model", "ranks", "width", "recorded_bytes"),
+    [
+        # Two residuals and attention's output; three more states around a norm.
+        (
+            "mistralai/Mixtral-8x22B-Instruct-v0.1",
+            4,
+            5 * 6144 + 6144 // 4,
+            781189120,
+        ),
+        # Two more states, queries, keys and values, and those after their norms.
+        (
+            "Alibaba-NLP/Tongyi-DeepResearch-30B-A3B",
+            1,
+            4 * 2048 + 4096 + (4096 + 2 * 512) + (4096 + 512),
+            533727232,
+        ),
+    ],
+)
+def test_compiled_layers_are_wide_where_ranks_divide_their_experts(
+    model: str, ranks: int, width: int, recorded_bytes: int
+) -> None:
+    """Norms and attention's projection are then wider than what is divided."""
+    made = start(model, ranks, max_model_len=2048, enforce_eager=False)
+    assert TOKENS * 2 * width == forward(made.ranks[0].profile_run).size_bytes
+    assert abs(recorded_bytes - peak_bytes(made)) < 8 * MIB
