@@ -264,14 +264,14 @@ def _run(
 
 
 def _processes(cases: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield what one process starts: eager ones of a GPU, or a cold and a warm one."""
+    """Yield what one process starts, of one GPU: a cold start before its warm one."""
     for _gpu, group in groupby(cases, key=lambda case: str(case["gpu"])):
-        of_gpu = list(group)
-        if eager := [case for case in of_gpu if not _is_cold(case)]:
-            yield eager
-        for case in of_gpu:
-            if _is_cold(case):
-                yield [case, {**case, "args": {**case["args"], **_WARM}}]
+        yield [one for case in group for one in _starts(case)]
+
+
+def _starts(case: dict[str, Any]) -> list[dict[str, Any]]:
+    warm = {**case, "args": {**case["args"], **_WARM}}
+    return [case, warm] if _is_cold(case) else [case]
 
 
 def _without_cache(case: dict[str, Any]) -> dict[str, Any]:

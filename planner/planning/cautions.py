@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from planner.engine.arguments import ARGUMENTS
+from planner.engine.generations import DATACENTER_BLACKWELL
 from planner.engine.links import slow_link
 from planner.engine.releases.change import Change
 from planner.memory.host.offloading import is_ignored
@@ -14,6 +15,7 @@ from planner.memory.lines.non_torch import is_unified
 from planner.models.architecture import ModelArchitecture
 from planner.models.caches import AttentionLayer
 from planner.models.quantization.choosing import PLUGINS
+from planner.models.quantization.compressed_schemes import Int8Linear
 from planner.models.sources.gguf_config import METADATA
 from planner.planning.conditions import short
 from planner.planning.defaults import ResolvedSettings
@@ -30,6 +32,15 @@ _SINKS_FAIL = Change(
     source=(
         "vLLM 0.33.0 `v1/core/single_type_kv_cache_manager.py` "
         "SinkFullAttentionManager, which lacks an argument that it is called with"
+    ),
+)
+_INT8_FAILS = Change(
+    since=(0, 31),
+    what="INT8 weights and activations end a start on Blackwell with an error.",
+    source=(
+        "vLLM 0.31.0 and 0.33.0 `csrc/libtorch_stable/quantization/w8a8/cutlass/c3x/"
+        "scaled_mm_helper.hpp` dispatch_scaled_mm; a dry run of 0.31.0 on GB10. Older "
+        "releases were not read"
     ),
 )
 
@@ -54,6 +65,7 @@ def cautions(
         _processor(question),
         _plugin(question),
         _sinks(question),
+        _int8(question),
     ]
     bounded = (
         f"{name}={short(value)}: {ARGUMENTS[name].bound}."
@@ -200,6 +212,25 @@ def _sinks(question: Question) -> str | None:
         "vLLM 0.33 does not serve this model: it measures what is planned here, and "
         "then ends with SinkFullAttentionManager.__init__() got an unexpected keyword "
         "argument 'needs_kv_cache_zeroing'. Use a release in which that is mended."
+    )
+
+
+def _int8(question: Question) -> str | None:
+    """Say that no kernel multiplies INT8 activations on Blackwell.
+
+    vLLM's answers that were recorded without kernels have these starts.
+    """
+    is_served = question.layout.compute_capability < DATACENTER_BLACKWELL
+    if is_served or not question.layout.release.has(_INT8_FAILS):
+        return None
+    modules = (m for kind in question.model.layer_kinds for m in kind.modules)
+    if not any(isinstance(getattr(m, "method", None), Int8Linear) for m in modules):
+        return None
+    return (
+        f"vLLM {question.release.version} does not serve INT8 weights and activations "
+        "on this GPU: it loads what is planned here, and its profile run then ends "
+        "with Int8 not supported on SM100 and newer. Use FP8 weights of this model, or "
+        "INT8 weights alone (w8a16)."
     )
 
 

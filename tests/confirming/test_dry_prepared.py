@@ -63,6 +63,12 @@ def test_a_draft_model_of_the_catalogue_is_a_folder_too() -> None:
     assert {**given, "model": asked["model"]} == asked
 
 
+def test_a_copy_of_config_json_gets_what_it_left_out() -> None:
+    """vLLM's class of Hy3 reads a field that its copy in the catalogue lacks."""
+    file = Path(prepared._model_folder("tencent/Hy3"), "config.json")
+    assert json.loads(file.read_text("utf-8"))["route_norm"] is True
+
+
 @pytest.mark.parametrize("asked", [None, {"method": "ngram"}, {"model": "ngram"}])
 def test_a_draft_without_a_model_stays(asked: object) -> None:
     """Guesses from the prompt, and heads of the target."""

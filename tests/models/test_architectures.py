@@ -103,6 +103,16 @@ def test_cohere2_looks_one_token_further() -> None:
     assert [4097, 4097, 4097, None] == windows(config)[:4]
 
 
+def test_layer_types_of_layers_that_are_left_out_do_not_count() -> None:
+    """As with hf_overrides={"num_hidden_layers": 3}: two windows, then full attention.
+
+    A dry run of Muse Glimmer with six layers has the weights of six.
+    """
+    given = ["sliding_attention", "sliding_attention", *["full_attention"] * 30]
+    few = {**MISTRAL, "num_hidden_layers": 3}
+    assert [4096, 4096, None] == windows(few, layer_types=given, sliding_window=4096)
+
+
 def test_layer_types_beyond_windows_are_named() -> None:
     """Chunked attention is not modelled yet."""
     with pytest.raises(UnknownArchitecture, match="layer_types"):

@@ -45,6 +45,12 @@ _KEY_DIGITS = 16
 _STAND_IN = "Qwen/Qwen3-8B"
 """Whose driver memory is assumed for a model that the planner does not read."""
 
+_LEFT_OUT: dict[str, dict[str, Any]] = {"hy_v3": {"route_norm": True}}
+"""Fields that vLLM reads and copies of a published config.json leave out.
+
+None changes memory. Source: vLLM 0.33.0 `models/hy_v3.py` HYV3MoEFused (renormalize).
+"""
+
 
 @frozen
 class Prepared:
@@ -200,6 +206,8 @@ def _model_folder(model: str | ModelArchitecture) -> Path:
             f"{files.name}: a dry run has random weights, and GGUF files have none. "
             "Plan it, or confirm the plan on a GPU."
         )
+    left_out = _LEFT_OUT.get(str(files.config.get("model_type")), {})
+    files = replace(files, config={**left_out, **files.config})
     sides = (files.hf_quant_config, files.preprocessor_config, files.modules)
     contents = (files.config, *filter(None, sides))
     place = _place(json.dumps([dict(c) for c in contents], sort_keys=True))

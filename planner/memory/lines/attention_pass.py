@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.engine.releases.change import Change
 from planner.memory.profile_run import ProfileRun
 from planner.models.architecture import LayerKind
 from planner.models.families.mamba_mixers import MixerProjection
@@ -13,6 +14,14 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 
+_KEEPS_STATES_APART = Change(
+    since=(0, 33),
+    what=(
+        "Compiled norms have tensors of their own for their sums, as queries and keys "
+        "have after theirs. Earlier releases were not compared."
+    ),
+    source="dry runs of 0.33.0 (PyTorch 2.14)",
+)
 _PARALLEL = "GPTNeoXForCausalLM"
 _DELTA_NET_INPUT, _DELTA_NET_OUTPUT = "linear_attn.in_proj_qkvz", "linear_attn.out_proj"
 _SHORT_CONV = "short_conv.in_proj"
@@ -20,6 +29,12 @@ _ROTATES_A_COPY = ("PhiMoEForCausalLM",)
 """Models with long RoPE whose attention is wider than their experts' part of a rank.
 
 Source: vLLM 0.33.0 `layers/rotary_embedding/phi3_long_rope_scaled_rope.py` forward.
+"""
+_NORMALISES_QUERIES_IN_FP32 = ("MiniCPMV4_6ForConditionalGeneration",)
+"""Models with images whose gated attention has no kernel that splits and normalises.
+
+Source: vLLM 0.31.0 and 0.33.0 `models/qwen3_next.py` use_fused_qk_norm_rope_gate: it
+needs rotary sections for images, or text alone.
 """
 _ROTATES_IN_FP32 = ("OlmoForCausalLM", "Olmo2ForCausalLM", "Olmo3ForCausalLM")
 _FP32 = 4
@@ -71,16 +86,50 @@ def attention_widths(
     return [(projected + normed + queries + sums, text)]
 
 
+def compiled_widths(
+    run: ProfileRun, kind: LayerKind, module: object
+) -> list[tuple[int, str]]:
+    """Return what a compiled piece has between a layer's output and attention.
+
+    Beside the residual and attention's output, which its caller holds: where the norm
+    adds up, both inputs and both outputs are tensors of their own. At the projection
+    after it, three states, queries, keys and values, and what their own norms return.
+    One of two residuals of `held` is among the states.
+
+    Source: dry runs of 0.33.0: Mixtral 8x22B on four ranks (5 states of 6,144, 1,536
+    of attention), Qwen3-30B-A3B (4 of 2,048, 4,096, 5,120 and 4,608), Qwen3-4B on
+    eight.
+    """
+    if not isinstance(module, QKVParallelLinear) or module.part is not Part.ATTENTION:
+        return []
+    if not run.release.has(_KEEPS_STATES_APART):
+        return []
+    hidden, ranks = run.model.hidden_size, run.layout.tensor_parallel_size
+    queries = module.num_heads // ranks * module.head_size
+    keys = -(-module.num_kv_heads // ranks) * module.head_size
+    has_norms = any(m.name.endswith("qk_norm") for m in kind.modules)
+    normed = queries + keys if has_norms else 0
+    projected = queries + 2 * keys
+    return [
+        (3 * hidden, f"3 x {hidden:,} sum and norm"),
+        (
+            2 * hidden + projected + normed,
+            f"2 x {hidden:,} states + {projected:,} projected + {normed:,} normed",
+        ),
+    ]
+
+
 def gated_attention_widths(
     run: ProfileRun, kind: LayerKind, module: object, held: int
 ) -> list[tuple[int, str]]:
     """Return what attention with a gate has where its output is multiplied by it.
 
     All as projected; queries, keys and the gate once more, from one kernel; attention's
-    output, the gate's sigmoid and their product. Four hidden states are there.
+    output, the gate's sigmoid and their product. Four hidden states are there. Without
+    that kernel the norm has three tensors of queries in fp32 beside both copies.
 
-    Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextAttention.forward; a traced dry
-    run of Qwen3.5-122B-A10B on two ranks.
+    Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextAttention.forward; traced dry
+    runs of Qwen3.5-122B-A10B on two ranks and of MiniCPM-V 4.6.
     """
     if not isinstance(module, QKVParallelLinear) or module.part is not Part.ATTENTION:
         return []
@@ -96,7 +145,12 @@ def gated_attention_widths(
         return []
     projected, more = queries + 2 * keys, 4 * hidden - held
     text = f"{projected:,} projected + 5 x {output:,} + {keys:,} keys"
-    return [(projected + 5 * output + keys + more, f"{text} + {more:,} more states")]
+    widths = [(projected + 5 * output + keys + more, f"{text} + {more:,} more states")]
+    if run.model.architecture in _NORMALISES_QUERIES_IN_FP32:
+        copied = 2 * output + 3 * _FP32 // run.element_size * output
+        text = f"{projected:,} projected + {copied:,} queries and gate, in fp32 too"
+        widths.append((projected + copied + more, f"{text} + {more:,} more states"))
+    return widths
 
 
 def short_conv_widths(

@@ -11,6 +11,7 @@ from planner.engine.releases.change import Change
 from planner.memory.account import Sized
 from planner.memory.lines.attention_pass import (
     attention_widths,
+    compiled_widths,
     delta_net_widths,
     gated_attention_widths,
     mixer_widths,
@@ -135,7 +136,9 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     sums = later_sum(run)
     for module in kind.modules:
         steps += _module_widths(run, module)
-        if not run.compiles:
+        if run.compiles:
+            steps += compiled_widths(run, kind, module)
+        else:
             steps += attention_widths(run, kind, module, sums)
             steps += mixer_widths(run, kind, module)
             steps += short_conv_widths(run, module, sums)
@@ -226,6 +229,8 @@ def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
         hidden, copy = run.model.hidden_size, _fp8_copy_width(run, module, inner)
         if run.layout.tensor_parallel_size > 1:
             copy = max(0, copy - hidden)  # given up before the sum over ranks
+            if getattr(module, "part", None) is Part.SHARED_EXPERTS:
+                hidden = 0  # added to the routed output before there is a sum
         text += f" + {copy:,} in FP8" if copy else ""
         return [(wide + inner + copy + hidden, f"{text} + {hidden:,} output")]
     if isinstance(module, FusedMoE):

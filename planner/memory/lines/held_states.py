@@ -21,30 +21,41 @@ from planner.models.layers import (
 
 NAMES_MLP_INPUT = frozenset(
     """
-    CohereForCausalLM Cohere2ForCausalLM Exaone4ForCausalLM ExaoneForCausalLM
-    Gemma2ForCausalLM Gemma3ForCausalLM GemmaForCausalLM GraniteForCausalLM
-    Gemma4ForCausalLM Gemma4ForConditionalGeneration InternLM2ForCausalLM
-    Lfm2ForCausalLM MiMoForCausalLM MiniCPMForCausalLM OrionForCausalLM Qwen2ForCausalLM
-    Qwen2ForSequenceClassification Qwen2Model Qwen3ForCausalLM
-    Qwen3ForSequenceClassification Qwen3Model Qwen3_5ForConditionalGeneration
-    SolarForCausalLM StableLmForCausalLM
+    Cohere2ForCausalLM CohereForCausalLM DeepseekForCausalLM DeepseekV2ForCausalLM
+    DeepseekV3ForCausalLM Ernie4_5_MoeForCausalLM Exaone4ForCausalLM ExaoneForCausalLM
+    Gemma2ForCausalLM Gemma3ForCausalLM Gemma4ForCausalLM Gemma4ForConditionalGeneration
+    GemmaForCausalLM Glm4MoeForCausalLM Glm4MoeLiteForCausalLM GraniteForCausalLM
+    HYV3ForCausalLM InternLM2ForCausalLM KimiK25ForConditionalGeneration Lfm2ForCausalLM
+    Lfm2MoeForCausalLM MiMoForCausalLM MiMoV2FlashForCausalLM MiMoV2ForCausalLM
+    MiniCPMForCausalLM MiniCPMV4_6ForConditionalGeneration MolmoForCausalLM
+    MuseGlimmerForConditionalGeneration OrionForCausalLM Qwen2ForCausalLM
+    Qwen2ForSequenceClassification Qwen2Model Qwen2MoeForCausalLM
+    Qwen3_5ForConditionalGeneration Qwen3_5MoeForConditionalGeneration Qwen3ForCausalLM
+    Qwen3ForSequenceClassification Qwen3Model Qwen3MoeForCausalLM Qwen3NextForCausalLM
+    SarvamMoEForCausalLM SolarForCausalLM StableLmForCausalLM Step3p5ForCausalLM
     """.split()
 )
 """Models whose MLP has a name for gate and up, so that they outlive the activation.
 
 Llama's reuses the name, and frees them before the down projection.
 
-Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward and the like;
-`models/llama.py` LlamaMLP.forward.
+Source: vLLM 0.19.1, 0.25.1 and 0.33.0 `models/qwen2.py` Qwen2MLP.forward,
+`models/deepseek_v2.py` DeepseekV2MLP.forward and the like; `models/llama.py`
+LlamaMLP.forward; a traced dry run of DeepSeek-OCR, whose shared experts are widest.
 """
 ADDS_UP_ANEW = frozenset(
     (
         *("GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM"),
-        "Qwen3_5ForConditionalGeneration",
+        *("Qwen3_5ForConditionalGeneration", "MiniCPMV4_6ForConditionalGeneration"),
     )
 )
 """Models with Gemma's norm, whose sums with the residual are tensors of their own."""
-HAS_OWN_SUMS = frozenset("Gemma4ForCausalLM Gemma4ForConditionalGeneration".split())
+HAS_OWN_SUMS = frozenset(
+    (
+        *("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"),
+        "MuseGlimmerForConditionalGeneration",
+    )
+)
 """Models that add to the residual with an operator instead of a norm."""
 MORE_ACTIVATIONS = {
     **dict.fromkeys(("SmolLM3ForCausalLM", "SeedOssForCausalLM"), 0),
@@ -61,6 +72,7 @@ Source: Transformers 5.20 `models/glm/modeling_glm.py` GlmMLP.forward,
 _HOLDS_MORE = {
     **dict.fromkeys((*MORE_ACTIVATIONS, "PhiMoEForCausalLM", "OPTForCausalLM"), 1),
     **dict.fromkeys(("StableLmForCausalLM", "StableLMEpochForCausalLM"), 1),
+    "MuseGlimmerForConditionalGeneration": 1,
     **dict.fromkeys(("GPT2LMHeadModel", "GPTBigCodeForCausalLM"), 3),
     **dict.fromkeys(("ChatGLMModel", "ChatGLMForConditionalGeneration"), 2),
 }
@@ -70,8 +82,10 @@ Source: vLLM 0.33.0 `models/stablelm.py` StableLMEpochModel.forward (the last la
 residual), `models/phimoe.py` (the same), `models/opt.py` (words and positions),
 `models/gpt2.py` GPT2Block.forward (the same, attention's output),
 `models/chatglm.py` ChatGLMModel.forward, GLMBlock.forward (the embeddings, attention's
-output); Transformers 5 `models/gpt_bigcode/modeling_gpt_bigcode.py` (words, positions,
-attention's output), traced in a dry run of WizardCoder-15B; the others name words.
+output), `models/muse_glimmer.py` MuseGlimmerDecoderLayer.forward (the sum before the
+MLP of the layer before); Transformers 5 `models/gpt_bigcode/modeling_gpt_bigcode.py`
+(words, positions, attention's output), traced in a dry run of WizardCoder-15B; the
+others name words.
 """
 _ONE_NORM = 2
 """Tensors of a LayerNorm: weight and bias."""

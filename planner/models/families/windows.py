@@ -30,7 +30,7 @@ def layer_types(facts: Facts, num_layers: int) -> tuple[str, ...] | None:
     """
     given = facts.value("layer_types")
     if given:
-        return tuple(given)
+        return tuple(given[:num_layers])
     if facts.model_type in _FROM_A_LAYER_ON:
         first = facts.integer("max_window_layers", default=28)
         if sliding_window(facts) is None:

@@ -25,6 +25,11 @@ class Fields(dict[str, Any]):
         return Fields(value) if isinstance(value, dict) else value
 
 
+_OTHER_NAMES = {"exaone": {"num_hidden_layers": "num_layers"}}
+"""Attributes that checkpoints' classes have under another name of config.json.
+
+Source: LGAI-EXAONE/EXAONE-3.5-7.8B-Instruct `configuration_exaone.py` (attribute_map).
+"""
 IGNORED: list[str] = []
 """The classes of configurations that are read without their code."""
 
@@ -62,7 +67,7 @@ def register(config: dict[str, Any]) -> None:
     if kind is None or "AutoConfig" not in config.get("auto_map", {}):
         return
     if kind not in CONFIG_MAPPING:
-        AutoConfig.register(kind, type("Plain", (Plain,), {"model_type": kind}))
+        AutoConfig.register(kind, _plain("Plain", kind))
 
 
 def ignore_code() -> None:
@@ -77,12 +82,29 @@ def ignore_code() -> None:
         IGNORED.append(str(own))
         kind = fields.get("model_type", "")
         if kind in CONFIG_MAPPING:
-            return CONFIG_MAPPING[kind].from_dict(fields)
+            made = CONFIG_MAPPING[kind].from_dict(fields)
+            if not _differs_by_layer(made):
+                return made
         # Some of vLLM's models check the name of their configuration's class.
-        made: Any = type(str(own).rpartition(".")[2], (Plain,), {"model_type": kind})
-        return made.from_dict(fields)
+        return _plain(str(own).rpartition(".")[2], kind).from_dict(fields)
 
     AutoConfig.from_pretrained = classmethod(from_pretrained)
+
+
+def _differs_by_layer(config: Any) -> bool:
+    """Whether Transformers' class has layers apart: the checkpoint's own has not.
+
+    Source: Transformers 5.20 `integrations/heterogeneity/configuration_utils.py`
+    (Step3p7Config), which lets nobody read what layers may change.
+    """
+    parts = (config, *vars(config).values())
+    return any(getattr(one, "is_heterogeneous", False) for one in parts)
+
+
+def _plain(name: str, kind: str) -> Any:
+    """Return a class of configurations for a model_type."""
+    own = {"model_type": kind, "attribute_map": _OTHER_NAMES.get(kind, {})}
+    return type(name, (Plain,), own)
 
 
 def _is_part(name: str, value: object) -> bool:

@@ -20,6 +20,10 @@ _TILES = (8, 16, 32, 64, 128)
 _FP4_TILES = (8, 16, 32, 64)
 _QUANTIZED_FP4_TILES = (8, 16, 32, 64, 128, 192, 256)
 
+# Entries of a plan of latent attention, which vLLM reads. Source: vLLM 0.33.0
+# v1/attention/backends/mla/flashinfer_mla_sparse_sm90.py, _PLAN_INFO_LEN.
+_MLA_PLAN = 18
+
 _REGISTERED: list[Any] = []
 """Registrations end with the object that made them."""
 
@@ -199,6 +203,7 @@ def _hold(beside: Any, sizes: Iterable[float]) -> None:
 _STANDS_FOR: dict[str, Any] = {
     "init": lambda *_args: _Cutlass(),
     "plan": lambda *_args: [],  # FlashInfer refuses to run what is not planned
+    "plan_with_staged_workspace_bytes": lambda *_args: ([0] * _MLA_PLAN, 0),
     "trtllm_bf16_moe": _experts(_bf16),
     "trtllm_fp8_per_tensor_scale_moe": _experts(_fp8),
     "trtllm_fp8_per_tensor_scale_routed_moe": _experts(_fp8),
