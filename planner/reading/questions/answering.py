@@ -38,8 +38,8 @@ from planner.reading.questions.searching import (
     price_of,
     which_models,
 )
-from planner.reading.questions.sizes import sizes
-from planner.reading.reading import Reading
+from planner.reading.questions.sizes import of_parameters, sizes
+from planner.reading.reading import NOT_NAMED, Reading
 from planner.show import speed_forecast as speed_words
 from planner.show import upgrade as upgrade_words
 from planner.show.speed import rate_text
@@ -64,7 +64,10 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
     if plan is None:
         found = [*_without_plan(reading)]
         missing = [f"Open: {one}" for one in reading.open]
+        if reading.model is None:
+            found = [*_by_size(reading), *found]
         is_general = reading.intent in ("why", "cheapest", "which_models", "other")
+        is_general = is_general or bool(found and reading.model is None)
         lines = [*found, *missing] if found and is_general else [*missing, *found]
     else:
         asked = Asked(reading=reading, plan=plan, fixes=tuple(fixes))
@@ -111,6 +114,13 @@ def _without_plan(reading: Reading) -> Iterator[str]:
         if reading.intent != "cheapest":
             yield from sizes(reading)
         yield from cheapest(reading)
+
+
+def _by_size(reading: Reading) -> Iterator[str]:
+    """Answer what a model takes that a text names by its size, as "a 70B model"."""
+    sizes = [o for o in Question(reading.given).quantities if o.role == "size"]
+    if sizes and any(NOT_NAMED["model"] == one for one in reading.open):
+        yield of_parameters(sizes[0].term.value, reading)
 
 
 def _usual_share(version: str | None) -> float:

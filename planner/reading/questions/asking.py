@@ -20,13 +20,16 @@ from planner.reading.questions.checkpoints import (
     laid_out,
     longest_of,
     of_length,
+    one_copy,
+    share_of,
     shares_of,
+    with_taken,
 )
 from planner.reading.questions.devices import Place
 from planner.reading.questions.gpu_words import is_of_size
-from planner.reading.questions.loads import Loaded, items_of, loaded
+from planner.reading.questions.loads import Loaded, items_of, loaded, of_one_copy
 from planner.reading.questions.named import NamedModel
-from planner.reading.questions.noted import is_other
+from planner.reading.questions.noted import given_in, is_other
 from planner.reading.questions.options import Variant
 from planner.reading.questions.quantities import Quantity
 from planner.reading.questions.question import BITS, CHOSEN, Question
@@ -72,7 +75,7 @@ def questions_in(text: str) -> tuple[Reading, ...]:
         return ()
     places, models = asked.places or (Place(),), asked.models or (_NO_MODEL,)
     shares = shares_of(asked, places[0]) if asked.is_together else {}
-    found = list(product(models, places, asked.variants))
+    found = _starts(asked, models, places)
     return tuple(
         replace(
             without_gpu(_reading(asked, found, at, shares), asked.refused),
@@ -83,10 +86,25 @@ def questions_in(text: str) -> tuple[Reading, ...]:
     )
 
 
+def _starts(
+    asked: Question, models: Sequence[NamedModel], places: Sequence[Place]
+) -> list[_Start]:
+    """Return what is asked for: each model on its GPU where a text names them so."""
+    if len(models) == len(places) > 1:
+        named = [(one.start, 0) for one in models]
+        named += [(min(x.start for x in one.terms), 1) for one in places if one.terms]
+        kinds = [kind for _, kind in sorted(named)]
+        if kinds == kinds[:2] * len(models) and kinds[0] != kinds[1]:
+            pairs = zip(models, places, strict=True)
+            return [(*pair, variant) for pair in pairs for variant in asked.variants]
+    return list(product(models, places, asked.variants))
+
+
 def _is_prose(text: str) -> bool:
     is_short = len(text) <= _LONGEST and text.strip().count("\n") < _MOST_LINES
     is_typed_in = _COMMAND.match(text) and "?" not in text
-    return is_short and not (is_typed_in or is_other(text) or _CODE.search(text))
+    rest = blanked(text, (span for *_, span in given_in(text)))
+    return is_short and not (is_typed_in or is_other(text) or _CODE.search(rest))
 
 
 def _reading(
@@ -96,16 +114,22 @@ def _reading(
     model, place, variant = found[at]
     quantities = _of_variant(asked, variant)
     load = loaded(quantities, place.terms)
-    arguments: dict[str, Any] = {
+    beside = {one.role: one.term for one in reversed(quantities)}
+    place = with_taken(place, beside.get("taken"))
+    place, copy_form, copy_note = one_copy(place, beside.get("copy"))
+    arguments: dict[str, Any] = copy_form | share_of(beside.get("utilization")) | {
         one.name: one.value for one in variant if one.name not in ("model", *CHOSEN)
     }
     if {"max_loras", "max_lora_rank"} & {*arguments}:
         arguments.setdefault("enable_lora", True)
+    if asked.is_without_ranks and (place.total or 1) > 1:
+        arguments.setdefault("pipeline_parallel_size", place.total)
     model = of_length(model, load.tokens)
     name, form, format_note = checkpoint_of(model.name, variant)
     arguments |= form
     arguments, layout_note = laid_out(name, place, arguments)
     load = loaded(quantities, place.terms, longest_of(name))
+    load = of_one_copy(load, beside.get("copy"))
     if load.max_model_len is not None:
         arguments.setdefault("max_model_len", load.max_model_len)
     share = shares.get(model.name)
@@ -121,6 +145,7 @@ def _reading(
         model.note if model.name else "",
         place.note,
         f"It shares the GPU: {share:.2f} of it are its own." if share else "",
+        copy_note,
         layout_note,
         format_note,
         load.note,
@@ -132,9 +157,10 @@ def _reading(
     )
     has_more = bool(
         place.gpu or asked.refused or arguments or load.load or versions or format_note
-    )
+    ) or (bool(name) and asked.has_words)
     intent = asked.intent if has_more or asked.intents else ""
     is_alone = not (name or model.note or _MODEL.search(asked.text))
+    is_alone = is_alone and not asked.has_unknown_name
     if intent == "other" and place.gpu and is_alone:
         intent = "which_models"
     is_open = not name and intent != "which_models"
@@ -189,6 +215,8 @@ def _left(
         # `items_of` says it; what is numbered is not counted.
         is_item = one.role in ("image", "video", "audio", "index")
         is_item = is_item or (one.role == "rate" and is_rate_answered(asked))
+        is_item = is_item or one.role in ("copy", "taken")
+        is_item = is_item or bool(one.role == "utilization" and share_of(one.term))
         is_format = one.role == "bits" and one.term.value in BITS
         is_size = one.term.unit == "memory" and any(
             is_of_size(place.gpu, one.term.value) for place in asked.places

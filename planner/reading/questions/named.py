@@ -43,6 +43,8 @@ _SAID = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """What is said to be the model."""
+_DASHED = re.compile(r"[A-Za-z][A-Za-z\d.]*-[\w.-]*\d[\w.-]*", re.ASCII)
+"""A name of a family with a number in it."""
 _SIZED = re.compile(
     r"(?<![\w./-])(?:[A-Za-z][\w.-]*-|[A-Z][\w.-]*(?: [A-Z0-9][\w.-]*){0,2} )"
     r"\d{1,4}(?:\.\d+)?[bB](?:-[\w.-]*\w)?(?![\w])",
@@ -134,6 +136,7 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
             continue
         written = [word[0].lower() for word in span]
         is_sized = any(re.search(r"[\d/]", word) for word in written)
+        is_sized = is_sized or any(word in _variants() for word in written[1:])
         if not is_sized or any(word in _BETWEEN for word in written):
             continue
         if any(gpu_named_in(word) for word in written[1:]):
@@ -150,7 +153,14 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
 
 def _of_no_entry(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
     """Return a family with a size that the catalogue does not have: "mixtral 8x22b"."""
-    is_sized = len(words) > 1 and _SIZE.fullmatch(words[1][0]) is not None
+    if _DASHED.fullmatch(words[0][0]):
+        one = words[0]
+        return NamedModel(
+            name="", written=one[0], note=_UNKNOWN.format(one[0]), start=one.start()
+        ), 1
+    is_sized = len(words) > 1 and (
+        _SIZE.fullmatch(words[1][0]) is not None or words[1][0].lower() in _variants()
+    )
     if not is_sized or _is_apart(words[0], words[1]):
         return None, 0
     start = words[0].start()
@@ -200,13 +210,15 @@ def _named(found: Sequence[Entry], words: Sequence[str], written: str) -> NamedM
         found,
         key=lambda one: (
             not _is_exact(one.name, written),
+            not _is_exact(one.name, "-".join(written.split())),
             _more(one.name, words),
             one.name.startswith(_REPUBLISHED),
             -(one.num_downloads or 0),
         ),
     )
     best, *others = [one.name for one in ranked]
-    if not _is_exact(best, written) and not _SIZE.search(" ".join(words)):
+    dashed = "-".join(written.split())
+    if not _is_exact(best, dashed) and not _SIZE.search(" ".join(words)):
         sizes = {match[0] for name in (best, *others) for match in _SIZE.finditer(name)}
         if len(sizes) > 1:
             shown = ", ".join([best, *others[:3]])

@@ -13,14 +13,14 @@ from itertools import zip_longest
 from planner.reading.questions.question_words import Term, words_of
 from planner.values import frozen
 
-_LENGTHS = ("shared", "prompt", "answer", "context")
+_LENGTHS = ("shared", "own", "prompt", "answer", "context")
 _ITEMS = ("image", "video", "audio")
 _MACHINE = ("card", "node", "unit", "gpu")
 _NOUNS = (
     *("rate", *_LENGTHS, "token", "user", "concurrency", *_ITEMS, "ram", "vram"),
-    *("utilization", *_MACHINE),
+    *("utilization", "taken", "job", "copy", "frame", *_MACHINE),
 )
-_COUNTS = ("user", "concurrency", *_ITEMS, *_MACHINE)
+_COUNTS = ("user", "concurrency", "copy", *_ITEMS, *_MACHINE)
 """Nouns before which no letter stands: nobody has 8k GPUs."""
 _BESIDE = ("loose", "times", "memory")
 """What may stand between a number and its noun."""
@@ -112,13 +112,14 @@ def _measured(
 ) -> Quantity:
     """Return what a size or a share is of; its noun stays free for another number."""
     wanted = {
-        "memory": ("ram", "vram", "card"),
+        "memory": ("taken", "ram", "vram", "card"),
         "percent": ("utilization", "shared"),
     }[terms[at].unit]
     for noun in (after, before):
         if noun is not None and terms[noun].kind in wanted:
             role = terms[noun].kind if terms[at].unit == "memory" else ""
-            role = {"ram": "ram"}.get(role, "vram") if role else terms[noun].kind
+            role = role if role in ("ram", "taken", "") else "vram"
+            role = role or terms[noun].kind
             role = "share" if role == "shared" else role
             return Quantity(term=terms[at], role=role, at=at)
     return Quantity(term=terms[at], role=terms[at].unit, at=at)
@@ -179,7 +180,7 @@ def _is_told(terms: Sequence[Term], noun: int, at: int) -> bool:
         return True
     between = {one.kind for one in terms[noun + 1 : at]}
     is_plain = between <= {"sign"} or terms[noun].kind in _ITEMS
-    return is_plain and terms[noun].kind not in ("gpu", "ram", "vram", "rate")
+    return is_plain and terms[noun].kind not in ("gpu", "ram", "vram", "job")
 
 
 def _has_own(terms: Sequence[Term], after: int, before: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -13,6 +13,7 @@ from planner.reading.questions.devices import (
     Place,
     device_terms,
     listed_place,
+    mixed,
     places_in,
 )
 from planner.reading.questions.meanings import meanings_in
@@ -33,6 +34,7 @@ from planner.reading.questions.question_words import (
     blanked,
     half_width,
     intents_in,
+    is_denied,
     is_of_planning,
     terms_of,
     words_of,
@@ -42,12 +44,26 @@ from planner.reading.starts.around import why_not_planned
 from planner.values import frozen
 
 _RELEASE = re.compile(
-    r"(?P<lead>\bv?llm(?:==|[ -]?v?)|\bversion |\brelease |[\s(]v|\bv)?"
-    r"(?<![A-Za-z0-9.,])(?P<release>0\.\d{1,2}(?P<patch>\.\d{1,2})?(?:\.?(?:post|rc)\d{1,2})?)"
+    r"(?:(?P<lead>\bv?llm(?:==|[ -]?v?)|\bversion |\brelease |\bv)|(?<![A-Za-z0-9.,]))"
+    r"(?P<release>0\.\d{1,2}(?P<patch>\.\d{1,2}){0,2}(?:\.?(?:post|rc)\d{1,2})?)"
     r"(?!\.?\d|[A-Za-z])",
     re.IGNORECASE,
 )
 _TO = re.compile(r"(?:\b(?:to|auf|à|a|vers|zu)|->|=>|→|到|至)\s*(?:vllm\s*)?\Z", re.I)
+_LONGEST = re.compile(
+    r"context|ctx|max|long|tokens?|kontext|contexte|contexto|上下文|长度|コンテ", re.IGNORECASE
+)
+_NAME = re.compile(r"\b(?!I\b|GPUs?\b|LLMs?\b|KV\b|VRAM\b)[A-Z][\w.-]*(?: [A-Z+])", re.ASCII)
+_RANKS = re.compile(r"tensor[ -]?parallel\w*|\bTP\b(?! ?[=\d])|张量并行", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"https?://(?:www\.)?(?:huggingface\.co|hf\.co|modelscope\.cn/models)/"
+    r"|(?<=\w)/(?:tree|blob|resolve)/[\w./-]+"
+)
+"""What stands around a model's name in the address of its page."""
+_LISTED_GPUS = re.compile(r"^[\w .()-]*?(?:\b(?:and|und|et|y|e)\b|[+&和与とy])[\w .]*$")
+"""What stands between GPUs that are counted together."""
+_TAG = re.compile(r"(?<=[a-z0-9]):(?=\d{1,3}(?:\.\d)?b\b)")
+"""What parts name and size elsewhere: "qwen3:32b"."""
 _BEFORE, _BESIDE = 12, 24
 _BEGINS = re.compile(
     r"\s*(?:is|are|can|could|does|do|will|would|should|kann|passt|reicht|puedo|puede)\s",
@@ -75,18 +91,36 @@ class Question:
     def __init__(self, text: str) -> None:
         self.text = text
         self.page, self.lines = gpus_beside(text)
-        self.plain = half_width(blanked(text, self.lines))
-        self.mentions = list(_without_choices(self.plain))
-        rest = blanked(self.plain, ((one.start, one.end) for one in self.mentions))
-        self.devices = device_terms(rest)
+        self.plain = _plain(half_width(blanked(text, self.lines)))
+        self.denied: list[tuple[int, int]] = []
+        mentions = list(_without_choices(self.plain))
+        rest = blanked(self.plain, ((one.start, one.end) for one in mentions))
+        devices = device_terms(rest)
         self.refused = why_not_planned(rest)
-        rest = blanked(rest, ((one.start, one.end) for one in self.devices))
-        self.flags = list(given_in(rest))
-        rest = blanked(rest, (span for *_, span in self.flags))
+        rest = blanked(rest, ((one.start, one.end) for one in devices))
+        flags = list(given_in(rest))
+        rest = blanked(rest, (span for *_, span in flags))
         self.releases = list(_releases(rest))
         rest = blanked(rest, (one.span for one in self.releases))
-        self.formats = list(_formats(rest))
-        self.rest = blanked(rest, (span for *_, span in self.formats))
+        formats = list(_formats(rest))
+        self.rest = blanked(rest, (span for *_, span in formats))
+        self.mentions = [o for o in mentions if self._is_meant_at(o.start, o.end)]
+        self.devices = [o for o in devices if self._is_meant_at(o.start, o.end)]
+        self.flags = [one for one in flags if self._is_meant_at(*one[2])]
+        self.formats = [one for one in formats if self._is_meant_at(*one[2])]
+
+    def _is_meant_at(self, start: int, end: int) -> bool:
+        """Whether a name is not denied; where it is, it is kept in mind."""
+        if not is_denied(self.plain, start, end):
+            return True
+        self.denied.append((start, end))
+        return False
+
+    @property
+    def is_without_ranks(self) -> bool:
+        """Whether it says that it wants no tensor parallelism."""
+        found = _RANKS.finditer(self.plain)
+        return any(is_denied(self.plain, *match.span()) for match in found)
 
     @cached_property
     def models(self) -> tuple[NamedModel, ...]:
@@ -117,9 +151,25 @@ class Question:
         if self.page is not None and self.page.gpu is not None:
             return (listed_place(self.page, self.quantities),)
         found = places_in(self.terms, self.quantities)
+        if self._is_mixed(found):
+            found = (mixed(found),)
         is_named = any(one.kind in ("gpu", "machine") for one in self.devices)
         is_used = bool(self.refused) or "why" in self.intents  # memory in use is no GPU
         return found if is_named or not is_used else ()
+
+    def _is_mixed(self, places: Sequence[Place]) -> bool:
+        """Whether GPUs of several kinds are to run one model together."""
+        between = [
+            self.plain[max(x.end for x in one.terms) : min(x.start for x in two.terms)]
+            for one, two in pairwise(places)
+            if one.terms and two.terms
+        ]
+        is_listed = all(_LISTED_GPUS.search(one) for one in between)
+        wanted = words_of("mixed").search(self.plain) or any(
+            name == "tensor_parallel_size" for name, *_ in self.flags
+        )
+        is_all = len(between) > 0 and all(one.count for one in places)
+        return is_all and is_listed and bool(wanted)
 
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
@@ -194,6 +244,10 @@ class Question:
         if kind in ("fits", "") and self.has_users and asks_to_hold(self.plain):
             return "users"
         usual = "fits" if self.models else "other"
+        if kind == "other" and self.has_users and "fits" in self.intents:
+            return usual if not _LONGEST.search(self.plain) else kind
+        if kind == "which_gpu" and self.models and self.places:
+            return usual  # of those that it names
         return {"which_gpu": "cheapest"}.get(kind, kind) or usual
 
     def _is_meant(self, kind: str) -> bool:
@@ -201,6 +255,18 @@ class Question:
         if kind == "which_models":
             return not any(one.name for one in self.models)
         return kind != "speed" or self._is_speed
+
+    @property
+    def has_words(self) -> bool:
+        """Whether it asks something in words, beside what it names."""
+        return "?" in self.plain and re.search(r"[^\W\d_]{3}", self.rest) is not None
+
+    @property
+    def has_unknown_name(self) -> bool:
+        """Whether something may be a model's name that is none here: "Command R+"."""
+        first = re.match(r"\W*\w+(?=\W+(?:[a-z]|\Z))", self.rest)
+        rest = blanked(self.rest, [first.span()] if first else [])
+        return _NAME.search(rest) is not None
 
     @property
     def has_users(self) -> bool:
@@ -225,14 +291,22 @@ class Question:
             return asks or is_all or has_device or bool(self._load_words)
         if has_device:
             return asks or self.plain.strip()[-1:] not in ".!"
+        if any(one.role == "size" for one in self.quantities):
+            return asks or is_of_planning(self.plain)
         is_clear = any(asks for kind, asks in self.intents.items() if kind != "fits")
         is_named = asks and next(meanings_in(self.plain), None) is not None
         return is_named or (is_clear and is_of_planning(self.plain))
 
     @property
     def _load_words(self) -> list[Quantity]:
-        known = ("user", "concurrency", "prompt", "answer", "length")
+        known = ("user", "concurrency", "prompt", "answer", "length", "rate")
         return [one for one in self.quantities if one.role in known]
+
+
+def _plain(text: str) -> str:
+    """Return a text with models as the Hub names them, nothing moved."""
+    rest = blanked(text, (match.span() for match in _ADDRESS.finditer(text)))
+    return _TAG.sub("-", rest)
 
 
 def topics_in(text: str) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -17,9 +17,9 @@ from planner.data import DATA
 from planner.values import frozen
 
 _KINDS = (
-    *("rate", "user", "concurrency", "shared", "prompt", "answer", "context", "token"),
-    *("image", "video", "audio", "vram", "ram", "utilization", "card", "node", "unit"),
-    *("total", "loose", "link"),
+    *("rate", "taken", "job", "copy", "user", "concurrency", "shared", "own"),
+    *("prompt", "answer", "context", "token", "image", "video", "frame", "audio", "vram", "ram"),
+    *("utilization", "card", "node", "unit", "total", "loose", "link"),
 )
 """Kinds of words; of a word in two tables, the first kind counts."""
 _INTENTS = (
@@ -59,6 +59,8 @@ _TOPIC = re.compile(
     r"|グラボ|Grafik(?:speicher|karte)|carte graphique|tarjeta gráfica",
     re.IGNORECASE,
 )
+_NEAR = 40
+"""Characters as far as a denial stands from what it denies."""
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!](?!\s|\Z)[^.!?\n]*)*[.!?\n]?")
 
 
@@ -77,6 +79,8 @@ class Term:
     """Of a number what follows it directly, such as memory."""
     letter: str = ""
     """Of a number the letter that multiplies it, such as k."""
+    low: int = 0
+    """Of a range its lower end; 0: it is none."""
 
     @property
     def is_digits(self) -> bool:
@@ -117,6 +121,7 @@ def terms_of(text: str, names: Sequence[Term] = ()) -> list[Term]:
 def intents_in(text: str) -> dict[str, bool]:
     """Return what a text may ask, the first first: whether a sentence does ask it."""
     found: dict[str, bool] = {}
+    text = words_of("unimportant").sub("", text)
     for sentence in filter(str.strip, _SENTENCE.findall(text)):
         for kind in _INTENTS:
             match = words_of(kind).search(sentence)
@@ -139,6 +144,25 @@ def words_of(kind: str) -> re.Pattern[str]:
     return re.compile(_words(kind), re.IGNORECASE)
 
 
+def is_denied(text: str, start: int, end: int) -> bool:
+    """Return whether a text says of what stands there that it is not meant.
+
+    >>> is_denied("no H100 but an A100", 3, 7), is_denied("or not on an H100", 13, 17)
+    (True, False)
+    """
+    before, behind = text[max(start - _NEAR, 0) : start], text[end : end + _NEAR]
+    return bool(_denial()[0].search(before) or _denial()[1].match(behind))
+
+
+@cache
+def _denial() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of what denies the name behind it, and the one before it."""
+    kept = r"(?<!or )(?<!and )(?<!why )(?<!oder )(?<!ou )(?<!o )"
+    before = rf"{kept}(?:{_words('not')})(?:\s*(?:{_words('filler')}))*[\s-]*\Z"
+    behind = rf"\s*(?:{_words('denied')})"
+    return re.compile(before, re.IGNORECASE), re.compile(behind, re.IGNORECASE)
+
+
 def asks_to_hold(text: str) -> bool:
     """Return whether a text asks if a machine bears its load."""
     return words_of("holds").search(text) is not None
@@ -155,12 +179,21 @@ def _term(match: re.Match[str]) -> Term:
         return Term(
             kind=kind, start=start, end=end, written=match[0], unit=unit,
             value=ceil(value) if value == int(value) or letter else value,
-            letter=letter if letter in _K else "",
+            letter=letter if letter in _K else "", low=int(match["low"] or 0),
         )  # fmt: skip
-    if kind not in ("letters", "numeral"):
+    if kind not in ("letters", "numeral", "power"):
         return Term(kind=kind, start=start, end=end, written=match[0])
-    number = _numbers().get(match[0].lower()) or _chinese(match[0])
-    return Term(kind="number", start=start, end=end, written=match[0], value=number)
+    return Term(
+        kind="number", start=start, end=end, written=match[0], value=_in_letters(match)
+    )
+
+
+def _in_letters(match: re.Match[str]) -> int:
+    """Return a number in letters: "zwei", "eight thousand", "achttausend"."""
+    if match["numeral"]:
+        return _chinese(match[0])
+    power = _power(match["power"].strip().lower()) if match["power"] else 1
+    return _numbers()[match["letters"].lower()] * power
 
 
 def _value(digits: str) -> float:
@@ -235,7 +268,7 @@ def _pattern() -> re.Pattern[str]:
     number = (
         r"(?P<currency>[$€£¥]\s?)?"
         r"(?:(?<![\w.,-])|(?<=[^\x00-\u024f])|(?<![\w.,-][xX*])(?<=[xX*]))"
-        r"(?:\d{1,12}\s?[kK]?\s?[-~至到]\s?(?=\d))?"
+        r"(?:(?P<low>\d{1,12})\s?[kK]?\s?(?:[-~至到]|to|bis|à)\s?(?=\d))?"
         r"(?P<digits>\d{1,3}(?:[ .,']\d{3})+(?!\d)|\d{1,12}(?!\d)(?:[.,]\d{1,12})?)"
         rf"(?:\s?(?P<letter>[km](?![A-Za-z])|(?:{powers})(?![{_L}])))?"
         rf"(?:(?:{units})(?![{_L}0-9]))?(?![a-wyz0-9_\u00c0-\u024f])"
@@ -243,7 +276,8 @@ def _pattern() -> re.Pattern[str]:
     kinds = "|".join(f"(?P<{kind}>{_words(kind)})" for kind in _KINDS)
     return re.compile(
         rf"(?P<sep>\n)|(?!\s)(?:(?P<number>{number})|(?P<numeral>[一二两三四五六七八九十][一二两三四五六七八九十百千万]*|[单双])"
-        rf"|(?P<letters>(?<![{_L}])(?:{_any(map(re.escape, _numbers()))})(?![{_L}]))"
+        rf"|(?<![{_L}])(?P<letters>{_any(map(re.escape, _numbers()))})"
+        rf"(?P<power>[ -]?(?:{powers}))?(?![{_L}])"
         rf"|(?P<times>[x*](?![{_L}]))|{kinds}"
         r"|(?P<mark>[,;!?/|]|\.(?=\s|\Z))|(?P<sign>[:=()])"
         rf"|(?P<word>[{_L}][{_L}\d']*|[^\s\x00-\u024f]))",
