@@ -76,7 +76,8 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
     if reading.num_starts > 1 and reading.number == 1:
         lines = [*of_each(reading, question, _first_line)] or lines
     elif plan is not None and is_rate_asked(question):
-        lines = [*rate_answer(question, reading, plan), *lines[1:]]
+        rated = [*rate_answer(question, reading, plan)]
+        lines = [*rated, *lines[1:]] if rated else lines
     elif plan is not None and (reading.intent != "speed" or question.has_users):
         lines = [*speed_wanted(question, reading, plan), *lines]
     beside = [f"Not answered: {why}." for why, _ in question.topics]

@@ -47,6 +47,8 @@ _COMMAND = re.compile(
     r"\s*(?:[$%>#] )?(?:[a-z][\w./-]* ){1,4}--?[a-z][\w-]*[ =]\S", re.A
 )
 """A program, its words and a flag: of another program than vLLM's server."""
+_TABLE = re.compile(r"--[a-z][\w-]*[= ]+['\"]?\{[^{}\n]*\}['\"]?")
+"""A flag with a table, which a question may have."""
 _CODE = re.compile(
     r"^[ \t]*(?:import \w|(?:export )?[A-Z]\w*=\S|from [\w.]+ import|def \w|class \w"
     r"|[\w-]+:\s*$|#!)"
@@ -97,13 +99,16 @@ def _starts(
         if kinds == kinds[:2] * len(models) and kinds[0] != kinds[1]:
             pairs = zip(models, places, strict=True)
             return [(*pair, variant) for pair in pairs for variant in asked.variants]
+    if asked.lengths and len(places) == 1:
+        own = zip(models, asked.lengths, strict=True)
+        return [(one, places[0], (length,)) for one, length in own]
     return list(product(models, places, asked.variants))
 
 
 def _is_prose(text: str) -> bool:
     is_short = len(text) <= _LONGEST and text.strip().count("\n") < _MOST_LINES
     is_typed_in = _COMMAND.match(text) and "?" not in text
-    rest = blanked(text, (span for *_, span in given_in(text)))
+    rest = _TABLE.sub("", blanked(text, (span for *_, span in given_in(text))))
     return is_short and not (is_typed_in or is_other(text) or _CODE.search(rest))
 
 
@@ -198,7 +203,10 @@ def _shown(name: str, place: Place, variant: Variant) -> str:
 def _of_variant(asked: Question, variant: Variant) -> list[Quantity]:
     """Return the numbers of a question but for those of its other starts."""
     own = {one.span for one in variant}
-    others = {one.span for each in asked.variants for one in each} - own
+    all_options = [one for each in asked.variants for one in each]
+    if any(one.name == "length" for one in variant):
+        all_options += asked.lengths
+    others = {one.span for one in all_options} - own
     spans = {(one.term.start, one.term.end): one for one in asked.quantities}
     return [one for span, one in spans.items() if span not in others]
 
@@ -259,6 +267,8 @@ def _account(
         what = "gpu" if is_meant else _OTHER_START
         what = "no GPU that a plan is for" if term.kind == "device" else what
         yield _piece((term.start, term.end), use, what)
+    for span in asked.denied:
+        yield _piece(span, Use.KEPT, "said not to be meant")
     for span in asked.lines:
         yield _piece(span, Use.USED, "gpu")
     for name, _, span in (*asked.flags, *asked.formats):

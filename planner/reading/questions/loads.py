@@ -67,6 +67,10 @@ def loaded(
     counts: dict[str, int] = {
         str(role): _count(term, longest) for role, term in known.items()
     }
+    part = first.get("part")
+    if part is not None and "user" in counts and part.value <= _WHOLE:
+        counts["user"] = ceil(counts["user"] * part.value / _WHOLE)
+        known["part"] = part
     own = first.get("own")
     if own is not None and "prompt" not in first:
         shared = _count(first["shared"], longest) if "shared" in first else 0
@@ -79,7 +83,7 @@ def loaded(
         length = None
     letters = " ".join(filter(None, (_letter(one, longest) for one in known.values())))
     ranges = "".join(
-        f" Of {one.written.strip()} the most is planned for."
+        f" Of {one.low} to {one.written.strip()} the most is planned for."
         for one in known.values()
         if one.low
     )

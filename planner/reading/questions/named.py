@@ -210,15 +210,17 @@ def _named(found: Sequence[Entry], words: Sequence[str], written: str) -> NamedM
         found,
         key=lambda one: (
             not _is_exact(one.name, written),
-            not _is_exact(one.name, "-".join(written.split())),
             _more(one.name, words),
             one.name.startswith(_REPUBLISHED),
             -(one.num_downloads or 0),
         ),
     )
     best, *others = [one.name for one in ranked]
+    is_sized = _SIZE.search(" ".join(words)) is not None
     dashed = "-".join(written.split())
-    if not _is_exact(best, dashed) and not _SIZE.search(" ".join(words)):
+    if not is_sized:
+        best = next((one.name for one in ranked if _is_exact(one.name, dashed)), best)
+    if not _is_exact(best, dashed) and not is_sized:
         sizes = {match[0] for name in (best, *others) for match in _SIZE.finditer(name)}
         if len(sizes) > 1:
             shown = ", ".join([best, *others[:3]])

@@ -18,7 +18,7 @@ _ITEMS = ("image", "video", "audio")
 _MACHINE = ("card", "node", "unit", "gpu")
 _NOUNS = (
     *("rate", *_LENGTHS, "token", "user", "concurrency", *_ITEMS, "ram", "vram"),
-    *("utilization", "taken", "job", "copy", "frame", *_MACHINE),
+    *("utilization", "taken", "job", "copy", "frame", "part", *_MACHINE),
 )
 _COUNTS = ("user", "concurrency", "copy", *_ITEMS, *_MACHINE)
 """Nouns before which no letter stands: nobody has 8k GPUs."""
@@ -113,7 +113,7 @@ def _measured(
     """Return what a size or a share is of; its noun stays free for another number."""
     wanted = {
         "memory": ("taken", "ram", "vram", "card"),
-        "percent": ("utilization", "shared"),
+        "percent": ("utilization", "shared", "part"),
     }[terms[at].unit]
     for noun in (after, before):
         if noun is not None and terms[noun].kind in wanted:

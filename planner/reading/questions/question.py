@@ -62,6 +62,8 @@ _ADDRESS = re.compile(
 """What stands around a model's name in the address of its page."""
 _LISTED_GPUS = re.compile(r"^[\w .()-]*?(?:\b(?:and|und|et|y|e)\b|[+&和与とy])[\w .]*$")
 """What stands between GPUs that are counted together."""
+_ITEM = re.compile(r"(?:^|\n)[ \t]*(\(?(?:\d{1,2}|[a-h])[.)])[ \t]+(?=\D)")
+"""The number of an item of a list."""
 _TAG = re.compile(r"(?<=[a-z0-9]):(?=\d{1,3}(?:\.\d)?b\b)")
 """What parts name and size elsewhere: "qwen3:32b"."""
 _BEFORE, _BESIDE = 12, 24
@@ -194,6 +196,19 @@ class Question:
         return variants(self.plain, [*options, *self._numbers_to_choose])
 
     @property
+    def lengths(self) -> list[Option]:
+        """The length behind each model of a list; none where they have no own."""
+        terms = [one.term for one in self.quantities if one.role == "length"]
+        found = [
+            Option(name="length", value=one.written, span=(one.start, one.end))
+            for one in terms
+        ]
+        both = [(one.start, 0) for one in self.models] + [(x.start, 1) for x in terms]
+        order = [kind for _, kind in sorted(both)]
+        is_each = len(terms) > 1 and order == [0, 1] * len(terms)
+        return found if is_each else []
+
+    @property
     def _numbers_to_choose(self) -> Iterator[Option]:
         """Lengths and users of which a text names several, joined by "or"."""
         for role in CHOSEN:
@@ -238,7 +253,8 @@ class Question:
         """What it asks."""
         if len({one.version for one in self.releases}) > 1:
             return "upgrade"
-        kind = next(filter(self._is_meant, self.intents), "")
+        meant = [*filter(self._is_meant, self.intents)]
+        kind = next((one for one in meant if self.intents[one]), "".join(meant[:1]))
         if kind == "why" and "speed" in self.intents:
             return "speed"  # "12 tokens a second: is that normal?"
         if kind in ("fits", "") and self.has_users and asks_to_hold(self.plain):
@@ -306,6 +322,7 @@ class Question:
 def _plain(text: str) -> str:
     """Return a text with models as the Hub names them, nothing moved."""
     rest = blanked(text, (match.span() for match in _ADDRESS.finditer(text)))
+    rest = blanked(rest, (match.span(1) for match in _ITEM.finditer(rest)))
     return _TAG.sub("-", rest)
 
 

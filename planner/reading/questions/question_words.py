@@ -17,7 +17,7 @@ from planner.data import DATA
 from planner.values import frozen
 
 _KINDS = (
-    *("rate", "taken", "job", "copy", "user", "concurrency", "shared", "own"),
+    *("part", "rate", "taken", "job", "copy", "user", "concurrency", "shared", "own"),
     *("prompt", "answer", "context", "token", "image", "video", "frame", "audio", "vram", "ram"),
     *("utilization", "card", "node", "unit", "total", "loose", "link"),
 )
@@ -29,6 +29,8 @@ _INTENTS = (
 """What may be asked; of a text that asks two things, the first."""
 _L = "A-Za-z\u00c0-\u024f"
 """Letters of Latin scripts, in which blanks part words."""
+_LATIN = 0x24F
+"""The last letter of Latin scripts."""
 _HALF_WIDTH = {wide: chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)} | {
     **dict.fromkeys((0x3000, 0xA0, 0x202F, 0x2009), " "),
     **dict.fromkeys((0x3001, 0xFF0C), ";"),  # a comma is no part of a number there
@@ -128,7 +130,8 @@ def intents_in(text: str) -> dict[str, bool]:
             if match is not None:
                 rest = sentence[: match.start()], sentence[match.end() :].rstrip(".! ")
                 asks = sentence.endswith("?") or not rest[0].strip()
-                asks = asks or (kind == "why" and not rest[1].strip())
+                is_last = not rest[1].strip()
+                asks = asks or (is_last and (kind == "why" or ord(match[0][-1]) > _LATIN))
                 found[kind] = found.get(kind, False) or asks
     return {kind: found[kind] for kind in _INTENTS if kind in found}
 
@@ -171,15 +174,17 @@ def asks_to_hold(text: str) -> bool:
 def _term(match: re.Match[str]) -> Term:
     kind = "sep" if match["mark"] else str(match.lastgroup)
     start, end = match.span()
+    low = match["low"] or ""
     if kind == "number":
         unit = next((unit for unit in _UNITS if match[unit]), "")
         unit = "money" if match["currency"] else unit
         letter = (match["letter"] or "").lower()
         value = _value(match["digits"]) * _power(letter)
         return Term(
-            kind=kind, start=start, end=end, written=match[0], unit=unit,
+            kind=kind, start=start, end=end, unit=unit,
+            written=match[0][match.start("digits") - start if low else 0 :],
             value=ceil(value) if value == int(value) or letter else value,
-            letter=letter if letter in _K else "", low=int(match["low"] or 0),
+            letter=letter if letter in _K else "", low=int(low or 0),
         )  # fmt: skip
     if kind not in ("letters", "numeral", "power"):
         return Term(kind=kind, start=start, end=end, written=match[0])
