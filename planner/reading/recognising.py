@@ -48,6 +48,7 @@ from planner.reading.splitting import (
     Language,
     document_of,
     documents_of,
+    has_prose_around,
     is_code,
     spans_of_code,
     without_apostrophes,
@@ -81,6 +82,10 @@ _FENCED = re.compile(
 )
 """A block of code in Markdown, a heading, and a form's remarks."""
 _NOT_IN_BLOCKS = "The fenced blocks start nothing of vLLM, and are left aside."
+_NOT_VLLMS = (
+    "{} shares out memory in its own way and has flags of its own: the planner says "
+    "what vLLM does."
+)
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Characters that no text has; a terminal's colours begin with an escape."""
 _FORMS = (
@@ -148,7 +153,7 @@ def _whole(given: str, start: int) -> Reading | None:
     if is_address(stripped):
         return reading_of_server(stripped)
     if len(stripped) <= _LONGEST_NAME and _MODEL.match(stripped):
-        if gpu_named_in(stripped) is not None:
+        if gpu_named_in(stripped) is not None or why_not_planned(stripped):
             return None
         at = given.index(stripped)
         whole = Piece(start=at, end=at + len(stripped), use=Use.USED, what="model")
@@ -180,7 +185,7 @@ def _with_device(reading: Reading) -> Reading:
 def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     """Return the reading of one of the starts that were found."""
     chosen = found[start - 1]
-    is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND
+    is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND or has_prose_around(given)
     starts = [one.start for one in found]
     told = chosen.start
     if is_written_by_hand:
@@ -230,15 +235,15 @@ def _note(given: str, start: int) -> Reading:
         check_start(start, told.num_starts)
         return told
     engine = other_engine(given)
-    if engine:
-        raise PlannerError(
-            f"This starts {engine}, which shares out memory in its own way: the "
-            f"planner says what vLLM does. Give {_FORMS}."
-        )
     asked = questions_in(given) or _in_prose(given)
+    if engine and not (asked and re.search(r"(?i)vllm", given)):
+        raise PlannerError(
+            f"This starts another program: {_NOT_VLLMS.format(engine)} Give {_FORMS}."
+        )
     if asked:
         check_start(start, len(asked))
-        return asked[start - 1]
+        own = _NOT_VLLMS.format(engine)
+        return with_notes(asked[start - 1], *([own] if engine else []))
     if told is not None:
         return told
     raise PlannerError(

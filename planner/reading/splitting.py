@@ -60,6 +60,16 @@ _WITHIN = re.compile(
 _LONGEST_HINT = 80
 
 
+_PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?![ \t]*\n)[^\n]*)*")
+_SAID = re.compile(
+    r"[A-Za-z\u00c0-\uffff][^\n:{}=|]*(?: [^\n:{}=|]+){2}[^\n{}=|]*\s*\Z"
+)
+"""A paragraph of one line of words."""
+_MANIFEST = re.compile(
+    r"(?:apiVersion|services|version|kind|name|image|x-[\w-]+):(?:\s|$)"
+)
+
+
 class Language(StrEnum):
     """What a document is written in."""
 
@@ -90,7 +100,25 @@ def documents_of(text: str) -> Iterator[Document]:
         yield from (document_of(page, hint) for page, hint in cells)
         return
     blocks = list(blocks_in(text))
-    yield from blocks or (document_of(Passage.whole(text)),)
+    yield from blocks or (document_of(_without_prose(Passage.whole(text))),)
+
+
+def has_prose_around(text: str) -> bool:
+    """Return whether people wrote sentences around a manifest."""
+    page = Passage.whole(text)
+    return _without_prose(page) is not page
+
+
+def _without_prose(page: Passage) -> Passage:
+    """Return a manifest without the sentences that people write around it."""
+    parts = [match.span() for match in _PARAGRAPH.finditer(page.text)]
+    is_said = [_SAID.match(page.text[slice(*span)]) is not None for span in parts]
+    kept = [span for span, said in zip(parts, is_said, strict=True) if not said]
+    if not kept or len(kept) == len(parts):
+        return page
+    start, end = kept[0][0], kept[-1][1]
+    is_manifest = _MANIFEST.match(page.text, start) is not None
+    return page.part(start, end) if is_manifest else page
 
 
 def document_of(page: Passage, hint: str = "") -> Document:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.models.catalogue import find
 from planner.reading.logs.running import reading_of_metrics
-from planner.reading.questions.noted import planned_model
+from planner.reading.questions.noted import noted_gpu, planned_model
 from planner.reading.reading import NOT_NAMED, Kind, Reading
 from planner.reading.starts.images import gpu_named_in
 from planner.units import MIB, format_gib
@@ -58,6 +58,8 @@ _OF_A_PAGE = re.compile(rf"{_PRINTED}|^[\w /-]++$")
 """The same, and headings."""
 _LINE = re.compile(r"[^\n]+")
 _LONGEST = 200_000
+_MOST_BESIDE = 60
+"""Words beside a config.json."""
 _MOST_WORDS = 12
 """Words beside an `nvidia-smi`: more are a question of its own."""
 
@@ -115,6 +117,13 @@ def gpus_beside(text: str) -> tuple[Reading | None, tuple[tuple[int, int], ...]]
         return None, ()
     lines = (line for line in _LINE.finditer(text) if _OF_GPUS.search(line[0]))
     return _of_cards(text, cards), tuple(line.span() for line in lines)
+
+
+def gpu_at(text: str, numbers: Iterable[int]) -> GPU | None:
+    """Return the fullest of the GPUs with these numbers that a program lists."""
+    cards = tuple(_cards(text[:_LONGEST]))
+    chosen = tuple(cards[one] for one in numbers if one < len(cards))
+    return _gpu(chosen)[0] if chosen else None
 
 
 def _gpu(cards: tuple[_Card, ...]) -> tuple[GPU | None, str]:
@@ -191,15 +200,20 @@ def _separated(text: str) -> Iterator[_Card]:
 
 def _of_config(text: str) -> Reading | None:
     """Return the model whose config.json a text is."""
-    if not text.lstrip().startswith("{") or '"model_type"' not in text:
+    if '"model_type"' not in text or "{" not in text:
+        return None
+    start, end = text.index("{"), text.rfind("}") + 1
+    beside = f"{text[:start]} {text[end:]}"
+    if len(beside.split()) > _MOST_BESIDE or "```" in beside:
         return None
     try:
-        config = json.loads(text)
+        config = json.loads(text[start:end])
     except (ValueError, RecursionError):
         return None
     if not isinstance(config, dict) or not _is_config(config):
         return None
     model, notes = _named(config)
+    gpu = noted_gpu(beside)
     classes = config.get("architectures")
     what = classes[0] if isinstance(classes, list) and classes else config["model_type"]
     save = (
@@ -210,7 +224,11 @@ def _of_config(text: str) -> Reading | None:
         kind=Kind.MODEL,
         given=text,
         model=model,
-        open=(*([] if model else [f"{NOT_NAMED['model']} {save}"]), NOT_NAMED["gpu"]),
+        gpu=gpu,
+        open=(
+            *([] if model else [f"{NOT_NAMED['model']} {save}"]),
+            *([] if gpu else [NOT_NAMED["gpu"]]),
+        ),
         notes=(*notes, *([save] if model else [])),
     )
 

@@ -24,7 +24,9 @@ from planner.reading.questions.fits import (
     would_do,
 )
 from planner.reading.questions.meanings import meanings_in
+from planner.reading.questions.options import compares
 from planner.reading.questions.question import Question, releases_asked
+from planner.reading.questions.question_words import words_of
 from planner.reading.questions.rates import (
     is_rate_asked,
     rate_answer,
@@ -80,6 +82,8 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
         lines = [*rated, *lines[1:]] if rated else lines
     elif plan is not None and (reading.intent != "speed" or question.has_users):
         lines = [*speed_wanted(question, reading, plan), *lines]
+    if words_of("effect").search(question.plain):
+        lines = [*list(meanings_in(question.plain))[:1], *lines]
     beside = [f"Not answered: {why}." for why, _ in question.topics]
     if beside and lines:
         lines = [*beside, f"Serving it: {lines[0]}", *lines[1:]]
@@ -87,7 +91,9 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
 
 
 def _first_line(asked: Asked) -> str:
-    return next(_ANSWERS.get(asked.reading.intent, fits)(asked))
+    reading = asked.reading
+    is_other = reading.intent == "other" and compares(reading.given)
+    return next(_ANSWERS.get("" if is_other else reading.intent, fits)(asked))
 
 
 def not_planned(reading: Reading, why: str) -> list[str]:

@@ -59,6 +59,7 @@ _CODE = re.compile(
 _ALTERNATIVE = "another number for what one is planned for: ask for each"
 _UNKNOWN = "a number that belongs to nothing that is asked"
 _OTHER_START = "of another start in the text"
+_DRAFT = {"method": "draft_model", "num_speculative_tokens": 3}
 _NO_MODEL = NamedModel(name="", written="")
 _Start = tuple[NamedModel, Place, Variant]
 
@@ -108,6 +109,7 @@ def _starts(
 def _is_prose(text: str) -> bool:
     is_short = len(text) <= _LONGEST and text.strip().count("\n") < _MOST_LINES
     is_typed_in = _COMMAND.match(text) and "?" not in text
+    is_typed_in = is_typed_in or (text.startswith("|") and "?" not in text)  # a table
     rest = _TABLE.sub("", blanked(text, (span for *_, span in given_in(text))))
     return is_short and not (is_typed_in or is_other(text) or _CODE.search(rest))
 
@@ -122,9 +124,13 @@ def _reading(
     beside = {one.role: one.term for one in reversed(quantities)}
     place = with_taken(place, beside.get("taken"))
     place, copy_form, copy_note = one_copy(place, beside.get("copy"))
-    arguments: dict[str, Any] = copy_form | share_of(beside.get("utilization")) | {
-        one.name: one.value for one in variant if one.name not in ("model", *CHOSEN)
-    }
+    arguments: dict[str, Any] = (
+        copy_form
+        | share_of(beside.get("utilization"))
+        | {one.name: one.value for one in variant if one.name not in ("model", *CHOSEN)}
+    )
+    for one in asked.drafts[:1]:
+        arguments.setdefault("speculative_config", _DRAFT | {"model": one.name})
     if {"max_loras", "max_lora_rank"} & {*arguments}:
         arguments.setdefault("enable_lora", True)
     if asked.is_without_ranks and (place.total or 1) > 1:
@@ -158,6 +164,7 @@ def _reading(
         f"From vLLM {versions[0]} to {versions[1]}." if versions[1:] else "",
         *(f'"{one.written.strip()}" is left aside: {why}.' for one, why in left),
         *_other_devices(asked),
+        *(f"{one.name} drafts 3 tokens: assumed." for one in asked.drafts[:1]),
         *(f"Not answered: {why}." for why, _ in asked.topics),
     )
     has_more = bool(
@@ -267,16 +274,17 @@ def _account(
         what = "gpu" if is_meant else _OTHER_START
         what = "no GPU that a plan is for" if term.kind == "device" else what
         yield _piece((term.start, term.end), use, what)
-    for span in asked.denied:
-        yield _piece(span, Use.KEPT, "said not to be meant")
-    for span in asked.lines:
-        yield _piece(span, Use.USED, "gpu")
-    for name, _, span in (*asked.flags, *asked.formats):
-        yield _piece(span, Use.USED, name)
-    for why, span in asked.topics:
-        yield _piece(span, Use.NOT_UNDERSTOOD, why)
-    for release in asked.releases:
-        yield _piece(release.span, Use.USED, "vllm_version")
+    drafts = [(one.start, one.end) for one in asked.drafts]
+    rows = (
+        (Use.USED, [(span, "speculative_config") for span in drafts]),
+        (Use.KEPT, [(span, "said not to be meant") for span in asked.denied]),
+        (Use.USED, [(span, "gpu") for span in asked.lines]),
+        (Use.USED, [(span, name) for name, _, span in (*asked.flags, *asked.formats)]),
+        (Use.NOT_UNDERSTOOD, [(span, why) for why, span in asked.topics]),
+        (Use.USED, [(one.span, "vllm_version") for one in asked.releases]),
+    )
+    for use, spans in rows:
+        yield from (_piece(span, use, what) for span, what in spans)
     yield from _numbers(asked, left)
 
 

@@ -18,7 +18,7 @@ from planner.planning.result import Plan
 from planner.reading.questions.devices import Place
 from planner.reading.questions.named import NamedModel
 from planner.reading.questions.options import Option
-from planner.reading.questions.question import Question
+from planner.reading.questions.question import BITS, Question
 from planner.reading.questions.question_words import Term
 from planner.solve.advice.makers.checkpoints import format_of, siblings
 from planner.units import GIB
@@ -41,6 +41,8 @@ def checkpoint_of(
     form = next((str(one.value) for one in options if one.name == "model"), "")
     if not model or not form:
         return model, {}, ""
+    if format_of(model) and form in BITS.values():
+        return model, {}, ""  # "Qwen3-32B-AWQ or another in 4 bits"
     named = f"{model}-{form}"
     wanted = _PUBLISHED.get(form, form)
     alike = [other for other in siblings(model) if format_of(other) == wanted]
@@ -197,7 +199,7 @@ def shares_of(asked: Question, place: Place) -> dict[str, float]:
     ]
     left = max(whole - sum(taken), 0.0) / max(len(names), 1)
     return {
-        name: int((own + left) * _STEPS) / _STEPS
+        name: int(min(own + left, whole) * _STEPS) / _STEPS
         for name, own in zip(names, taken, strict=True)
     }
 

@@ -11,10 +11,11 @@ from planner.units import GIB, format_gib
 from planner.values import frozen
 
 _GPU = re.compile(
-    r"(?:(?<![A-Za-z0-9.-])|(?<=\d[xX*]))"
+    r"(?:(?<![A-Za-z0-9.-])|(?<=\d[xX*])(?<!\d\d\d[xX*]))"
     r"(?P<gpu>(?:NVIDIA[\s-]+|GeForce\s+|Tesla\s+|Quadro\s+|Jetson\s+|AGX\s+)*"
     rf"(?:{NAMED_GPU}"
-    r"|(?P<bare>[1-5]0[5-9]0)(?!\s?(?:tok|user|(?:ctx|cont|Kont)(?!\w*[ =:]*\d)|req|jet|Nutz|词|トー|上下)))"
+    r"|(?P<bare>[1-5]0[5-9]0)"
+    r"(?!\s?(?:tok|user|(?:ctx|cont|Kont)(?!\w*[ =:]*\d)|req|jet|Nutz|词|トー|上下)))"
     rf"(?:[\s-]*(?:{GPU_FORM}|MIG-\dg\.\d+gb|(?<=-)\d+GB?|(?<=[AH]100[ -])[48]0)"
     r"(?![A-Za-z0-9]))*)s?(?!(?!x\d)[A-Za-z0-9_-]|\.\d)",
     re.IGNORECASE,

@@ -124,9 +124,7 @@ def _sharing(
     return load, dict(known)
 
 
-def _load(
-    counts: dict[str, int], longest: float | None
-) -> tuple[Load | None, str]:
+def _load(counts: dict[str, int], longest: float | None) -> tuple[Load | None, str]:
     """Return the load, and what was assumed for it."""
     users = counts.get("user")
     prompt, answer = counts.get("prompt"), counts.get("answer")

@@ -22,6 +22,8 @@ _BETWEEN = frozenset(signs("ends a model's name"))
 """Words that end a model's name."""
 _PLAIN = frozenset(("instruct", "it", "chat", "hf", "meta", "v0.1"))
 """Parts of a name that people leave out."""
+_USES = frozenset(("embedding", "embeddings", "reranker"))
+"""What a model is for, said behind its name."""
 _FORMATS = frozenset(("awq", "gptq", "fp", "int", "gguf", "bnb"))
 _REPUBLISHED = ("unsloth/", "NousResearch/")
 """Owners of copies, which have the models' own names."""
@@ -195,7 +197,7 @@ def _is_apart(word: re.Match[str], following: re.Match[str]) -> bool:
 def _variant(written: str, following: Sequence[re.Match[str]]) -> NamedModel | None:
     """Return what is not known: the name goes on, as "GLM 4.5 Air" is not GLM 4.5."""
     word = following[0] if following else None
-    if word is None or word[0].lower() not in _variants():
+    if word is None or word[0].lower() not in _variants() - _USES:
         return None
     if not re.search(rf"{re.escape(written)}[\s-]+\Z", word.string[: word.start()]):
         return None
@@ -241,7 +243,8 @@ def _is_exact(name: str, written: str) -> bool:
 def _more(name: str, words: Sequence[str]) -> int:
     """Return how many parts a name has that no word stands for."""
     parts = (part for part in _PART.split(_bare(name)) if part not in _PLAIN)
-    return sum(not any(w in part or part in w for w in words) for part in parts)
+    more = [p for p in parts if not any(w in p or p in w for w in words)]
+    return sum(2 if part.isalpha() else 1 for part in more)
 
 
 def _bare(name: str) -> str:

@@ -89,7 +89,9 @@ def _is_behind(options: Sequence[Option], first: Option, second: Option) -> bool
 
 def _is_change(between: str) -> bool:
     """Return whether one is to take the other's place: "from BF16 to FP8"."""
-    return re.fullmatch(r"\W*(?:to|->|→|auf|zu|vers|à|a|到|换成)\W*", between) is not None
+    return (
+        re.fullmatch(r"\W*(?:to|->|→|auf|zu|vers|à|a|到|换成)\W*", between) is not None
+    )
 
 
 def _exclude(text: str, first: Option, second: Option) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
-from planner.reading.logs.pages import gpus_beside
+from planner.reading.logs.pages import gpu_at, gpus_beside
 from planner.reading.questions.devices import (
     Place,
     device_terms,
@@ -17,7 +17,13 @@ from planner.reading.questions.devices import (
     places_in,
 )
 from planner.reading.questions.meanings import meanings_in
-from planner.reading.questions.named import NamedModel, mentions_in
+from planner.reading.questions.named import NamedModel
+from planner.reading.questions.naming import (
+    formats_in,
+    models_named_in,
+    plain_text,
+    releases_in,
+)
 from planner.reading.questions.noted import given_in
 from planner.reading.questions.options import (
     Option,
@@ -41,32 +47,20 @@ from planner.reading.questions.question_words import (
 )
 from planner.reading.sign_table import signs
 from planner.reading.starts.around import why_not_planned
-from planner.values import frozen
 
-_RELEASE = re.compile(
-    r"(?:(?P<lead>\bv?llm(?:==|[ -]?v?)|\bversion |\brelease |\bv)|(?<![A-Za-z0-9.,]))"
-    r"(?P<release>0\.\d{1,2}(?P<patch>\.\d{1,2}){0,2}(?:\.?(?:post|rc)\d{1,2})?)"
-    r"(?!\.?\d|[A-Za-z])",
+_LONGEST = re.compile(
+    r"context|ctx|max|long|tokens?|kontext|contexte|contexto|上下文|长度|コンテ",
     re.IGNORECASE,
 )
-_TO = re.compile(r"(?:\b(?:to|auf|à|a|vers|zu)|->|=>|→|到|至)\s*(?:vllm\s*)?\Z", re.I)
-_LONGEST = re.compile(
-    r"context|ctx|max|long|tokens?|kontext|contexte|contexto|上下文|长度|コンテ", re.IGNORECASE
+_NAME = re.compile(
+    r"\b(?!I\b|GPUs?\b|LLMs?\b|KV\b|VRAM\b)[A-Z][\w.-]*(?: [A-Z+])", re.ASCII
 )
-_NAME = re.compile(r"\b(?!I\b|GPUs?\b|LLMs?\b|KV\b|VRAM\b)[A-Z][\w.-]*(?: [A-Z+])", re.ASCII)
+_DRAFT = re.compile(r"\b(?:draft(?:er|ing)?|speculat\w+)[\w -]*\Z", re.IGNORECASE)
+_AS_DRAFT = re.compile(r" (?:as|als|como|comme) (?:\w+ )?(?:draft|Draft)")
 _RANKS = re.compile(r"tensor[ -]?parallel\w*|\bTP\b(?! ?[=\d])|张量并行", re.IGNORECASE)
-_ADDRESS = re.compile(
-    r"https?://(?:www\.)?(?:huggingface\.co|hf\.co|modelscope\.cn/models)/"
-    r"|(?<=\w)/(?:tree|blob|resolve)/[\w./-]+"
-)
-"""What stands around a model's name in the address of its page."""
 _LISTED_GPUS = re.compile(r"^[\w .()-]*?(?:\b(?:and|und|et|y|e)\b|[+&和与とy])[\w .]*$")
 """What stands between GPUs that are counted together."""
-_ITEM = re.compile(r"(?:^|\n)[ \t]*(\(?(?:\d{1,2}|[a-h])[.)])[ \t]+(?=\D)")
-"""The number of an item of a list."""
-_TAG = re.compile(r"(?<=[a-z0-9]):(?=\d{1,3}(?:\.\d)?b\b)")
-"""What parts name and size elsewhere: "qwen3:32b"."""
-_BEFORE, _BESIDE = 12, 24
+_BESIDE = 24
 _BEGINS = re.compile(
     r"\s*(?:is|are|can|could|does|do|will|would|should|kann|passt|reicht|puedo|puede)\s",
     re.IGNORECASE,
@@ -77,36 +71,29 @@ CHOSEN = ("length", "user", "concurrency")
 BITS = {4: "GPTQ-Int4", 8: "GPTQ-Int8"}
 
 
-@frozen
-class Release:
-    """A release of vLLM where a text names it."""
-
-    version: str
-    span: tuple[int, int]
-    is_target: bool
-    """Whether the words before it say that it is gone to."""
-
-
 class Question:
     """A text taken apart: names first, then the words and numbers between them."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.page, self.lines = gpus_beside(text)
-        self.plain = _plain(half_width(blanked(text, self.lines)))
+        self.plain = plain_text(half_width(blanked(text, self.lines)))
         self.denied: list[tuple[int, int]] = []
-        mentions = list(_without_choices(self.plain))
+        mentions = list(models_named_in(self.plain))
         rest = blanked(self.plain, ((one.start, one.end) for one in mentions))
         devices = device_terms(rest)
         self.refused = why_not_planned(rest)
         rest = blanked(rest, ((one.start, one.end) for one in devices))
         flags = list(given_in(rest))
         rest = blanked(rest, (span for *_, span in flags))
-        self.releases = list(_releases(rest))
+        self.releases = list(releases_in(rest))
         rest = blanked(rest, (one.span for one in self.releases))
-        formats = list(_formats(rest))
+        formats = list(formats_in(rest))
         self.rest = blanked(rest, (span for *_, span in formats))
-        self.mentions = [o for o in mentions if self._is_meant_at(o.start, o.end)]
+        meant = [one for one in mentions if self._is_meant_at(one.start, one.end)]
+        meant = meant or mentions  # of another program, and of vLLM then
+        self.drafts = [one for one in meant[1:] if self._is_draft(one)]
+        self.mentions = [one for one in meant if one not in self.drafts]
         self.devices = [o for o in devices if self._is_meant_at(o.start, o.end)]
         self.flags = [one for one in flags if self._is_meant_at(*one[2])]
         self.formats = [one for one in formats if self._is_meant_at(*one[2])]
@@ -117,6 +104,12 @@ class Question:
             return True
         self.denied.append((start, end))
         return False
+
+    def _is_draft(self, one: NamedModel) -> bool:
+        """Whether a model drafts for the one named before it."""
+        before = self.plain[max(one.start - _BESIDE, 0) : one.start]
+        is_before = _DRAFT.search(before) is not None
+        return is_before or _AS_DRAFT.match(self.plain, one.end) is not None
 
     @property
     def is_without_ranks(self) -> bool:
@@ -145,13 +138,22 @@ class Question:
     @cached_property
     def quantities(self) -> list[Quantity]:
         """Its numbers and what they count."""
-        return quantities_in(self.terms, is_listed=self.page is not None)
+        found = quantities_in(self.terms, is_listed=self.page is not None)
+        indices = [one for one in found if one.role == "index"]
+        for first, one in pairwise(indices):
+            between = self.plain[first.term.end : one.term.start]
+            if words_of("elsewhere").search(between):
+                found[found.index(one)] = replace(one, role="elsewhere")
+        return found
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
         """Its GPUs."""
         if self.page is not None and self.page.gpu is not None:
-            return (listed_place(self.page, self.quantities),)
+            place = listed_place(self.page, self.quantities)
+            numbers = [o.term.value for o in self.quantities if o.role == "index"]
+            own = gpu_at(self.text, numbers)
+            return (replace(place, gpu=own, note="") if own else place,)
         found = places_in(self.terms, self.quantities)
         if self._is_mixed(found):
             found = (mixed(found),)
@@ -241,7 +243,10 @@ class Question:
     @cached_property
     def topics(self) -> tuple[tuple[str, tuple[int, int]], ...]:
         """What it asks that no plan answers: why not, and where it stands."""
-        return tuple(topics_in(self.plain))
+        drafts = any(name == "speculative_config" for name, *_ in self.formats)
+        is_known = bool(self.drafts) or drafts
+        plain = words_of("speculation").sub("", self.plain) if is_known else self.plain
+        return tuple(topics_in(plain))
 
     @cached_property
     def intents(self) -> dict[str, bool]:
@@ -319,13 +324,6 @@ class Question:
         return [one for one in self.quantities if one.role in known]
 
 
-def _plain(text: str) -> str:
-    """Return a text with models as the Hub names them, nothing moved."""
-    rest = blanked(text, (match.span() for match in _ADDRESS.finditer(text)))
-    rest = blanked(rest, (match.span(1) for match in _ITEM.finditer(rest)))
-    return _TAG.sub("-", rest)
-
-
 def topics_in(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield what a text asks that no plan answers: why not, and where it stands.
 
@@ -344,39 +342,3 @@ def releases_asked(text: str) -> tuple[str | None, str | None]:
     first = next((one.version for one in found if not one.is_target), None)
     last = next((one.version for one in reversed(found) if one.version != first), None)
     return first, last
-
-
-def _without_choices(text: str) -> Iterator[NamedModel]:
-    """Yield the models of a text; a name ends before "fp8 or awq"."""
-    for one in mentions_in(text):
-        name, _, last = one.written.rpartition(" ")
-        behind = text[one.end : one.end + _BESIDE]
-        format_behind = next(_formats(behind), None)
-        is_choice = format_behind is not None and (
-            is_joined_by_or(behind[: format_behind[2][0]])
-            or not re.search(r"\w", behind[: format_behind[2][0]])
-        )
-        if name and is_choice and next(_formats(last), None) is not None:
-            plain = mentions_in(name)
-            yield replace(plain[0], start=one.start) if plain else one
-        else:
-            yield one
-
-
-def _releases(text: str) -> Iterator[Release]:
-    """Yield releases: 0.11.0 always, 0.11 beside vLLM's name or another release."""
-    found = list(_RELEASE.finditer(text))
-    is_sure = any(match["patch"] or match["lead"] for match in found)
-    for match in found if is_sure else ():
-        before = text[max(match.start() - _BEFORE, 0) : match.start()]
-        is_target = _TO.search(before) is not None
-        yield Release(version=match["release"], span=match.span(), is_target=is_target)
-
-
-def _formats(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
-    """Yield the words for a format: the argument that has it, its value, the place."""
-    for name, value, words in signs("formats"):
-        match = re.search("|".join(words), text, re.IGNORECASE | re.ASCII)
-        if match is not None:
-            text = blanked(text, [match.span()])
-            yield name, value, match.span()

@@ -18,7 +18,18 @@ from planner.values import frozen
 
 _KINDS = (
     *("part", "rate", "taken", "job", "copy", "user", "concurrency", "shared", "own"),
-    *("prompt", "answer", "context", "token", "image", "video", "frame", "audio", "vram", "ram"),
+    *(
+        "prompt",
+        "answer",
+        "context",
+        "token",
+        "image",
+        "video",
+        "frame",
+        "audio",
+        "vram",
+        "ram",
+    ),
     *("utilization", "card", "node", "unit", "total", "loose", "link"),
 )
 """Kinds of words; of a word in two tables, the first kind counts."""
@@ -29,8 +40,8 @@ _INTENTS = (
 """What may be asked; of a text that asks two things, the first."""
 _L = "A-Za-z\u00c0-\u024f"
 """Letters of Latin scripts, in which blanks part words."""
-_LATIN = 0x24F
-"""The last letter of Latin scripts."""
+_ASKS = re.compile(r"\?\Z|[か吗么呢][.!\s]*\Z")
+"""How a sentence ends that asks."""
 _HALF_WIDTH = {wide: chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)} | {
     **dict.fromkeys((0x3000, 0xA0, 0x202F, 0x2009), " "),
     **dict.fromkeys((0x3001, 0xFF0C), ";"),  # a comma is no part of a number there
@@ -51,6 +62,7 @@ _UNITS = {
     "bits": r"[\s-]?(?:bits?|比特|位(?=量化)|ビット)",
     "size": r"B",
     "money": r"\s?(?:[$€£¥元円]|dollars?|euros?|USD|EUR)",
+    "pixels": r"(?<=\d{3})\s?x\s?\d{3,4}(?:px)?",
     "time": r"[\s-]?(?:ms|sec(?:ond)?s?|Sekunden?|secondes?|segundos?|秒)",
 }
 """What follows a number directly and says what it counts."""
@@ -129,9 +141,8 @@ def intents_in(text: str) -> dict[str, bool]:
             match = words_of(kind).search(sentence)
             if match is not None:
                 rest = sentence[: match.start()], sentence[match.end() :].rstrip(".! ")
-                asks = sentence.endswith("?") or not rest[0].strip()
-                is_last = not rest[1].strip()
-                asks = asks or (is_last and (kind == "why" or ord(match[0][-1]) > _LATIN))
+                asks = bool(_ASKS.search(sentence)) or not rest[0].strip()
+                asks = asks or (kind == "why" and not rest[1].strip())
                 found[kind] = found.get(kind, False) or asks
     return {kind: found[kind] for kind in _INTENTS if kind in found}
 
@@ -273,7 +284,8 @@ def _pattern() -> re.Pattern[str]:
     number = (
         r"(?P<currency>[$€£¥]\s?)?"
         r"(?:(?<![\w.,-])|(?<=[^\x00-\u024f])|(?<![\w.,-][xX*])(?<=[xX*]))"
-        r"(?:(?P<low>\d{1,12})\s?[kK]?\s?(?:[-~至到]|to|bis|à)\s?(?=\d))?"
+        r"(?:(?P<low>\d{1,12})\s?[kK]?"
+        r"(?:[-~至到](?=\d)|\s?(?:to|bis|à|a)\s(?=\d)|\s?[-~至到]\s?(?=\d{1,4}\s?[kK]\b)))?"
         r"(?P<digits>\d{1,3}(?:[ .,']\d{3})+(?!\d)|\d{1,12}(?!\d)(?:[.,]\d{1,12})?)"
         rf"(?:\s?(?P<letter>[km](?![A-Za-z])|(?:{powers})(?![{_L}])))?"
         rf"(?:(?:{units})(?![{_L}0-9]))?(?![a-wyz0-9_\u00c0-\u024f])"
