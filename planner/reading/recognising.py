@@ -22,7 +22,7 @@ from planner.reading.logs.signs import has_log, is_log, named_in
 from planner.reading.passage import Passage
 from planner.reading.python.code import starts_in_code, starts_in_lines
 from planner.reading.python.notebooks import cells_of, is_notebook
-from planner.reading.questions.asking import questions_in
+from planner.reading.questions.asking import asked_beside, questions_in
 from planner.reading.questions.noted import (
     is_note,
     is_other,
@@ -66,6 +66,8 @@ from planner.user_files import read_text, user_path
 LONGEST = 64_000
 """Characters of a command, a manifest or code; of a log, any number."""
 _LONGEST_NAME, _LONGEST_PATH = 200, 4096
+_MOST_WORDS = 6_000
+"""Characters of a text in which people ask beside a command."""
 _MOST_CONTROLS = 8
 """Control characters that a damaged text may have."""
 _MODEL = re.compile(
@@ -194,6 +196,9 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     if before:
         told = replace(told, notes=(*told.notes, _shares(before)))
     reading = _of_name(reading_of(chosen.kind, given, told, len(found), start))
+    if len(found) == 1 and len(given) <= _MOST_WORDS:
+        load, said = asked_beside(given)
+        reading = with_notes(replace(reading, load=load), *said)
     if len(found) == 1 and is_notebook(given) and has_log(given):
         printed = read_log(given)
         return replace(reading, log=printed) if printed.error else reading
@@ -238,7 +243,7 @@ def _note(given: str, start: int) -> Reading:
     asked = questions_in(given) or _in_prose(given)
     if engine and not (asked and re.search(r"(?i)vllm", given)):
         raise PlannerError(
-            f"This starts another program: {_NOT_VLLMS.format(engine)} Give {_FORMS}."
+            f"This starts {engine}. {_NOT_VLLMS.format(engine)} Give {_FORMS}."
         )
     if asked:
         check_start(start, len(asked))

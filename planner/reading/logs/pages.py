@@ -16,7 +16,9 @@ from typing import Any
 from planner.engine.gpu import GPU
 from planner.models.catalogue import find
 from planner.reading.logs.running import reading_of_metrics
+from planner.reading.questions.gpu_words import gpus_written_in
 from planner.reading.questions.noted import noted_gpu, planned_model
+from planner.reading.questions.question_words import blanked
 from planner.reading.reading import NOT_NAMED, Kind, Reading
 from planner.reading.starts.images import gpu_named_in
 from planner.units import MIB, format_gib
@@ -104,19 +106,24 @@ def _of_cards(text: str, cards: tuple[_Card, ...]) -> Reading:
         intent="which_models" if gpu else "",
         given=text,
         gpu=gpu,
-        gpus=len(cards),
+        gpus=sum(card.name == cards[0].name for card in cards),
         open=() if gpu else (NOT_NAMED["model"], NOT_NAMED["gpu"]),
         notes=(*([unlike + note] if unlike or note else []),),
     )
 
 
 def gpus_beside(text: str) -> tuple[Reading | None, tuple[tuple[int, int], ...]]:
-    """Return what `nvidia-smi` prints in a text of something else, and its lines."""
+    """Return what `nvidia-smi` prints in a text of something else, and its lines.
+
+    Of several kinds of GPUs those that the words of the text name, where they do.
+    """
     cards = tuple(_cards(text[:_LONGEST]))
     if not cards:
         return None, ()
-    lines = (line for line in _LINE.finditer(text) if _OF_GPUS.search(line[0]))
-    return _of_cards(text, cards), tuple(line.span() for line in lines)
+    lines = [x.span() for x in _LINE.finditer(text) if _OF_GPUS.search(x[0])]
+    named = {str(one.gpu) for one in gpus_written_in(blanked(text, lines))}
+    own = tuple(one for one in cards if str(gpu_named_in(one.name)) in named)
+    return _of_cards(text, own or cards), tuple(lines)
 
 
 def gpu_at(text: str, numbers: Iterable[int]) -> GPU | None:

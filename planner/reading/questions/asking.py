@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from planner.planning.load import Load
 from planner.reading.account import Piece, Use
 from planner.reading.logs.pages import gpus_beside
 from planner.reading.questions.checkpoints import (
@@ -47,6 +48,8 @@ _COMMAND = re.compile(
     r"\s*(?:[$%>#] )?(?:[a-z][\w./-]* ){1,4}--?[a-z][\w-]*[ =]\S", re.A
 )
 """A program, its words and a flag: of another program than vLLM's server."""
+_NOT_PLANNED = "Asked beside it, and not planned: {:,} tokens."
+_ASKED_LINE = re.compile(r"\w[?\uff1f](?:\s|\Z)")
 _TABLE = re.compile(r"--[a-z][\w-]*[= ]+['\"]?\{[^{}\n]*\}['\"]?")
 """A flag with a table, which a question may have."""
 _CODE = re.compile(
@@ -56,6 +59,8 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 """Signs of code, of a configuration or of markup: no question."""
+_PRINTED = re.compile(r"^(?:\||[=-]{6,})", re.MULTILINE)
+"""A table, or what a program printed."""
 _ALTERNATIVE = "another number for what one is planned for: ask for each"
 _UNKNOWN = "a number that belongs to nothing that is asked"
 _OTHER_START = "of another start in the text"
@@ -89,6 +94,24 @@ def questions_in(text: str) -> tuple[Reading, ...]:
     )
 
 
+def asked_beside(text: str) -> tuple[Load | None, tuple[str, ...]]:
+    """Return the load that a question beside a command names, and what to say of it.
+
+    >>> asked_beside("Enough for 20 users at 4k?")[0].requests
+    20
+    """
+    lines = (line for line in text.splitlines() if _ASKED_LINE.search(line))
+    words = " ".join(line for line in lines if " -" not in line)
+    if not words or len(words) > _LONGEST:
+        return None, ()
+    asked = Question(words)
+    found = loaded(asked.quantities, [x for one in asked.places for x in one.terms])
+    if asked.has_users and found.load is not None:
+        return found.load, (f"Asked for beside it: {found.note}",)
+    length = found.max_model_len
+    return None, (_NOT_PLANNED.format(length),) if length else ()
+
+
 def _starts(
     asked: Question, models: Sequence[NamedModel], places: Sequence[Place]
 ) -> list[_Start]:
@@ -109,7 +132,7 @@ def _starts(
 def _is_prose(text: str) -> bool:
     is_short = len(text) <= _LONGEST and text.strip().count("\n") < _MOST_LINES
     is_typed_in = _COMMAND.match(text) and "?" not in text
-    is_typed_in = is_typed_in or (text.startswith("|") and "?" not in text)  # a table
+    is_typed_in = is_typed_in or (bool(_PRINTED.search(text)) and "?" not in text)
     rest = _TABLE.sub("", blanked(text, (span for *_, span in given_in(text))))
     return is_short and not (is_typed_in or is_other(text) or _CODE.search(rest))
 

@@ -39,10 +39,9 @@ def checkpoint_of(
     A published one; FP8 else while vLLM loads the 16-bit one; another is estimated.
     """
     form = next((str(one.value) for one in options if one.name == "model"), "")
-    if not model or not form:
+    is_own = form in BITS.values() and format_of(model) != ""  # "AWQ, 4 bits"
+    if not model or not form or is_own:
         return model, {}, ""
-    if format_of(model) and form in BITS.values():
-        return model, {}, ""  # "Qwen3-32B-AWQ or another in 4 bits"
     named = f"{model}-{form}"
     wanted = _PUBLISHED.get(form, form)
     alike = [other for other in siblings(model) if format_of(other) == wanted]

@@ -120,8 +120,7 @@ def _is_of(kind: Value, value: object, text: str, *, is_named: bool) -> bool:
 
 def _in_words(piece: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:
     for name, pattern in _IN_WORDS.items():
-        match = pattern.search(piece)
-        if match is not None:
+        for match in pattern.finditer(piece):
             value = literal(match[1] if match[1][0] != "." else "0" + match[1])
             yield name, value, match.span()
 

@@ -81,6 +81,9 @@ def quantities_in(terms: Sequence[Term], *, is_listed: bool = False) -> list[Qua
 
 def _multiplied(terms: Sequence[Term], one: Quantity) -> Quantity:
     """Return a number that multiplies a length as requests: "4 x 32k", "32k x 4"."""
+    behind_it = [x.kind for x in terms[one.at + 1 : one.at + 3]]
+    if one.role == "concurrency" and behind_it == ["times", "concurrency"]:
+        return replace(one, role="unknown")  # what vLLM logs: "5.6x concurrency"
     if one.role != "unknown" or one.term.letter or one.term.unit:
         return one
     is_before = [x.kind for x in terms[one.at + 1 : one.at + 3]] == ["times", "number"]
