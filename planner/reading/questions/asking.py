@@ -34,7 +34,7 @@ from planner.reading.questions.noted import given_in, is_other
 from planner.reading.questions.options import Variant
 from planner.reading.questions.quantities import Quantity
 from planner.reading.questions.question import BITS, CHOSEN, Question
-from planner.reading.questions.question_words import Term, blanked
+from planner.reading.questions.question_words import Term, blanked, words_of
 from planner.reading.questions.rates import is_rate_answered
 from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
 from planner.reading.sign_table import signs
@@ -146,7 +146,7 @@ def _reading(
     load = loaded(quantities, place.terms)
     beside = {one.role: one.term for one in reversed(quantities)}
     place = with_taken(place, beside.get("taken"))
-    place, copy_form, copy_note = one_copy(place, beside.get("copy"))
+    place, copy_form, copy_note = one_copy(place, beside.get("copy"), asked.plain)
     arguments: dict[str, Any] = (
         copy_form
         | share_of(beside.get("utilization"))
@@ -163,7 +163,8 @@ def _reading(
     arguments |= form
     arguments, layout_note = laid_out(name, place, arguments)
     load = loaded(quantities, place.terms, longest_of(name))
-    load = of_one_copy(load, beside.get("copy"))
+    if not words_of("apart").search(asked.plain):
+        load = of_one_copy(load, beside.get("copy"))
     if load.max_model_len is not None:
         arguments.setdefault("max_model_len", load.max_model_len)
     share = shares.get(model.name)

@@ -19,7 +19,7 @@ from planner.reading.questions.devices import Place
 from planner.reading.questions.named import NamedModel
 from planner.reading.questions.options import Option
 from planner.reading.questions.question import BITS, Question
-from planner.reading.questions.question_words import Term
+from planner.reading.questions.question_words import Term, words_of
 from planner.solve.advice.makers.checkpoints import format_of, siblings
 from planner.units import GIB
 
@@ -163,12 +163,16 @@ def with_taken(place: Place, taken: Term | None) -> Place:
     )
 
 
-def one_copy(place: Place, term: Term | None) -> tuple[Place, dict[str, Any], str]:
+def one_copy(
+    place: Place, term: Term | None, text: str
+) -> tuple[Place, dict[str, Any], str]:
     """Return where one of several copies runs, with its share, and what is said."""
     total, copies = place.total or 1, 1 if term is None else term.value
     if copies <= 1 or total == copies == 1:
         return place, {}, ""
     said = f"One of {copies} copies is planned"
+    if words_of("apart").search(text):
+        return place, {}, f"{said}, on its own GPUs."
     if total % copies == 0:
         count = total // copies
         return replace(place, count=count, nodes=1), {}, f"{said}, on {count} of them."

@@ -259,7 +259,8 @@ class Question:
         if len({one.version for one in self.releases}) > 1:
             return "upgrade"
         meant = [*filter(self._is_meant, self.intents)]
-        kind = next((one for one in meant if self.intents[one]), "".join(meant[:1]))
+        told = (one for one in meant if one == "why" or self.intents[one])
+        kind = next(told, "".join(meant[:1]))
         if kind == "why" and "speed" in self.intents:
             return "speed"  # "12 tokens a second: is that normal?"
         if kind in ("fits", "") and self.has_users and asks_to_hold(self.plain):

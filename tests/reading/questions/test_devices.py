@@ -72,6 +72,7 @@ def test_what_others_hold_of_a_gpu_is_not_free() -> None:
 COPIES = {
     "Can I fit two copies of Qwen3-8B on one A100 80GB?": (1, 0.46),
     "three replicas of Qwen3-8B on 3 L4?": (1, None),
+    "2 replicas of Qwen3-8B, each on 1 A100 80GB?": (1, None),
     "zwei Instanzen von Qwen3-32B auf 4 A100?": (2, None),
 }
 
