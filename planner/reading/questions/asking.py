@@ -147,17 +147,7 @@ def _reading(
     beside = {one.role: one.term for one in reversed(quantities)}
     place = with_taken(place, beside.get("taken"))
     place, copy_form, copy_note = one_copy(place, beside.get("copy"), asked.plain)
-    arguments: dict[str, Any] = (
-        copy_form
-        | share_of(beside.get("utilization"))
-        | {one.name: one.value for one in variant if one.name not in ("model", *CHOSEN)}
-    )
-    for one in asked.drafts[:1]:
-        arguments.setdefault("speculative_config", _DRAFT | {"model": one.name})
-    if {"max_loras", "max_lora_rank"} & {*arguments}:
-        arguments.setdefault("enable_lora", True)
-    if asked.is_without_ranks and (place.total or 1) > 1:
-        arguments.setdefault("pipeline_parallel_size", place.total)
+    arguments = copy_form | _given(asked, variant, place, beside.get("utilization"))
     model = of_length(model, load.tokens)
     name, form, format_note = checkpoint_of(model.name, variant)
     arguments |= form
@@ -218,6 +208,22 @@ def _reading(
         shown=_shown(name, place, variant if len(asked.variants) > 1 else ()),
         places=tuple(_account(asked, model, place, left)),
     )
+
+
+def _given(
+    asked: Question, variant: Variant, place: Place, share: Term | None
+) -> dict[str, Any]:
+    """Return the arguments that a question gives a start."""
+    arguments = share_of(share) | {
+        one.name: one.value for one in variant if one.name not in ("model", *CHOSEN)
+    }
+    for one in asked.drafts[:1]:
+        arguments.setdefault("speculative_config", _DRAFT | {"model": one.name})
+    if {"max_loras", "max_lora_rank"} & {*arguments}:
+        arguments.setdefault("enable_lora", True)
+    if asked.is_without_ranks and (place.total or 1) > 1:
+        arguments.setdefault("pipeline_parallel_size", place.total)
+    return arguments
 
 
 def _shown(name: str, place: Place, variant: Variant) -> str:
