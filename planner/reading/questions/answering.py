@@ -23,7 +23,7 @@ from planner.reading.questions.fits import (
     why_not,
     would_do,
 )
-from planner.reading.questions.meanings import meanings_in
+from planner.reading.questions.noted import meanings_in
 from planner.reading.questions.options import compares
 from planner.reading.questions.question import Question, releases_asked
 from planner.reading.questions.question_words import words_of
@@ -37,10 +37,11 @@ from planner.reading.questions.searching import (
     USUAL,
     cheapest,
     fewest,
+    of_parameters,
     price_of,
+    sizes,
     which_models,
 )
-from planner.reading.questions.sizes import of_parameters, sizes
 from planner.reading.reading import NOT_NAMED, Reading
 from planner.show import speed_forecast as speed_words
 from planner.show import upgrade as upgrade_words

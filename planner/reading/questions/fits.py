@@ -12,7 +12,7 @@ from planner.planning.words import served_length
 from planner.reading.logs.fixing import Fix
 from planner.reading.questions.asking import questions_in
 from planner.reading.questions.question import Question
-from planner.reading.questions.sizes import sizes
+from planner.reading.questions.searching import sizes
 from planner.reading.reading import Reading
 from planner.show.verdict import verdict
 from planner.solve import longest_context

@@ -16,7 +16,6 @@ from planner.reading.questions.devices import (
     mixed,
     places_in,
 )
-from planner.reading.questions.meanings import meanings_in
 from planner.reading.questions.named import NamedModel
 from planner.reading.questions.naming import (
     formats_in,
@@ -24,7 +23,7 @@ from planner.reading.questions.naming import (
     plain_text,
     releases_in,
 )
-from planner.reading.questions.noted import given_in
+from planner.reading.questions.noted import given_in, meanings_in
 from planner.reading.questions.options import (
     Option,
     Variant,
