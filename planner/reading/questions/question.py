@@ -55,7 +55,7 @@ _NAME = re.compile(
     r"\b(?!I\b|GPUs?\b|LLMs?\b|KV\b|VRAM\b)[A-Z][\w.-]*(?: [A-Z+])", re.ASCII
 )
 _DRAFT = re.compile(r"\b(?:draft(?:er|ing)?|speculat\w+)[\w -]*\Z", re.IGNORECASE)
-_AS_DRAFT = re.compile(r" (?:as|als|como|comme) (?:\w+ )?(?:draft|Draft)")
+_AS_DRAFT = re.compile(r" (?:as|como|comme) (?:\w+ )?(?:draft|Draft)")
 _RANKS = re.compile(r"tensor[ -]?parallel\w*|\bTP\b(?! ?[=\d])|张量并行", re.IGNORECASE)
 _LISTED_GPUS = re.compile(r"^[\w .()-]*?(?:\b(?:and|und|et|y|e)\b|[+&和与とy])[\w .]*$")
 """What stands between GPUs that are counted together."""
