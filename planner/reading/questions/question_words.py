@@ -165,16 +165,29 @@ def is_denied(text: str, start: int, end: int) -> bool:
     (True, False)
     """
     before, behind = text[max(start - _NEAR, 0) : start], text[end : end + _NEAR]
-    return bool(_denial()[0].search(before) or _denial()[1].match(behind))
+    alone, on, denied, but = _denial()
+    is_on_other = on.search(before) and but.search(behind.partition("?")[0])
+    return bool(alone.search(before) or is_on_other or denied.match(behind))
 
 
 @cache
-def _denial() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of what denies the name behind it, and the one before it."""
-    kept = r"(?<!or )(?<!and )(?<!why )(?<!oder )(?<!ou )(?<!o )"
-    before = rf"{kept}(?:{_words('not')})(?:\s*(?:{_words('filler')}))*[\s-]*\Z"
-    behind = rf"\s*(?:{_words('denied')})"
-    return re.compile(before, re.IGNORECASE), re.compile(behind, re.IGNORECASE)
+def _denial() -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of what denies a name: before it, on it, behind it.
+
+    "It does not run on a T4" denies no T4, and "not on a T4 but on an L4" does: what
+    stands there for "but" is the last.
+    """
+    said = rf"(?<!or )(?<!and )(?<!why )(?<!oder )(?<!ou )(?<!o )(?:{_words('not')})"
+    some = rf"(?:\s*(?:{_words('filler')}))*[\s-]*\Z"
+    return tuple(
+        re.compile(pattern, re.IGNORECASE)
+        for pattern in (
+            said + some,
+            rf"{said}\s*(?:{_words('on')}){some}",
+            rf"\s*(?:{_words('denied')})",
+            _words("but"),
+        )
+    )
 
 
 def asks_to_hold(text: str) -> bool:
