@@ -68,7 +68,7 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
         found = [*_without_plan(reading)]
         missing = [f"Open: {one}" for one in reading.open]
         if reading.model is None:
-            found = [*_by_size(reading), *found]
+            found = [*found, *_by_size(reading)]
         is_general = reading.intent in ("why", "cheapest", "which_models", "other")
         is_general = is_general or bool(found and reading.model is None)
         lines = [*found, *missing] if found and is_general else [*missing, *found]

@@ -59,6 +59,7 @@ FIRST = {
     "is 2 GPUs enough for mixtral 8x22b": "Open: The GPU is not named.",
     "13b params fp16 how much vram": "Weights of 13 billion parameters take 24.21",
     "will a 7B model fit on an L4?": "Weights of 7 billion parameters take 13.04",
+    "Why does nvidia-smi show 72GB for a 7B model on my H100?": "By design: at its",
     "kv cache per token of Qwen3-32B?": "Weights take 61.03 GiB, and a request",
     "how much does an hour of 8xH100 cost?": "8 x H100: 31.92 USD per hour, by list",
     "does chunked prefill save memory? Qwen3-8B, T4": "enable_chunked_prefill:",
