@@ -22,7 +22,7 @@ from planner.reading.logs.signs import has_log, is_log, named_in
 from planner.reading.passage import Passage
 from planner.reading.python.code import starts_in_code, starts_in_lines
 from planner.reading.python.notebooks import cells_of, is_notebook
-from planner.reading.questions.asking import questions_in
+from planner.reading.questions.asking import asked_beside, questions_in
 from planner.reading.questions.noted import (
     is_note,
     is_other,
@@ -48,6 +48,7 @@ from planner.reading.splitting import (
     Language,
     document_of,
     documents_of,
+    has_prose_around,
     is_code,
     spans_of_code,
     without_apostrophes,
@@ -65,6 +66,8 @@ from planner.user_files import read_text, user_path
 LONGEST = 64_000
 """Characters of a command, a manifest or code; of a log, any number."""
 _LONGEST_NAME, _LONGEST_PATH = 200, 4096
+_MOST_WORDS = 6_000
+"""Characters of a text in which people ask beside a command."""
 _MOST_CONTROLS = 8
 """Control characters that a damaged text may have."""
 _MODEL = re.compile(
@@ -81,6 +84,10 @@ _FENCED = re.compile(
 )
 """A block of code in Markdown, a heading, and a form's remarks."""
 _NOT_IN_BLOCKS = "The fenced blocks start nothing of vLLM, and are left aside."
+_NOT_VLLMS = (
+    "{} shares out memory in its own way and has flags of its own: the planner says "
+    "what vLLM does."
+)
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Characters that no text has; a terminal's colours begin with an escape."""
 _FORMS = (
@@ -148,7 +155,7 @@ def _whole(given: str, start: int) -> Reading | None:
     if is_address(stripped):
         return reading_of_server(stripped)
     if len(stripped) <= _LONGEST_NAME and _MODEL.match(stripped):
-        if gpu_named_in(stripped) is not None:
+        if gpu_named_in(stripped) is not None or why_not_planned(stripped):
             return None
         at = given.index(stripped)
         whole = Piece(start=at, end=at + len(stripped), use=Use.USED, what="model")
@@ -180,7 +187,7 @@ def _with_device(reading: Reading) -> Reading:
 def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     """Return the reading of one of the starts that were found."""
     chosen = found[start - 1]
-    is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND
+    is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND or has_prose_around(given)
     starts = [one.start for one in found]
     told = chosen.start
     if is_written_by_hand:
@@ -189,6 +196,9 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     if before:
         told = replace(told, notes=(*told.notes, _shares(before)))
     reading = _of_name(reading_of(chosen.kind, given, told, len(found), start))
+    if len(found) == 1 and len(given) <= _MOST_WORDS:
+        load, said = asked_beside(given)
+        reading = with_notes(replace(reading, load=load), *said)
     if len(found) == 1 and is_notebook(given) and has_log(given):
         printed = read_log(given)
         return replace(reading, log=printed) if printed.error else reading
@@ -230,15 +240,15 @@ def _note(given: str, start: int) -> Reading:
         check_start(start, told.num_starts)
         return told
     engine = other_engine(given)
-    if engine:
-        raise PlannerError(
-            f"This starts {engine}, which shares out memory in its own way: the "
-            f"planner says what vLLM does. Give {_FORMS}."
-        )
     asked = questions_in(given) or _in_prose(given)
+    if engine and not (asked and re.search(r"(?i)vllm", given)):
+        raise PlannerError(
+            f"This starts {engine}. {_NOT_VLLMS.format(engine)} Give {_FORMS}."
+        )
     if asked:
         check_start(start, len(asked))
-        return asked[start - 1]
+        own = _NOT_VLLMS.format(engine)
+        return with_notes(asked[start - 1], *([own] if engine else []))
     if told is not None:
         return told
     raise PlannerError(

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from functools import lru_cache
 
 from planner.reading.passage import Composer, Passage, joined
 from planner.reading.python.notebooks import cells_of
@@ -60,6 +61,15 @@ _WITHIN = re.compile(
 _LONGEST_HINT = 80
 
 
+_PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?![ \t]*\n)[^\n]*)*")
+_NOT_SAID = re.compile(r"\A[^A-Za-z\u00c0-\uffff]|\A[\w.\"'/-]+:(?:\s|\Z)|[\n{}=|]")
+_FEWEST_BLANKS = 2
+"""What no line of words has, and how many blanks it has."""
+_MANIFEST = re.compile(
+    r"(?:apiVersion|services|version|kind|name|image|x-[\w-]+):(?:\s|$)"
+)
+
+
 class Language(StrEnum):
     """What a document is written in."""
 
@@ -90,7 +100,31 @@ def documents_of(text: str) -> Iterator[Document]:
         yield from (document_of(page, hint) for page, hint in cells)
         return
     blocks = list(blocks_in(text))
-    yield from blocks or (document_of(Passage.whole(text)),)
+    yield from blocks or (document_of(_without_prose(Passage.whole(text))),)
+
+
+@lru_cache(maxsize=1)  # of a text with many starts, each asks
+def has_prose_around(text: str) -> bool:
+    """Return whether people wrote sentences around a manifest."""
+    page = Passage.whole(text)
+    return _without_prose(page) is not page
+
+
+def _without_prose(page: Passage) -> Passage:
+    """Return a manifest without the sentences that people write around it."""
+    parts = [match.span() for match in _PARAGRAPH.finditer(page.text)]
+    kept = [span for span in parts if not _is_said(page.text[slice(*span)])]
+    if not kept or len(kept) == len(parts):
+        return page
+    start, end = kept[0][0], kept[-1][1]
+    is_manifest = _MANIFEST.match(page.text, start) is not None
+    return page.part(start, end) if is_manifest else page
+
+
+def _is_said(part: str) -> bool:
+    """Return whether a paragraph is one line of words, and no entry of a table."""
+    is_entry = _NOT_SAID.search(part) is not None
+    return part.count(" ") >= _FEWEST_BLANKS and not is_entry
 
 
 def document_of(page: Passage, hint: str = "") -> Document:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from planner.engine.gpu import GPU
 from planner.models.catalogue import find
 from planner.reading.logs.running import reading_of_metrics
-from planner.reading.questions.noted import planned_model
+from planner.reading.questions.gpu_words import gpus_written_in
+from planner.reading.questions.noted import noted_gpu, planned_model
+from planner.reading.questions.question_words import blanked
 from planner.reading.reading import NOT_NAMED, Kind, Reading
 from planner.reading.starts.images import gpu_named_in
 from planner.units import MIB, format_gib
@@ -58,6 +60,8 @@ _OF_A_PAGE = re.compile(rf"{_PRINTED}|^[\w /-]++$")
 """The same, and headings."""
 _LINE = re.compile(r"[^\n]+")
 _LONGEST = 200_000
+_MOST_BESIDE = 60
+"""Words beside a config.json."""
 _MOST_WORDS = 12
 """Words beside an `nvidia-smi`: more are a question of its own."""
 
@@ -102,19 +106,31 @@ def _of_cards(text: str, cards: tuple[_Card, ...]) -> Reading:
         intent="which_models" if gpu else "",
         given=text,
         gpu=gpu,
-        gpus=len(cards),
+        gpus=sum(card.name == cards[0].name for card in cards),
         open=() if gpu else (NOT_NAMED["model"], NOT_NAMED["gpu"]),
         notes=(*([unlike + note] if unlike or note else []),),
     )
 
 
 def gpus_beside(text: str) -> tuple[Reading | None, tuple[tuple[int, int], ...]]:
-    """Return what `nvidia-smi` prints in a text of something else, and its lines."""
+    """Return what `nvidia-smi` prints in a text of something else, and its lines.
+
+    Of several kinds of GPUs those that the words of the text name, where they do.
+    """
     cards = tuple(_cards(text[:_LONGEST]))
     if not cards:
         return None, ()
-    lines = (line for line in _LINE.finditer(text) if _OF_GPUS.search(line[0]))
-    return _of_cards(text, cards), tuple(line.span() for line in lines)
+    lines = [x.span() for x in _LINE.finditer(text) if _OF_GPUS.search(x[0])]
+    named = {str(one.gpu) for one in gpus_written_in(blanked(text, lines))}
+    own = tuple(one for one in cards if str(gpu_named_in(one.name)) in named)
+    return _of_cards(text, own or cards), tuple(lines)
+
+
+def gpu_at(text: str, numbers: Iterable[int]) -> GPU | None:
+    """Return the fullest of the GPUs with these numbers that a program lists."""
+    cards = tuple(_cards(text[:_LONGEST]))
+    chosen = tuple(cards[one] for one in numbers if one < len(cards))
+    return _gpu(chosen)[0] if chosen else None
 
 
 def _gpu(cards: tuple[_Card, ...]) -> tuple[GPU | None, str]:
@@ -191,15 +207,20 @@ def _separated(text: str) -> Iterator[_Card]:
 
 def _of_config(text: str) -> Reading | None:
     """Return the model whose config.json a text is."""
-    if not text.lstrip().startswith("{") or '"model_type"' not in text:
+    if '"model_type"' not in text or "{" not in text:
+        return None
+    start, end = text.index("{"), text.rfind("}") + 1
+    beside = f"{text[:start]} {text[end:]}"
+    if len(beside.split()) > _MOST_BESIDE or "```" in beside:
         return None
     try:
-        config = json.loads(text)
+        config = json.loads(text[start:end])
     except (ValueError, RecursionError):
         return None
     if not isinstance(config, dict) or not _is_config(config):
         return None
     model, notes = _named(config)
+    gpu = noted_gpu(beside)
     classes = config.get("architectures")
     what = classes[0] if isinstance(classes, list) and classes else config["model_type"]
     save = (
@@ -210,7 +231,11 @@ def _of_config(text: str) -> Reading | None:
         kind=Kind.MODEL,
         given=text,
         model=model,
-        open=(*([] if model else [f"{NOT_NAMED['model']} {save}"]), NOT_NAMED["gpu"]),
+        gpu=gpu,
+        open=(
+            *([] if model else [f"{NOT_NAMED['model']} {save}"]),
+            *([] if gpu else [NOT_NAMED["gpu"]]),
+        ),
         notes=(*notes, *([save] if model else [])),
     )
 

@@ -23,8 +23,10 @@ from planner.reading.questions.fits import (
     why_not,
     would_do,
 )
-from planner.reading.questions.meanings import meanings_in
+from planner.reading.questions.noted import meanings_in
+from planner.reading.questions.options import compares
 from planner.reading.questions.question import Question, releases_asked
+from planner.reading.questions.question_words import words_of
 from planner.reading.questions.rates import (
     is_rate_asked,
     rate_answer,
@@ -35,11 +37,12 @@ from planner.reading.questions.searching import (
     USUAL,
     cheapest,
     fewest,
+    of_parameters,
     price_of,
+    sizes,
     which_models,
 )
-from planner.reading.questions.sizes import sizes
-from planner.reading.reading import Reading
+from planner.reading.reading import NOT_NAMED, Reading
 from planner.show import speed_forecast as speed_words
 from planner.show import upgrade as upgrade_words
 from planner.show.speed import rate_text
@@ -64,7 +67,10 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
     if plan is None:
         found = [*_without_plan(reading)]
         missing = [f"Open: {one}" for one in reading.open]
+        if reading.model is None:
+            found = [*found, *_by_size(reading)]
         is_general = reading.intent in ("why", "cheapest", "which_models", "other")
+        is_general = is_general or bool(found and reading.model is None)
         lines = [*found, *missing] if found and is_general else [*missing, *found]
     else:
         asked = Asked(reading=reading, plan=plan, fixes=tuple(fixes))
@@ -73,9 +79,12 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
     if reading.num_starts > 1 and reading.number == 1:
         lines = [*of_each(reading, question, _first_line)] or lines
     elif plan is not None and is_rate_asked(question):
-        lines = [*rate_answer(question, reading, plan), *lines[1:]]
+        rated = [*rate_answer(question, reading, plan)]
+        lines = [*rated, *lines[1:]] if rated else lines
     elif plan is not None and (reading.intent != "speed" or question.has_users):
         lines = [*speed_wanted(question, reading, plan), *lines]
+    if words_of("effect").search(question.plain):
+        lines = [*list(meanings_in(question.plain))[:1], *lines]
     beside = [f"Not answered: {why}." for why, _ in question.topics]
     if beside and lines:
         lines = [*beside, f"Serving it: {lines[0]}", *lines[1:]]
@@ -83,7 +92,9 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
 
 
 def _first_line(asked: Asked) -> str:
-    return next(_ANSWERS.get(asked.reading.intent, fits)(asked))
+    reading = asked.reading
+    is_other = reading.intent == "other" and compares(reading.given)
+    return next(_ANSWERS.get("" if is_other else reading.intent, fits)(asked))
 
 
 def not_planned(reading: Reading, why: str) -> list[str]:
@@ -111,6 +122,13 @@ def _without_plan(reading: Reading) -> Iterator[str]:
         if reading.intent != "cheapest":
             yield from sizes(reading)
         yield from cheapest(reading)
+
+
+def _by_size(reading: Reading) -> Iterator[str]:
+    """Answer what a model takes that a text names by its size, as "a 70B model"."""
+    sizes = [o for o in Question(reading.given).quantities if o.role == "size"]
+    if sizes and any(NOT_NAMED["model"] == one for one in reading.open):
+        yield of_parameters(sizes[0].term.value, reading)
 
 
 def _usual_share(version: str | None) -> float:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from planner.planning.load import Load
 from planner.reading.account import Piece, Use
 from planner.reading.logs.pages import gpus_beside
 from planner.reading.questions.checkpoints import (
@@ -20,17 +21,20 @@ from planner.reading.questions.checkpoints import (
     laid_out,
     longest_of,
     of_length,
+    one_copy,
+    share_of,
     shares_of,
+    with_taken,
 )
 from planner.reading.questions.devices import Place
 from planner.reading.questions.gpu_words import is_of_size
-from planner.reading.questions.loads import Loaded, items_of, loaded
+from planner.reading.questions.loads import Loaded, items_of, loaded, of_one_copy
 from planner.reading.questions.named import NamedModel
-from planner.reading.questions.noted import is_other
+from planner.reading.questions.noted import given_in, is_other
 from planner.reading.questions.options import Variant
 from planner.reading.questions.quantities import Quantity
 from planner.reading.questions.question import BITS, CHOSEN, Question
-from planner.reading.questions.question_words import Term, blanked
+from planner.reading.questions.question_words import Term, blanked, words_of
 from planner.reading.questions.rates import is_rate_answered
 from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
 from planner.reading.sign_table import signs
@@ -44,6 +48,10 @@ _COMMAND = re.compile(
     r"\s*(?:[$%>#] )?(?:[a-z][\w./-]* ){1,4}--?[a-z][\w-]*[ =]\S", re.A
 )
 """A program, its words and a flag: of another program than vLLM's server."""
+_NOT_PLANNED = "Asked beside it, and not planned: {:,} tokens."
+_ASKED_LINE = re.compile(r"\w[?\uff1f](?:\s|\Z)")
+_TABLE = re.compile(r"--[a-z][\w-]*[= ]+['\"]?\{[^{}\n]*\}['\"]?")
+"""A flag with a table, which a question may have."""
 _CODE = re.compile(
     r"^[ \t]*(?:import \w|(?:export )?[A-Z]\w*=\S|from [\w.]+ import|def \w|class \w"
     r"|[\w-]+:\s*$|#!)"
@@ -51,9 +59,12 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 """Signs of code, of a configuration or of markup: no question."""
+_PRINTED = re.compile(r"^(?:\||[=-]{6,})", re.MULTILINE)
+"""A table, or what a program printed."""
 _ALTERNATIVE = "another number for what one is planned for: ask for each"
 _UNKNOWN = "a number that belongs to nothing that is asked"
 _OTHER_START = "of another start in the text"
+_DRAFT = {"method": "draft_model", "num_speculative_tokens": 3}
 _NO_MODEL = NamedModel(name="", written="")
 _Start = tuple[NamedModel, Place, Variant]
 
@@ -72,7 +83,7 @@ def questions_in(text: str) -> tuple[Reading, ...]:
         return ()
     places, models = asked.places or (Place(),), asked.models or (_NO_MODEL,)
     shares = shares_of(asked, places[0]) if asked.is_together else {}
-    found = list(product(models, places, asked.variants))
+    found = _starts(asked, models, places)
     return tuple(
         replace(
             without_gpu(_reading(asked, found, at, shares), asked.refused),
@@ -83,10 +94,47 @@ def questions_in(text: str) -> tuple[Reading, ...]:
     )
 
 
+def asked_beside(text: str) -> tuple[Load | None, tuple[str, ...]]:
+    """Return the load that a question beside a command names, and what to say of it.
+
+    >>> asked_beside("Enough for 20 users at 4k?")[0].requests
+    20
+    """
+    lines = (line for line in text.splitlines() if _ASKED_LINE.search(line))
+    words = " ".join(line for line in lines if " -" not in line)
+    if not words or len(words) > _LONGEST:
+        return None, ()
+    asked = Question(words)
+    found = loaded(asked.quantities, [x for one in asked.places for x in one.terms])
+    if asked.has_users and found.load is not None:
+        return found.load, (f"Asked for beside it: {found.note}",)
+    length = found.max_model_len
+    return None, (_NOT_PLANNED.format(length),) if length else ()
+
+
+def _starts(
+    asked: Question, models: Sequence[NamedModel], places: Sequence[Place]
+) -> list[_Start]:
+    """Return what is asked for: each model on its GPU where a text names them so."""
+    if len(models) == len(places) > 1:
+        named = [(one.start, 0) for one in models]
+        named += [(min(x.start for x in one.terms), 1) for one in places if one.terms]
+        kinds = [kind for _, kind in sorted(named)]
+        if kinds == kinds[:2] * len(models) and kinds[0] != kinds[1]:
+            pairs = zip(models, places, strict=True)
+            return [(*pair, variant) for pair in pairs for variant in asked.variants]
+    if asked.lengths and len(places) == 1:
+        own = zip(models, asked.lengths, strict=True)
+        return [(one, places[0], (length,)) for one, length in own]
+    return list(product(models, places, asked.variants))
+
+
 def _is_prose(text: str) -> bool:
     is_short = len(text) <= _LONGEST and text.strip().count("\n") < _MOST_LINES
     is_typed_in = _COMMAND.match(text) and "?" not in text
-    return is_short and not (is_typed_in or is_other(text) or _CODE.search(text))
+    is_typed_in = is_typed_in or (bool(_PRINTED.search(text)) and "?" not in text)
+    rest = _TABLE.sub("", blanked(text, (span for *_, span in given_in(text))))
+    return is_short and not (is_typed_in or is_other(text) or _CODE.search(rest))
 
 
 def _reading(
@@ -96,16 +144,17 @@ def _reading(
     model, place, variant = found[at]
     quantities = _of_variant(asked, variant)
     load = loaded(quantities, place.terms)
-    arguments: dict[str, Any] = {
-        one.name: one.value for one in variant if one.name not in ("model", *CHOSEN)
-    }
-    if {"max_loras", "max_lora_rank"} & {*arguments}:
-        arguments.setdefault("enable_lora", True)
+    beside = {one.role: one.term for one in reversed(quantities)}
+    place = with_taken(place, beside.get("taken"))
+    place, copy_form, copy_note = one_copy(place, beside.get("copy"), asked.plain)
+    arguments = copy_form | _given(asked, variant, place, beside.get("utilization"))
     model = of_length(model, load.tokens)
     name, form, format_note = checkpoint_of(model.name, variant)
     arguments |= form
     arguments, layout_note = laid_out(name, place, arguments)
     load = loaded(quantities, place.terms, longest_of(name))
+    if not words_of("apart").search(asked.plain):
+        load = of_one_copy(load, beside.get("copy"))
     if load.max_model_len is not None:
         arguments.setdefault("max_model_len", load.max_model_len)
     share = shares.get(model.name)
@@ -121,6 +170,7 @@ def _reading(
         model.note if model.name else "",
         place.note,
         f"It shares the GPU: {share:.2f} of it are its own." if share else "",
+        copy_note,
         layout_note,
         format_note,
         load.note,
@@ -128,13 +178,15 @@ def _reading(
         f"From vLLM {versions[0]} to {versions[1]}." if versions[1:] else "",
         *(f'"{one.written.strip()}" is left aside: {why}.' for one, why in left),
         *_other_devices(asked),
+        *(f"{one.name} drafts 3 tokens: assumed." for one in asked.drafts[:1]),
         *(f"Not answered: {why}." for why, _ in asked.topics),
     )
     has_more = bool(
         place.gpu or asked.refused or arguments or load.load or versions or format_note
-    )
+    ) or (bool(name) and asked.has_words)
     intent = asked.intent if has_more or asked.intents else ""
     is_alone = not (name or model.note or _MODEL.search(asked.text))
+    is_alone = is_alone and not asked.has_unknown_name
     if intent == "other" and place.gpu and is_alone:
         intent = "which_models"
     is_open = not name and intent != "which_models"
@@ -158,6 +210,22 @@ def _reading(
     )
 
 
+def _given(
+    asked: Question, variant: Variant, place: Place, share: Term | None
+) -> dict[str, Any]:
+    """Return the arguments that a question gives a start."""
+    arguments = share_of(share) | {
+        one.name: one.value for one in variant if one.name not in ("model", *CHOSEN)
+    }
+    for one in asked.drafts[:1]:
+        arguments.setdefault("speculative_config", _DRAFT | {"model": one.name})
+    if {"max_loras", "max_lora_rank"} & {*arguments}:
+        arguments.setdefault("enable_lora", True)
+    if asked.is_without_ranks and (place.total or 1) > 1:
+        arguments.setdefault("pipeline_parallel_size", place.total)
+    return arguments
+
+
 def _shown(name: str, place: Place, variant: Variant) -> str:
     """Return what a start is called among the others of a question."""
     with_them = [
@@ -172,7 +240,10 @@ def _shown(name: str, place: Place, variant: Variant) -> str:
 def _of_variant(asked: Question, variant: Variant) -> list[Quantity]:
     """Return the numbers of a question but for those of its other starts."""
     own = {one.span for one in variant}
-    others = {one.span for each in asked.variants for one in each} - own
+    all_options = [one for each in asked.variants for one in each]
+    if any(one.name == "length" for one in variant):
+        all_options += asked.lengths
+    others = {one.span for one in all_options} - own
     spans = {(one.term.start, one.term.end): one for one in asked.quantities}
     return [one for span, one in spans.items() if span not in others]
 
@@ -189,6 +260,8 @@ def _left(
         # `items_of` says it; what is numbered is not counted.
         is_item = one.role in ("image", "video", "audio", "index")
         is_item = is_item or (one.role == "rate" and is_rate_answered(asked))
+        is_item = is_item or one.role in ("copy", "taken")
+        is_item = is_item or bool(one.role == "utilization" and share_of(one.term))
         is_format = one.role == "bits" and one.term.value in BITS
         is_size = one.term.unit == "memory" and any(
             is_of_size(place.gpu, one.term.value) for place in asked.places
@@ -231,14 +304,17 @@ def _account(
         what = "gpu" if is_meant else _OTHER_START
         what = "no GPU that a plan is for" if term.kind == "device" else what
         yield _piece((term.start, term.end), use, what)
-    for span in asked.lines:
-        yield _piece(span, Use.USED, "gpu")
-    for name, _, span in (*asked.flags, *asked.formats):
-        yield _piece(span, Use.USED, name)
-    for why, span in asked.topics:
-        yield _piece(span, Use.NOT_UNDERSTOOD, why)
-    for release in asked.releases:
-        yield _piece(release.span, Use.USED, "vllm_version")
+    drafts = [(one.start, one.end) for one in asked.drafts]
+    rows = (
+        (Use.USED, [(span, "speculative_config") for span in drafts]),
+        (Use.KEPT, [(span, "said not to be meant") for span in asked.denied]),
+        (Use.USED, [(span, "gpu") for span in asked.lines]),
+        (Use.USED, [(span, name) for name, _, span in (*asked.flags, *asked.formats)]),
+        (Use.NOT_UNDERSTOOD, [(span, why) for why, span in asked.topics]),
+        (Use.USED, [(one.span, "vllm_version") for one in asked.releases]),
+    )
+    for use, spans in rows:
+        yield from (_piece(span, use, what) for span, what in spans)
     yield from _numbers(asked, left)
 
 

@@ -18,8 +18,10 @@ from planner.planning.result import Plan
 from planner.reading.questions.devices import Place
 from planner.reading.questions.named import NamedModel
 from planner.reading.questions.options import Option
-from planner.reading.questions.question import Question
+from planner.reading.questions.question import BITS, Question
+from planner.reading.questions.question_words import Term, words_of
 from planner.solve.advice.makers.checkpoints import format_of, siblings
+from planner.units import GIB
 
 _PUBLISHED = {"GPTQ-Int4": "INT4", "GPTQ-Int8": "INT8"}
 """What names of published checkpoints call a format."""
@@ -37,7 +39,8 @@ def checkpoint_of(
     A published one; FP8 else while vLLM loads the 16-bit one; another is estimated.
     """
     form = next((str(one.value) for one in options if one.name == "model"), "")
-    if not model or not form:
+    is_own = form in BITS.values() and format_of(model) != ""  # "AWQ, 4 bits"
+    if not model or not form or is_own:
         return model, {}, ""
     named = f"{model}-{form}"
     wanted = _PUBLISHED.get(form, form)
@@ -137,6 +140,50 @@ def _is_refused(model: str, gpu: str | GPU, split: tuple[tuple[str, int], ...]) 
     return error is not None and error.kind == "refused"
 
 
+def share_of(term: Term | None) -> dict[str, Any]:
+    """Return the share of a GPU that a text gives vLLM: "0.85" or "85 %" of it."""
+    value = 0 if term is None else term.value
+    share = value / _STEPS if term and term.unit == "percent" else value
+    return {"gpu_memory_utilization": share} if 0 < share <= 1 else {}
+
+
+def with_taken(place: Place, taken: Term | None) -> Place:
+    """Return a GPU with what other programs hold of it, by a number of GB."""
+    if place.gpu is None or taken is None:
+        return place
+    gpu = place.gpu if isinstance(place.gpu, GPU) else GPU.named(str(place.gpu))
+    free = gpu.total_memory_bytes - round(taken.value * GIB)
+    if not 0 < free < gpu.total_memory_bytes:
+        return place
+    said = f"{taken.written} of the GPU are taken by other programs."
+    return replace(
+        place,
+        gpu=replace(gpu, free_memory_bytes=free),
+        note=f"{place.note} {said}".strip(),
+    )
+
+
+def one_copy(
+    place: Place, term: Term | None, text: str
+) -> tuple[Place, dict[str, Any], str]:
+    """Return where one of several copies runs, with its share, and what is said."""
+    total, copies = place.total or 1, 1 if term is None else term.value
+    if copies <= 1 or total == copies == 1:
+        return place, {}, ""
+    said = f"One of {copies} copies is planned"
+    if words_of("apart").search(text):
+        return place, {}, f"{said}, on its own GPUs."
+    if total % copies == 0:
+        count = total // copies
+        return replace(place, count=count, nodes=1), {}, f"{said}, on {count} of them."
+    if copies % total:
+        return place, {}, ""
+    whole = gpu_memory_utilization(NEWEST_RELEASE) * total / copies
+    share = int(whole * _STEPS) / _STEPS
+    said = f"{said}, which has {share:.2f} of a GPU; start one after the other."
+    return replace(place, count=1), {"gpu_memory_utilization": share}, said
+
+
 def shares_of(asked: Question, place: Place) -> dict[str, float]:
     """Return the share of a GPU for each of the models that are to run on it.
 
@@ -155,7 +202,7 @@ def shares_of(asked: Question, place: Place) -> dict[str, float]:
     ]
     left = max(whole - sum(taken), 0.0) / max(len(names), 1)
     return {
-        name: int((own + left) * _STEPS) / _STEPS
+        name: int(min(own + left, whole) * _STEPS) / _STEPS
         for name, own in zip(names, taken, strict=True)
     }
 

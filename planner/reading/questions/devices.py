@@ -6,7 +6,7 @@ And GPUs by their memory: of a log that names none, of "a 24 GB card".
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -111,11 +111,59 @@ def places_in(
         elif term.kind == "gpu":
             place = Place(gpu=term.value, terms=(term,))
             place = _sized(_counted(place, terms, at, roles), terms, at)
+            for one in _fewer(place, terms):
+                found.setdefault(str(one), one)
             found.setdefault(str(replace(place, count=None)), place)
+    found = {
+        name: one for name, one in found.items() if not _is_named_again(one, found)
+    }
     if len(found) == 1:
         (place,) = found.values()
         return (_with_loose_counts(place, quantities, terms),)
     return tuple(found.values()) or _of_memory(terms, quantities)
+
+
+def _is_named_again(place: Place, others: Mapping[str, Place]) -> bool:
+    """Return whether a GPU is named with nothing else, and so is another with more."""
+    name = place.terms[0].written.lower()
+    return len(place.terms) == 1 and any(
+        one.terms[0].written.lower() == name and len(one.terms) > 1
+        for one in others.values()
+    )
+
+
+def _fewer(place: Place, terms: Sequence[Term]) -> Iterator[Place]:
+    """Yield a GPU with the smaller number that a text gives it: "1 or 2 L40S"."""
+    count = next((one for one in place.terms[1:] if one.value is place.count), None)
+    if count is None or not place.count:
+        return
+    at = terms.index(count)
+    is_joined = at > 1 and words_of("or").fullmatch(terms[at - 1].written) is not None
+    is_number = is_joined and terms[at - 2].kind == "number" and not terms[at - 2].unit
+    low = terms[at - 2].value if is_number else count.low
+    if 0 < low < place.count:
+        used = (*place.terms, terms[at - 2]) if is_number else place.terms
+        yield replace(place, count=low, terms=used)
+
+
+def mixed(places: Sequence[Place]) -> Place:
+    """Return GPUs of several kinds as so many of the smallest, which vLLM fits all to.
+
+    Source: vLLM 0.33.0 v1/core/kv_cache_utils.py `get_kv_cache_configs`: the ranks have
+    the number of blocks of the one that has fewest.
+    """
+    known = [one.gpu for one in places]
+    gpus = [one if isinstance(one, GPU) else GPU.named(str(one)) for one in known]
+    least = min(gpus, key=lambda one: one.total_memory_bytes)
+    names = " and ".join(map(str, places))
+    count = sum(one.total or 1 for one in places)
+    told = f"ranks hold the same, so it is planned on {count} x {least.name}."
+    return Place(
+        gpu=least,
+        count=count,
+        note=f"{names}: {told}",
+        terms=tuple(term for one in places for term in one.terms),
+    )
 
 
 def _of_machines(place: Place, terms: Sequence[Term], at: int) -> Place:

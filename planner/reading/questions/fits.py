@@ -12,7 +12,7 @@ from planner.planning.words import served_length
 from planner.reading.logs.fixing import Fix
 from planner.reading.questions.asking import questions_in
 from planner.reading.questions.question import Question
-from planner.reading.questions.sizes import sizes
+from planner.reading.questions.searching import sizes
 from planner.reading.reading import Reading
 from planner.show.verdict import verdict
 from planner.solve import longest_context
@@ -157,10 +157,14 @@ def of_each(
         question: what is asked.
         first: the first line of the answer to it, of one start.
     """
-    lines, fit = [], 0
+    lines, fit, left = [], 0, 0
     most: tuple[float, str] = (0, "")
     for one in questions_in(reading.given):
         here = replace(one, gpu=one.gpu or reading.gpu)
+        if here.model is None:
+            lines += [f"{one.shown}: {here.open[0]}"]
+            left += 1
+            continue
         if here.gpu is None:
             lines += [f"{one.shown}: {said}" for said in sizes(here)]
             continue
@@ -185,5 +189,7 @@ def of_each(
             yield from lines
             return
         best = f" Most requests at once: {most[1]}." if fit > 1 else ""
-        yield f"{fit} of {len(lines)} serve it, each planned alone.{best}"
+        is_open = f" {left} not planned." if left else ""
+        planned = len(lines) - left
+        yield f"{fit} of {planned} serve it, each planned alone.{best}{is_open}"
     yield from lines

@@ -11,11 +11,12 @@ from planner.units import GIB, format_gib
 from planner.values import frozen
 
 _GPU = re.compile(
-    r"(?:(?<![A-Za-z0-9.-])|(?<=\d[xX*]))"
+    r"(?:(?<![A-Za-z0-9.-])|(?<=\d[xX*])(?<!\d\d\d[xX*]))"
     r"(?P<gpu>(?:NVIDIA[\s-]+|GeForce\s+|Tesla\s+|Quadro\s+|Jetson\s+|AGX\s+)*"
     rf"(?:{NAMED_GPU}"
-    r"|(?P<bare>[1-5]0[5-9]0)(?!\s?(?:tok|user|ctx|cont|req|jet|Kont|Nutz|词|トー|上下)))"
-    rf"(?:[\s-]*(?:{GPU_FORM}|MIG-\dg\.\d+gb|(?<=-)\d+GB)"
+    r"|(?P<bare>[1-5]0[5-9]0)"
+    r"(?!\s?(?:tok|user|(?:ctx|cont|Kont)(?!\w*[ =:]*\d)|req|jet|Nutz|词|トー|上下)))"
+    rf"(?:[\s-]*(?:{GPU_FORM}|MIG-\dg\.\d+gb|(?<=-)\d+GB?|(?<=[AH]100[ -])[48]0)"
     r"(?![A-Za-z0-9]))*)s?(?!(?!x\d)[A-Za-z0-9_-]|\.\d)",
     re.IGNORECASE,
 )
@@ -26,6 +27,11 @@ _COUNTED = re.compile(
 )
 """What stands before a number that is a GPU's, also in a text with other numbers."""
 _BEFORE = 12
+_USUAL = (
+    (re.compile(r"(?i)RTX[\s-]*(\d{4})[\s-]*(?:PRO|Blackwell)\b"), r"RTX PRO \1"),
+    (re.compile(r"(?i)(?<=[\s-])(\d{2,3})G?\Z"), r"\1GB"),
+)
+"""What people turn round or cut short in a GPU's name."""
 _SIZE = re.compile(r"[\s(-]{0,2}(?P<gigabytes>\d{1,3}) ?(?:GiB|GB?)\b", re.IGNORECASE)
 """The memory that is written behind a GPU."""
 _ALIKE = 0.12
@@ -60,17 +66,27 @@ def gpus_written_in(text: str) -> Iterator[WrittenGPU]:
     """
     for match in _GPU.finditer(text):
         written = re.sub(r"\s+", " ", match["gpu"]).strip()
-        name = f"RTX {written}" if match["bare"] else written
+        name = f"RTX {written}" if match["bare"] else _usual(written)
         start, end = match.span("gpu")
         size = _SIZE.match(text, match.end())
+        sold = f"{name} {size['gigabytes']}GB" if size else ""
         yield WrittenGPU(
             name=name,
-            gpu=gpu_named_in(name),
+            gpu=gpu_named_in(name) or gpu_named_in(sold),
             span=(start, end),
             is_bare=bool(match["bare"]),
             is_counted=bool(_COUNTED.search(text[max(start - _BEFORE, 0) : start])),
             gigabytes=int(size["gigabytes"]) if size else None,
         )
+
+
+def _usual(written: str) -> str:
+    """Return a name as the catalogue has it: of "A100s", "RTX 6000 Pro", "A100-80G"."""
+    name = written
+    for pattern, usual in _USUAL:
+        name = pattern.sub(usual, name)
+    is_several = name[-1:] in "sS" and gpu_named_in(name) is None
+    return name[:-1] if is_several else name
 
 
 def with_memory(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 
 from planner.engine.human_numbers import human_int
 from planner.errors import PlannerError
@@ -52,8 +53,9 @@ def loaded(
             too many.
     """
     first: dict[str, Term] = {}
-    for one in quantities:
-        role = "user" if one.role == "concurrency" else one.role
+    at_once = ("concurrency", "user")  # of 250 people who are there 30 ask at once
+    for one in sorted(quantities, key=lambda one: one.role != at_once[0]):
+        role = "user" if one.role in at_once else one.role
         is_whole = isinstance(one.term.value, int) and one.term.value > 0
         if one.term not in taken and is_whole:
             first.setdefault(role, one.term)
@@ -65,19 +67,42 @@ def loaded(
     counts: dict[str, int] = {
         str(role): _count(term, longest) for role, term in known.items()
     }
-    load, note = _load(counts)
+    part = first.get("part")
+    if part is not None and "user" in counts and part.value <= _WHOLE:
+        counts["user"] = ceil(counts["user"] * part.value / _WHOLE)
+        known["part"] = part
+    own = first.get("own")
+    if own is not None and "prompt" not in first:
+        shared = _count(first["shared"], longest) if "shared" in first else 0
+        known["prompt"], counts["prompt"] = own, _count(own, longest) + shared
+    load, note = _load(counts, longest)
     if load is not None:
         load, known = _sharing(load, quantities, known)
     length = counts.get("length")
     if load is not None and length == load.request_tokens:
         length = None
     letters = " ".join(filter(None, (_letter(one, longest) for one in known.values())))
+    ranges = "".join(
+        f" Of {one.low} to {one.written.strip()} the most is planned for."
+        for one in known.values()
+        if one.low
+    )
     return Loaded(
         load=load,
         max_model_len=length,
-        note=f"{note} {letters}".strip(),
+        note=f"{note} {letters}{ranges}".strip(),
         terms=tuple(known.values()),
     )
+
+
+def of_one_copy(found: Loaded, term: Term | None) -> Loaded:
+    """Return what one of several copies has to serve of a load."""
+    load = found.load
+    if term is None or load is None or term.value <= 1 or load.requests <= 1:
+        return found
+    requests = ceil(load.requests / term.value)
+    note = f"{found.note} {requests:,} requests at once for each copy.".strip()
+    return replace(found, load=replace(load, requests=requests), note=note)
 
 
 def _sharing(
@@ -99,14 +124,15 @@ def _sharing(
     return load, dict(known)
 
 
-def _load(counts: dict[str, int]) -> tuple[Load | None, str]:
+def _load(counts: dict[str, int], longest: float | None) -> tuple[Load | None, str]:
     """Return the load, and what was assumed for it."""
     users = counts.get("user")
     prompt, answer = counts.get("prompt"), counts.get("answer")
     if users is None and prompt is None and answer is None:
         return None, ""
     length = counts.get("length")
-    whole, note = length or _USUAL_TOKENS, ""
+    usual = _USUAL_TOKENS if longest is None else int(min(_USUAL_TOKENS, longest))
+    whole, note = length or usual, ""
     if prompt is None and answer is None:
         answer = whole // _ANSWER_SHARE
         prompt = max(whole - answer, 1)

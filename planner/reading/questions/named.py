@@ -22,6 +22,8 @@ _BETWEEN = frozenset(signs("ends a model's name"))
 """Words that end a model's name."""
 _PLAIN = frozenset(("instruct", "it", "chat", "hf", "meta", "v0.1"))
 """Parts of a name that people leave out."""
+_USES = frozenset(("embedding", "embeddings", "reranker"))
+"""What a model is for, said behind its name."""
 _FORMATS = frozenset(("awq", "gptq", "fp", "int", "gguf", "bnb"))
 _REPUBLISHED = ("unsloth/", "NousResearch/")
 """Owners of copies, which have the models' own names."""
@@ -43,6 +45,8 @@ _SAID = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """What is said to be the model."""
+_DASHED = re.compile(r"[A-Za-z][A-Za-z\d.]*-[\w.-]*\d[\w.-]*", re.ASCII)
+"""A name of a family with a number in it."""
 _SIZED = re.compile(
     r"(?<![\w./-])(?:[A-Za-z][\w.-]*-|[A-Z][\w.-]*(?: [A-Z0-9][\w.-]*){0,2} )"
     r"\d{1,4}(?:\.\d+)?[bB](?:-[\w.-]*\w)?(?![\w])",
@@ -134,6 +138,7 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
             continue
         written = [word[0].lower() for word in span]
         is_sized = any(re.search(r"[\d/]", word) for word in written)
+        is_sized = is_sized or any(word in _variants() for word in written[1:])
         if not is_sized or any(word in _BETWEEN for word in written):
             continue
         if any(gpu_named_in(word) for word in written[1:]):
@@ -150,7 +155,14 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
 
 def _of_no_entry(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
     """Return a family with a size that the catalogue does not have: "mixtral 8x22b"."""
-    is_sized = len(words) > 1 and _SIZE.fullmatch(words[1][0]) is not None
+    if _DASHED.fullmatch(words[0][0]):
+        one = words[0]
+        return NamedModel(
+            name="", written=one[0], note=_UNKNOWN.format(one[0]), start=one.start()
+        ), 1
+    is_sized = len(words) > 1 and (
+        _SIZE.fullmatch(words[1][0]) is not None or words[1][0].lower() in _variants()
+    )
     if not is_sized or _is_apart(words[0], words[1]):
         return None, 0
     start = words[0].start()
@@ -185,7 +197,7 @@ def _is_apart(word: re.Match[str], following: re.Match[str]) -> bool:
 def _variant(written: str, following: Sequence[re.Match[str]]) -> NamedModel | None:
     """Return what is not known: the name goes on, as "GLM 4.5 Air" is not GLM 4.5."""
     word = following[0] if following else None
-    if word is None or word[0].lower() not in _variants():
+    if word is None or word[0].lower() not in _variants() - _USES:
         return None
     if not re.search(rf"{re.escape(written)}[\s-]+\Z", word.string[: word.start()]):
         return None
@@ -206,7 +218,11 @@ def _named(found: Sequence[Entry], words: Sequence[str], written: str) -> NamedM
         ),
     )
     best, *others = [one.name for one in ranked]
-    if not _is_exact(best, written) and not _SIZE.search(" ".join(words)):
+    is_sized = _SIZE.search(" ".join(words)) is not None
+    dashed = "-".join(written.split())
+    if not is_sized:
+        best = next((one.name for one in ranked if _is_exact(one.name, dashed)), best)
+    if not _is_exact(best, dashed) and not is_sized:
         sizes = {match[0] for name in (best, *others) for match in _SIZE.finditer(name)}
         if len(sizes) > 1:
             shown = ", ".join([best, *others[:3]])
@@ -227,7 +243,8 @@ def _is_exact(name: str, written: str) -> bool:
 def _more(name: str, words: Sequence[str]) -> int:
     """Return how many parts a name has that no word stands for."""
     parts = (part for part in _PART.split(_bare(name)) if part not in _PLAIN)
-    return sum(not any(w in part or part in w for w in words) for part in parts)
+    more = [p for p in parts if not any(w in p or p in w for w in words)]
+    return sum(2 if part.isalpha() else 1 for part in more)
 
 
 def _bare(name: str) -> str:

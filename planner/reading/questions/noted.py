@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
-from planner.engine.arguments import ARGUMENTS
+from planner.engine.arguments import ARGUMENTS, Memory
 from planner.engine.arguments import Kind as Value
 from planner.engine.gpu import GPU
 from planner.models.catalogue import find
@@ -26,6 +27,8 @@ RECORD = re.compile(
     r"\[?[\w./-]+\.py:\d+\]"
 )
 """The head of a record of vLLM, of every release."""
+_ARGUMENT = re.compile(r"(?<![\w-])(?:--)?[a-z]+(?:[-_][a-z0-9]+)+", re.ASCII)
+_MOST_MEANINGS = 3
 _LONGEST_NOTE = 6_000
 _SUGGESTION = re.compile(any_of("suggestions"), re.IGNORECASE)
 """Words around an argument that was not given."""
@@ -120,8 +123,7 @@ def _is_of(kind: Value, value: object, text: str, *, is_named: bool) -> bool:
 
 def _in_words(piece: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:
     for name, pattern in _IN_WORDS.items():
-        match = pattern.search(piece)
-        if match is not None:
+        for match in pattern.finditer(piece):
             value = literal(match[1] if match[1][0] != "." else "0" + match[1])
             yield name, value, match.span()
 
@@ -182,3 +184,41 @@ def planned_model(written: str) -> tuple[str, tuple[str, ...]]:
 def is_other(text: str) -> bool:
     """Return whether a text is a command or a manifest of something else."""
     return _OTHER.search(text) is not None
+
+
+@cache
+def _spoken() -> Mapping[str, str]:
+    """Return the arguments by what people call them, such as "tensor parallel"."""
+    short = {
+        name.removeprefix("enable_").removesuffix("_size"): name for name in ARGUMENTS
+    }
+    words = {one.replace("_", " "): name for one, name in short.items() if "_" in one}
+    return {word.lower(): name for word, name in words.items()}
+
+
+@cache
+def _spoken_words() -> re.Pattern[str]:
+    longest_first = sorted(_spoken(), key=len, reverse=True)
+    return re.compile(
+        rf"\b(?:{'|'.join(map(re.escape, longest_first))})", re.IGNORECASE
+    )
+
+
+def meanings_in(text: str) -> Iterator[str]:
+    """Yield what each argument of vLLM that a text names means.
+
+    >>> [said.partition(":")[0] for said in meanings_in("What is --max-num-seqs?")]
+    ['max_num_seqs']
+    """
+    names = [
+        match[0].removeprefix("--").replace("-", "_")
+        for match in _ARGUMENT.finditer(text)
+    ]
+    names += [_spoken()[match[0].lower()] for match in _spoken_words().finditer(text)]
+    known = [name for name in dict.fromkeys(names) if name in ARGUMENTS]
+    for name in known[:_MOST_MEANINGS]:
+        argument = ARGUMENTS[name]
+        effect = (
+            "" if argument.memory is not Memory.NONE else " It takes no GPU memory."
+        )
+        yield f"{name}: {argument.text}{effect}"

@@ -87,11 +87,20 @@ def _is_behind(options: Sequence[Option], first: Option, second: Option) -> bool
     return (first, second) in pairwise(options)
 
 
+def _is_change(between: str) -> bool:
+    """Return whether one is to take the other's place: "from BF16 to FP8"."""
+    return (
+        re.fullmatch(r"\W*(?:to|->|→|auf|zu|vers|à|a|到|换成)\W*", between) is not None
+    )
+
+
 def _exclude(text: str, first: Option, second: Option) -> bool:
     """Return whether a text names an option and the next as alternatives."""
     between = text[first.span[1] : second.span[0]]
     if len(between) <= _LONGEST and is_joined_by_or(between):
         return True
-    is_listed = is_joined_by_and(between) or not re.search(r"\w", between)
     both = {first.name, second.name}
+    if both <= {*_WEIGHTS} and _is_change(between):
+        return True
+    is_listed = is_joined_by_and(between) or not re.search(r"\w", between)
     return is_listed and compares(text) and (len(both) == 1 or both <= {*_WEIGHTS})

@@ -13,18 +13,28 @@ from itertools import zip_longest
 from planner.reading.questions.question_words import Term, words_of
 from planner.values import frozen
 
-_LENGTHS = ("shared", "prompt", "answer", "context")
+_LENGTHS = ("shared", "own", "prompt", "answer", "context")
 _ITEMS = ("image", "video", "audio")
 _MACHINE = ("card", "node", "unit", "gpu")
 _NOUNS = (
     *("rate", *_LENGTHS, "token", "user", "concurrency", *_ITEMS, "ram", "vram"),
-    *("utilization", *_MACHINE),
+    *("utilization", "taken", "job", "copy", "frame", "part", *_MACHINE),
 )
-_COUNTS = ("user", "concurrency", *_ITEMS, *_MACHINE)
+_COUNTS = ("user", "concurrency", "copy", *_ITEMS, *_MACHINE)
 """Nouns before which no letter stands: nobody has 8k GPUs."""
+_IS = frozenset(
+    ("is", "are", "=", ":", "today", "currently", "now", "ist", "est", "es")
+)
+"""What may stand between a noun and the number that it has."""
 _BESIDE = ("loose", "times", "memory")
 """What may stand between a number and its noun."""
-_UNITS = {"money": "money", "time": "time", "bits": "bits", "size": "size"}
+_UNITS = {
+    "pixels": "pixels",
+    "money": "money",
+    "time": "time",
+    "bits": "bits",
+    "size": "size",
+}
 REACH = 8
 """Terms as far as a noun can stand from its number."""
 _LEAST_TOKENS = 1000
@@ -65,7 +75,24 @@ def quantities_in(terms: Sequence[Term], *, is_listed: bool = False) -> list[Qua
             taken |= {one.noun} if one.noun is not None else set()
             if term.is_digits or one.role != "unknown":
                 found.append(one)
-    return [_like_next(terms, *each) for each in zip_longest(found, found[1:])]
+    found = [_like_next(terms, *each) for each in zip_longest(found, found[1:])]
+    return [_multiplied(terms, one) for one in found]
+
+
+def _multiplied(terms: Sequence[Term], one: Quantity) -> Quantity:
+    """Return a number that multiplies a length as requests: "4 x 32k", "32k x 4"."""
+    behind_it = [x.kind for x in terms[one.at + 1 : one.at + 3]]
+    if one.role == "concurrency" and behind_it == ["times", "concurrency"]:
+        return replace(one, role="unknown")  # what vLLM logs: "5.6x concurrency"
+    if one.role != "unknown" or one.term.letter or one.term.unit:
+        return one
+    is_before = [x.kind for x in terms[one.at + 1 : one.at + 3]] == ["times", "number"]
+    behind = terms[max(one.at - 3, 0) : one.at]
+    if is_before and terms[one.at + 2].value >= _LEAST_TOKENS:
+        return replace(one, role="user")
+    is_length = any(x.kind == "number" and x.letter == "k" for x in behind)
+    is_behind = behind[-1:] != [] and behind[-1].kind == "times" and is_length
+    return replace(one, role="user") if is_behind else one
 
 
 def _like_next(
@@ -112,13 +139,14 @@ def _measured(
 ) -> Quantity:
     """Return what a size or a share is of; its noun stays free for another number."""
     wanted = {
-        "memory": ("ram", "vram", "card"),
-        "percent": ("utilization", "shared"),
+        "memory": ("taken", "ram", "vram", "card"),
+        "percent": ("utilization", "shared", "part"),
     }[terms[at].unit]
     for noun in (after, before):
         if noun is not None and terms[noun].kind in wanted:
             role = terms[noun].kind if terms[at].unit == "memory" else ""
-            role = {"ram": "ram"}.get(role, "vram") if role else terms[noun].kind
+            role = role if role in ("ram", "taken", "") else "vram"
+            role = role or terms[noun].kind
             role = "share" if role == "shared" else role
             return Quantity(term=terms[at], role=role, at=at)
     return Quantity(term=terms[at], role=terms[at].unit, at=at)
@@ -178,8 +206,9 @@ def _is_told(terms: Sequence[Term], noun: int, at: int) -> bool:
     if terms[noun].kind in _LENGTHS or terms[noun].kind in ("utilization", "token"):
         return True
     between = {one.kind for one in terms[noun + 1 : at]}
-    is_plain = between <= {"sign"} or terms[noun].kind in _ITEMS
-    return is_plain and terms[noun].kind not in ("gpu", "ram", "vram", "rate")
+    is_said = all(x.written.lower() in _IS for x in terms[noun + 1 : at])
+    is_plain = between <= {"sign"} or is_said or terms[noun].kind in _ITEMS
+    return is_plain and terms[noun].kind not in ("gpu", "ram", "vram", "job")
 
 
 def _has_own(terms: Sequence[Term], after: int, before: int) -> bool:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
-from planner.reading.logs.pages import gpus_beside
+from planner.reading.logs.pages import gpu_at, gpus_beside
 from planner.reading.questions.devices import (
     Place,
     device_terms,
     listed_place,
+    mixed,
     places_in,
 )
-from planner.reading.questions.meanings import meanings_in
-from planner.reading.questions.named import NamedModel, mentions_in
-from planner.reading.questions.noted import given_in
+from planner.reading.questions.named import NamedModel
+from planner.reading.questions.naming import (
+    formats_in,
+    models_named_in,
+    plain_text,
+    releases_in,
+)
+from planner.reading.questions.noted import given_in, meanings_in
 from planner.reading.questions.options import (
     Option,
     Variant,
@@ -33,22 +39,27 @@ from planner.reading.questions.question_words import (
     blanked,
     half_width,
     intents_in,
+    is_denied,
     is_of_planning,
     terms_of,
     words_of,
 )
 from planner.reading.sign_table import signs
 from planner.reading.starts.around import why_not_planned
-from planner.values import frozen
 
-_RELEASE = re.compile(
-    r"(?P<lead>\bv?llm(?:==|[ -]?v?)|\bversion |\brelease |[\s(]v|\bv)?"
-    r"(?<![A-Za-z0-9.,])(?P<release>0\.\d{1,2}(?P<patch>\.\d{1,2})?(?:\.?(?:post|rc)\d{1,2})?)"
-    r"(?!\.?\d|[A-Za-z])",
+_LONGEST = re.compile(
+    r"context|ctx|max|long|tokens?|kontext|contexte|contexto|上下文|长度|コンテ",
     re.IGNORECASE,
 )
-_TO = re.compile(r"(?:\b(?:to|auf|à|a|vers|zu)|->|=>|→|到|至)\s*(?:vllm\s*)?\Z", re.I)
-_BEFORE, _BESIDE = 12, 24
+_NAME = re.compile(
+    r"\b(?!I\b|GPUs?\b|LLMs?\b|KV\b|VRAM\b)[A-Z][\w.-]*(?: [A-Z+])", re.ASCII
+)
+_DRAFT = re.compile(r"\b(?:draft(?:er|ing)?|speculat\w+)[\w -]*\Z", re.IGNORECASE)
+_AS_DRAFT = re.compile(r" (?:as|como|comme) (?:\w+ )?(?:draft|Draft)")
+_RANKS = re.compile(r"tensor[ -]?parallel\w*|\bTP\b(?! ?[=\d])|张量并行", re.IGNORECASE)
+_LISTED_GPUS = re.compile(r"^[\w .()-]*?(?:\b(?:and|und|et|y|e)\b|[+&和与とy])[\w .]*$")
+"""What stands between GPUs that are counted together."""
+_BESIDE = 24
 _BEGINS = re.compile(
     r"\s*(?:is|are|can|could|does|do|will|would|should|kann|passt|reicht|puedo|puede)\s",
     re.IGNORECASE,
@@ -59,34 +70,51 @@ CHOSEN = ("length", "user", "concurrency")
 BITS = {4: "GPTQ-Int4", 8: "GPTQ-Int8"}
 
 
-@frozen
-class Release:
-    """A release of vLLM where a text names it."""
-
-    version: str
-    span: tuple[int, int]
-    is_target: bool
-    """Whether the words before it say that it is gone to."""
-
-
 class Question:
     """A text taken apart: names first, then the words and numbers between them."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.page, self.lines = gpus_beside(text)
-        self.plain = half_width(blanked(text, self.lines))
-        self.mentions = list(_without_choices(self.plain))
-        rest = blanked(self.plain, ((one.start, one.end) for one in self.mentions))
-        self.devices = device_terms(rest)
+        self.plain = plain_text(half_width(blanked(text, self.lines)))
+        self.denied: list[tuple[int, int]] = []
+        mentions = list(models_named_in(self.plain))
+        rest = blanked(self.plain, ((one.start, one.end) for one in mentions))
+        devices = device_terms(rest)
         self.refused = why_not_planned(rest)
-        rest = blanked(rest, ((one.start, one.end) for one in self.devices))
-        self.flags = list(given_in(rest))
-        rest = blanked(rest, (span for *_, span in self.flags))
-        self.releases = list(_releases(rest))
+        rest = blanked(rest, ((one.start, one.end) for one in devices))
+        flags = list(given_in(rest))
+        rest = blanked(rest, (span for *_, span in flags))
+        self.releases = list(releases_in(rest))
         rest = blanked(rest, (one.span for one in self.releases))
-        self.formats = list(_formats(rest))
-        self.rest = blanked(rest, (span for *_, span in self.formats))
+        formats = list(formats_in(rest))
+        self.rest = blanked(rest, (span for *_, span in formats))
+        meant = [one for one in mentions if self._is_meant_at(one.start, one.end)]
+        meant = meant or mentions  # of another program, and of vLLM then
+        self.drafts = [one for one in meant[1:] if self._is_draft(one)]
+        self.mentions = [one for one in meant if one not in self.drafts]
+        self.devices = [o for o in devices if self._is_meant_at(o.start, o.end)]
+        self.flags = [one for one in flags if self._is_meant_at(*one[2])]
+        self.formats = [one for one in formats if self._is_meant_at(*one[2])]
+
+    def _is_meant_at(self, start: int, end: int) -> bool:
+        """Whether a name is not denied; where it is, it is kept in mind."""
+        if not is_denied(self.plain, start, end):
+            return True
+        self.denied.append((start, end))
+        return False
+
+    def _is_draft(self, one: NamedModel) -> bool:
+        """Whether a model drafts for the one named before it."""
+        before = self.plain[max(one.start - _BESIDE, 0) : one.start]
+        is_before = _DRAFT.search(before) is not None
+        return is_before or _AS_DRAFT.match(self.plain, one.end) is not None
+
+    @property
+    def is_without_ranks(self) -> bool:
+        """Whether it says that it wants no tensor parallelism."""
+        found = _RANKS.finditer(self.plain)
+        return any(is_denied(self.plain, *match.span()) for match in found)
 
     @cached_property
     def models(self) -> tuple[NamedModel, ...]:
@@ -109,17 +137,42 @@ class Question:
     @cached_property
     def quantities(self) -> list[Quantity]:
         """Its numbers and what they count."""
-        return quantities_in(self.terms, is_listed=self.page is not None)
+        found = quantities_in(self.terms, is_listed=self.page is not None)
+        indices = [one for one in found if one.role == "index"]
+        for first, one in pairwise(indices):
+            between = self.plain[first.term.end : one.term.start]
+            if words_of("elsewhere").search(between):
+                found[found.index(one)] = replace(one, role="elsewhere")
+        return found
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
         """Its GPUs."""
         if self.page is not None and self.page.gpu is not None:
-            return (listed_place(self.page, self.quantities),)
+            place = listed_place(self.page, self.quantities)
+            numbers = [o.term.value for o in self.quantities if o.role == "index"]
+            own = gpu_at(self.text, numbers)
+            return (replace(place, gpu=own, note="") if own else place,)
         found = places_in(self.terms, self.quantities)
+        if self._is_mixed(found):
+            found = (mixed(found),)
         is_named = any(one.kind in ("gpu", "machine") for one in self.devices)
         is_used = bool(self.refused) or "why" in self.intents  # memory in use is no GPU
         return found if is_named or not is_used else ()
+
+    def _is_mixed(self, places: Sequence[Place]) -> bool:
+        """Whether GPUs of several kinds are to run one model together."""
+        between = [
+            self.plain[max(x.end for x in one.terms) : min(x.start for x in two.terms)]
+            for one, two in pairwise(places)
+            if one.terms and two.terms
+        ]
+        is_listed = all(_LISTED_GPUS.search(one) for one in between)
+        wanted = words_of("mixed").search(self.plain) or any(
+            name == "tensor_parallel_size" for name, *_ in self.flags
+        )
+        is_all = len(between) > 0 and all(one.count for one in places)
+        return is_all and is_listed and bool(wanted)
 
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
@@ -142,6 +195,19 @@ class Question:
         if not self.models:
             return (tuple({one.name: one for one in reversed(options)}.values()),)
         return variants(self.plain, [*options, *self._numbers_to_choose])
+
+    @property
+    def lengths(self) -> list[Option]:
+        """The length behind each model of a list; none where they have no own."""
+        terms = [one.term for one in self.quantities if one.role == "length"]
+        found = [
+            Option(name="length", value=one.written, span=(one.start, one.end))
+            for one in terms
+        ]
+        both = [(one.start, 0) for one in self.models] + [(x.start, 1) for x in terms]
+        order = [kind for _, kind in sorted(both)]
+        is_each = len(terms) > 1 and order == [0, 1] * len(terms)
+        return found if is_each else []
 
     @property
     def _numbers_to_choose(self) -> Iterator[Option]:
@@ -176,7 +242,10 @@ class Question:
     @cached_property
     def topics(self) -> tuple[tuple[str, tuple[int, int]], ...]:
         """What it asks that no plan answers: why not, and where it stands."""
-        return tuple(topics_in(self.plain))
+        drafts = any(name == "speculative_config" for name, *_ in self.formats)
+        is_known = bool(self.drafts) or drafts
+        plain = words_of("speculation").sub("", self.plain) if is_known else self.plain
+        return tuple(topics_in(plain))
 
     @cached_property
     def intents(self) -> dict[str, bool]:
@@ -188,12 +257,18 @@ class Question:
         """What it asks."""
         if len({one.version for one in self.releases}) > 1:
             return "upgrade"
-        kind = next(filter(self._is_meant, self.intents), "")
+        meant = [*filter(self._is_meant, self.intents)]
+        told = (one for one in meant if one == "why" or self.intents[one])
+        kind = next(told, "".join(meant[:1]))
         if kind == "why" and "speed" in self.intents:
             return "speed"  # "12 tokens a second: is that normal?"
         if kind in ("fits", "") and self.has_users and asks_to_hold(self.plain):
             return "users"
         usual = "fits" if self.models else "other"
+        if kind == "other" and self.has_users and "fits" in self.intents:
+            return usual if not _LONGEST.search(self.plain) else kind
+        if kind == "which_gpu" and self.models and self.places:
+            return usual  # of those that it names
         return {"which_gpu": "cheapest"}.get(kind, kind) or usual
 
     def _is_meant(self, kind: str) -> bool:
@@ -201,6 +276,18 @@ class Question:
         if kind == "which_models":
             return not any(one.name for one in self.models)
         return kind != "speed" or self._is_speed
+
+    @property
+    def has_words(self) -> bool:
+        """Whether it asks something in words, beside what it names."""
+        return "?" in self.plain and re.search(r"[^\W\d_]{3}", self.rest) is not None
+
+    @property
+    def has_unknown_name(self) -> bool:
+        """Whether something may be a model's name that is none here: "Command R+"."""
+        first = re.match(r"\W*\w+(?=\W+(?:[a-z]|\Z))", self.rest)
+        rest = blanked(self.rest, [first.span()] if first else [])
+        return _NAME.search(rest) is not None
 
     @property
     def has_users(self) -> bool:
@@ -225,13 +312,15 @@ class Question:
             return asks or is_all or has_device or bool(self._load_words)
         if has_device:
             return asks or self.plain.strip()[-1:] not in ".!"
+        if any(one.role == "size" for one in self.quantities):
+            return asks or is_of_planning(self.plain)
         is_clear = any(asks for kind, asks in self.intents.items() if kind != "fits")
         is_named = asks and next(meanings_in(self.plain), None) is not None
         return is_named or (is_clear and is_of_planning(self.plain))
 
     @property
     def _load_words(self) -> list[Quantity]:
-        known = ("user", "concurrency", "prompt", "answer", "length")
+        known = ("user", "concurrency", "prompt", "answer", "length", "rate")
         return [one for one in self.quantities if one.role in known]
 
 
@@ -253,39 +342,3 @@ def releases_asked(text: str) -> tuple[str | None, str | None]:
     first = next((one.version for one in found if not one.is_target), None)
     last = next((one.version for one in reversed(found) if one.version != first), None)
     return first, last
-
-
-def _without_choices(text: str) -> Iterator[NamedModel]:
-    """Yield the models of a text; a name ends before "fp8 or awq"."""
-    for one in mentions_in(text):
-        name, _, last = one.written.rpartition(" ")
-        behind = text[one.end : one.end + _BESIDE]
-        format_behind = next(_formats(behind), None)
-        is_choice = format_behind is not None and (
-            is_joined_by_or(behind[: format_behind[2][0]])
-            or not re.search(r"\w", behind[: format_behind[2][0]])
-        )
-        if name and is_choice and next(_formats(last), None) is not None:
-            plain = mentions_in(name)
-            yield replace(plain[0], start=one.start) if plain else one
-        else:
-            yield one
-
-
-def _releases(text: str) -> Iterator[Release]:
-    """Yield releases: 0.11.0 always, 0.11 beside vLLM's name or another release."""
-    found = list(_RELEASE.finditer(text))
-    is_sure = any(match["patch"] or match["lead"] for match in found)
-    for match in found if is_sure else ():
-        before = text[max(match.start() - _BEFORE, 0) : match.start()]
-        is_target = _TO.search(before) is not None
-        yield Release(version=match["release"], span=match.span(), is_target=is_target)
-
-
-def _formats(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
-    """Yield the words for a format: the argument that has it, its value, the place."""
-    for name, value, words in signs("formats"):
-        match = re.search("|".join(words), text, re.IGNORECASE | re.ASCII)
-        if match is not None:
-            text = blanked(text, [match.span()])
-            yield name, value, match.span()

@@ -17,9 +17,20 @@ from planner.data import DATA
 from planner.values import frozen
 
 _KINDS = (
-    *("rate", "user", "concurrency", "shared", "prompt", "answer", "context", "token"),
-    *("image", "video", "audio", "vram", "ram", "utilization", "card", "node", "unit"),
-    *("total", "loose", "link"),
+    *("part", "rate", "taken", "job", "copy", "user", "concurrency", "shared", "own"),
+    *(
+        "prompt",
+        "answer",
+        "context",
+        "token",
+        "image",
+        "video",
+        "frame",
+        "audio",
+        "vram",
+        "ram",
+    ),
+    *("utilization", "card", "node", "unit", "total", "loose", "link"),
 )
 """Kinds of words; of a word in two tables, the first kind counts."""
 _INTENTS = (
@@ -29,6 +40,8 @@ _INTENTS = (
 """What may be asked; of a text that asks two things, the first."""
 _L = "A-Za-z\u00c0-\u024f"
 """Letters of Latin scripts, in which blanks part words."""
+_ASKS = re.compile(r"\?\Z|[か吗么呢][.!\s]*\Z")
+"""How a sentence ends that asks."""
 _HALF_WIDTH = {wide: chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)} | {
     **dict.fromkeys((0x3000, 0xA0, 0x202F, 0x2009), " "),
     **dict.fromkeys((0x3001, 0xFF0C), ";"),  # a comma is no part of a number there
@@ -49,6 +62,7 @@ _UNITS = {
     "bits": r"[\s-]?(?:bits?|比特|位(?=量化)|ビット)",
     "size": r"B",
     "money": r"\s?(?:[$€£¥元円]|dollars?|euros?|USD|EUR)",
+    "pixels": r"(?<=\d{3})\s?x\s?\d{3,4}(?:px)?",
     "time": r"[\s-]?(?:ms|sec(?:ond)?s?|Sekunden?|secondes?|segundos?|秒)",
 }
 """What follows a number directly and says what it counts."""
@@ -59,6 +73,8 @@ _TOPIC = re.compile(
     r"|グラボ|Grafik(?:speicher|karte)|carte graphique|tarjeta gráfica",
     re.IGNORECASE,
 )
+_NEAR = 40
+"""Characters as far as a denial stands from what it denies."""
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!](?!\s|\Z)[^.!?\n]*)*[.!?\n]?")
 
 
@@ -77,6 +93,8 @@ class Term:
     """Of a number what follows it directly, such as memory."""
     letter: str = ""
     """Of a number the letter that multiplies it, such as k."""
+    low: int = 0
+    """Of a range its lower end; 0: it is none."""
 
     @property
     def is_digits(self) -> bool:
@@ -117,12 +135,13 @@ def terms_of(text: str, names: Sequence[Term] = ()) -> list[Term]:
 def intents_in(text: str) -> dict[str, bool]:
     """Return what a text may ask, the first first: whether a sentence does ask it."""
     found: dict[str, bool] = {}
+    text = words_of("unimportant").sub("", text)
     for sentence in filter(str.strip, _SENTENCE.findall(text)):
         for kind in _INTENTS:
             match = words_of(kind).search(sentence)
             if match is not None:
                 rest = sentence[: match.start()], sentence[match.end() :].rstrip(".! ")
-                asks = sentence.endswith("?") or not rest[0].strip()
+                asks = bool(_ASKS.search(sentence)) or not rest[0].strip()
                 asks = asks or (kind == "why" and not rest[1].strip())
                 found[kind] = found.get(kind, False) or asks
     return {kind: found[kind] for kind in _INTENTS if kind in found}
@@ -139,6 +158,38 @@ def words_of(kind: str) -> re.Pattern[str]:
     return re.compile(_words(kind), re.IGNORECASE)
 
 
+def is_denied(text: str, start: int, end: int) -> bool:
+    """Return whether a text says of what stands there that it is not meant.
+
+    >>> is_denied("no H100 but an A100", 3, 7), is_denied("or not on an H100", 13, 17)
+    (True, False)
+    """
+    before, behind = text[max(start - _NEAR, 0) : start], text[end : end + _NEAR]
+    alone, on, denied, but = _denial()
+    is_on_other = on.search(before) and but.search(behind.partition("?")[0])
+    return bool(alone.search(before) or is_on_other or denied.match(behind))
+
+
+@cache
+def _denial() -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of what denies a name: before it, on it, behind it.
+
+    "It does not run on a T4" denies no T4, and "not on a T4 but on an L4" does: what
+    stands there for "but" is the last.
+    """
+    said = rf"(?<!or )(?<!and )(?<!why )(?<!oder )(?<!ou )(?<!o )(?:{_words('not')})"
+    some = rf"(?:\s*(?:{_words('filler')}))*[\s-]*\Z"
+    return tuple(
+        re.compile(pattern, re.IGNORECASE)
+        for pattern in (
+            said + some,
+            rf"{said}\s*(?:{_words('on')}){some}",
+            rf"\s*(?:{_words('denied')})",
+            _words("but"),
+        )
+    )
+
+
 def asks_to_hold(text: str) -> bool:
     """Return whether a text asks if a machine bears its load."""
     return words_of("holds").search(text) is not None
@@ -147,20 +198,31 @@ def asks_to_hold(text: str) -> bool:
 def _term(match: re.Match[str]) -> Term:
     kind = "sep" if match["mark"] else str(match.lastgroup)
     start, end = match.span()
+    low = match["low"] or ""
     if kind == "number":
         unit = next((unit for unit in _UNITS if match[unit]), "")
         unit = "money" if match["currency"] else unit
         letter = (match["letter"] or "").lower()
         value = _value(match["digits"]) * _power(letter)
         return Term(
-            kind=kind, start=start, end=end, written=match[0], unit=unit,
+            kind=kind, start=start, end=end, unit=unit,
+            written=match[0][match.start("digits") - start if low else 0 :],
             value=ceil(value) if value == int(value) or letter else value,
-            letter=letter if letter in _K else "",
+            letter=letter if letter in _K else "", low=int(low or 0),
         )  # fmt: skip
-    if kind not in ("letters", "numeral"):
+    if kind not in ("letters", "numeral", "power"):
         return Term(kind=kind, start=start, end=end, written=match[0])
-    number = _numbers().get(match[0].lower()) or _chinese(match[0])
-    return Term(kind="number", start=start, end=end, written=match[0], value=number)
+    return Term(
+        kind="number", start=start, end=end, written=match[0], value=_in_letters(match)
+    )
+
+
+def _in_letters(match: re.Match[str]) -> int:
+    """Return a number in letters: "zwei", "eight thousand", "achttausend"."""
+    if match["numeral"]:
+        return _chinese(match[0])
+    power = _power(match["power"].strip().lower()) if match["power"] else 1
+    return _numbers()[match["letters"].lower()] * power
 
 
 def _value(digits: str) -> float:
@@ -235,7 +297,8 @@ def _pattern() -> re.Pattern[str]:
     number = (
         r"(?P<currency>[$€£¥]\s?)?"
         r"(?:(?<![\w.,-])|(?<=[^\x00-\u024f])|(?<![\w.,-][xX*])(?<=[xX*]))"
-        r"(?:\d{1,12}\s?[kK]?\s?[-~至到]\s?(?=\d))?"
+        r"(?:(?P<low>\d{1,12})\s?[kK]?"
+        r"(?:[-~至到](?=\d)|\s?(?:to|bis|à|a)\s(?=\d)|\s?[-~至到]\s?(?=\d{1,4}\s?[kK]\b)))?"
         r"(?P<digits>\d{1,3}(?:[ .,']\d{3})+(?!\d)|\d{1,12}(?!\d)(?:[.,]\d{1,12})?)"
         rf"(?:\s?(?P<letter>[km](?![A-Za-z])|(?:{powers})(?![{_L}])))?"
         rf"(?:(?:{units})(?![{_L}0-9]))?(?![a-wyz0-9_\u00c0-\u024f])"
@@ -243,7 +306,8 @@ def _pattern() -> re.Pattern[str]:
     kinds = "|".join(f"(?P<{kind}>{_words(kind)})" for kind in _KINDS)
     return re.compile(
         rf"(?P<sep>\n)|(?!\s)(?:(?P<number>{number})|(?P<numeral>[一二两三四五六七八九十][一二两三四五六七八九十百千万]*|[单双])"
-        rf"|(?P<letters>(?<![{_L}])(?:{_any(map(re.escape, _numbers()))})(?![{_L}]))"
+        rf"|(?<![{_L}])(?P<letters>{_any(map(re.escape, _numbers()))})"
+        rf"(?P<power>[ -]?(?:{powers}))?(?![{_L}])"
         rf"|(?P<times>[x*](?![{_L}]))|{kinds}"
         r"|(?P<mark>[,;!?/|]|\.(?=\s|\Z))|(?P<sign>[:=()])"
         rf"|(?P<word>[{_L}][{_L}\d']*|[^\s\x00-\u024f]))",

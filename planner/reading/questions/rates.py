@@ -22,10 +22,11 @@ from planner.solve.speed.forecast import speed_forecast
 from planner.values import frozen
 
 _SECONDS = (
-    (86_400, r"day|tag|jour|d[i\u00ed]a|[\u5929\u65e5]"),
+    (86_400, r"day|tag|jour|d[i\u00ed]a|[\u5929\u65e5]|[rqt]pd"),
     (3600, r"/ ?h|hour|stunde|heure|hora|\u65f6|\u5c0f\u65f6|\u6642\u9593"),
-    (60, r"/ ?min|minute|minuto|rpm|\u5206"),
+    (60, r"/ ?min|minute|minuto|[rqt]pm|\u5206"),
 )
+_OF_ALL = re.compile(r"\b(?:total|overall|aggregate|combined|gesamt|insgesamt)\b|总")
 _OF_TOKENS = re.compile(r"tok|jeton|t/s|tps|\u8bcd|\u30c8\u30fc", re.IGNORECASE)
 
 
@@ -36,6 +37,8 @@ class Rate:
     per_second: float
     is_tokens: bool
     """Of tokens; else of requests."""
+    is_total: bool
+    """Of all requests together; else of each."""
 
 
 def rate_in(asked: Question) -> Rate | None:
@@ -50,9 +53,12 @@ def rate_in(asked: Question) -> Rate | None:
             seconds = next(
                 (many for many, word in _SECONDS if re.search(word, noun, re.I)), 1
             )
+            is_tokens = _OF_TOKENS.search(noun) is not None
+            is_all = seconds > 1 or _OF_ALL.search(asked.plain) is not None
             return Rate(
                 per_second=one.term.value / seconds,
-                is_tokens=_OF_TOKENS.search(noun) is not None,
+                is_tokens=is_tokens,
+                is_total=is_all or not is_tokens,
             )
     return None
 
@@ -61,29 +67,32 @@ def is_rate_asked(asked: Question) -> bool:
     """Return whether a question is about requests a second, and not so many at once."""
     rate = rate_in(asked)
     at_once = any(one.role in ("user", "concurrency") for one in asked.quantities)
-    return rate is not None and not rate.is_tokens and not at_once
+    return rate is not None and rate.is_total and not at_once
 
 
 def is_rate_answered(asked: Question) -> bool:
     """Return whether the first rate of a question has a part in its answer."""
     rate = rate_in(asked)
-    return rate is not None and (rate.is_tokens or is_rate_asked(asked))
+    return rate is not None and (not rate.is_total or is_rate_asked(asked))
 
 
 def rate_answer(asked: Question, reading: Reading, plan: Plan) -> Iterator[str]:
     """Answer whether a plan serves so many requests a second."""
     rate = rate_in(asked)
-    load = usual_load(reading)
+    load, given = usual_load(reading), reading.engine_args
+    if not plan.fits and reading.load is None and "max_model_len" not in given:
+        plan = plan.changed(max_model_len=load.request_tokens)
     if rate is None or not plan.fits or not load.output_tokens:
-        yield "Open: how many requests run at once follows from a start that fits."
         return
-    needed = rate.per_second * load.output_tokens
+    needed = rate.per_second * (1 if rate.is_tokens else load.output_tokens)
     free = plan.changed(load=None, max_num_seqs=None)
     held = max(serving(free, load).requests_held or 1, 1)
     most = replace(load, requests=min(held, _most_seqs(asked, free) or held))
     noun = "request" if rate.per_second == 1 else "requests"
     who = (
-        f"{rate.per_second:,.3g} {noun} per second with answers of "
+        f"{rate_text(needed)} tokens per second of all requests"
+        if rate.is_tokens
+        else f"{rate.per_second:,.3g} {noun} per second with answers of "
         f"{load.output_tokens:,} tokens are {needed:,.0f} tokens per second"
     )
     try:
@@ -117,7 +126,7 @@ def _most_seqs(asked: Question, plan: Plan) -> int | None:
 def speed_wanted(asked: Question, reading: Reading, plan: Plan) -> Iterator[str]:
     """Answer first whether requests come as fast as a question wants each to be."""
     rate, load = rate_in(asked), usual_load(reading)
-    if rate is None or not rate.is_tokens or not plan.fits or not load.output_tokens:
+    if rate is None or rate.is_total or not plan.fits or not load.output_tokens:
         return
     try:
         forecast = speed_forecast(plan, load)
@@ -142,7 +151,7 @@ def speed_wanted(asked: Question, reading: Reading, plan: Plan) -> Iterator[str]
 def wanted_line(asked: Question, low: float, high: float) -> str:
     """Say where a rate of tokens that a question names lies beside a forecast."""
     rate = rate_in(asked)
-    if rate is None or not rate.is_tokens:
+    if rate is None or rate.is_total:
         return ""
     where = (
         "below that range: something slows it"

@@ -79,6 +79,10 @@ _MODULES: Mapping[str, Program] = {
 }
 
 
+_SAID = re.compile(r"[a-z]{1,12}(?: [a-z]{1,12}){2}")
+"""A sentence goes on: "vllm serve keeps dying on my 3090"."""
+
+
 def program_in(words: Sequence[str]) -> Program | None:
     """Return the program of vLLM that a command runs; None where it runs none.
 
@@ -92,7 +96,8 @@ def program_in(words: Sequence[str]) -> Program | None:
         if name in ("vllm", "vllm.exe"):
             for names, entrypoint in _PROGRAMS.items():
                 end = at + 1 + len(names)
-                if tuple(words[at + 1 : end]) == names:
+                is_said = _SAID.fullmatch(" ".join(words[end : end + 3])) is not None
+                if tuple(words[at + 1 : end]) == names and not is_said:
                     of = _READ_BY.get(names[0], "")
                     return Program(
                         first=end, entrypoint=entrypoint, of=of, takes_model=not of

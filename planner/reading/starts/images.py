@@ -50,7 +50,7 @@ NAMED_GPU = (
     r"|[AHBLTVP]\d{1,3}[A-Z]?|GB\d{2,3}|GH200|DGX Spark|Thor|Orin)"
 )
 """How people write the names of GPUs, without what follows; some are none."""
-GPU_FORM = r"(?:Ti|SUPER|Ada|NVL|PCIe|SXM\d?|Blackwell)"
+GPU_FORM = r"(?:Ti|SUPER|Ada|NVL|PCIe|SXM\d?|PRO|Blackwell)"
 """What follows such a name."""
 
 

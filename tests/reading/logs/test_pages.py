@@ -112,3 +112,22 @@ def test_a_line_of_blanks_is_passed_over_at_once() -> None:
 
     assert found is not None
     assert 1 == found.gpus
+
+
+def test_of_several_kinds_the_one_that_the_words_name() -> None:
+    """`nvidia-smi -L` of two kinds: the question is about one of them."""
+    listed = (
+        "GPU 0: NVIDIA GeForce RTX 5090 (UUID: GPU-1)\n"
+        "GPU 1: NVIDIA GeForce RTX 3090 (UUID: GPU-2)\n"
+    )
+    for name in ("5090", "3090"):
+        found = planner.read(f"Will Qwen3-8B fit on the {name} alone?\n\n{listed}")
+        assert (found.gpu.name, found.gpus) == (f"RTX{name}", 1)
+
+
+def test_a_config_in_a_letter_is_that_of_a_model() -> None:
+    """With the GPU that the words name; it has to be in a folder to be planned."""
+    config = '{"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32}'
+    found = planner.read(f"My finetune, KV cache per token? I have a 3090.\n\n{config}")
+    assert (found.kind, found.gpu.name) == (Kind.MODEL, "RTX3090")
+    assert "config.json of a model (llama)" in found.open[0]

@@ -13,6 +13,8 @@ NOT_ANSWERED = {
     "Is 16GB RAM enough to load Qwen3-8B on a 4090?": "the processor's memory",
     "Kann ich Qwen3-8B auf einer 4090 trainieren?": "training",
     "能在3090上微调Qwen3-8B吗?": "training",
+    "100k prompts of 500 tokens, Qwen3-8B on an L4, how long?": "how long a batch",
+    "eagle3 for Qwen3-8B on an L4?": "a drafter is counted where",
 }
 
 
@@ -21,7 +23,7 @@ def test_a_model_has_its_size_on_any_gpu() -> None:
     text = "How much VRAM does Qwen3-8B need with 32k context?"
     headline, *rest = [(e := planner.read(text).explain()).headline, *e.answer]
     assert headline.startswith("Weights take 15.27 GiB, and a request of 32,768 tokens")
-    assert "4.50 GiB of KV cache, 2.2 MiB for a block of 16 tokens" in headline
+    assert "4.50 GiB of KV cache: 144.0 KiB a token, 2.2 MiB for a block" in headline
     assert "for 1 request of 32,768 tokens at once, by list prices" in rest[0]
 
 
@@ -55,6 +57,12 @@ FIRST = {
     "what's the price of an H100?": "1 x H100: 3.99 USD per hour, by list prices.",
     "H100": "H100 can serve 1 request of 4,096 tokens (assumed) at once with, of the",
     "is 2 GPUs enough for mixtral 8x22b": "Open: The GPU is not named.",
+    "13b params fp16 how much vram": "Weights of 13 billion parameters take 24.21",
+    "will a 7B model fit on an L4?": "Weights of 7 billion parameters take 13.04",
+    "Why does nvidia-smi show 72GB for a 7B model on my H100?": "By design: at its",
+    "kv cache per token of Qwen3-32B?": "Weights take 61.03 GiB, and a request",
+    "how much does an hour of 8xH100 cost?": "8 x H100: 31.92 USD per hour, by list",
+    "does chunked prefill save memory? Qwen3-8B, T4": "enable_chunked_prefill:",
 }
 
 

@@ -13,6 +13,9 @@ RATES = {
     "Qwen3-8B on an L4 at 120 requests per minute": (2, False),
     "Qwen3-8B on an L4, 86400 requests per day": (1, False),
     "Qwen3-8B on an L4: 12 tok/s": (12, True),
+    "Qwen3-8B on an L4, 60 rpm": (1, False),
+    "Qwen3-8B on an L4, QPS 20": (20, False),
+    "Qwen3-8B on an L4, 86.4 million tokens per day": (1000, True),
 }
 
 
@@ -40,6 +43,14 @@ def test_a_rate_that_the_forecast_reaches_is_likely() -> None:
         .explain()
         .headline.startswith("Likely: 1 request per second ")
     )
+
+
+def test_tokens_of_all_requests_are_no_speed_of_one() -> None:
+    """By the minute or the day, or in total; and no length."""
+    for rate in ("60 thousand tokens per minute", "1000 tok/s total"):
+        explained = planner.read(f"Qwen3-8B on an H100, {rate}, ok?").explain()
+        assert explained.headline.startswith("Likely: 1,000 tokens per second of all")
+        assert explained.reading.engine_args == {}
 
 
 def test_a_measured_speed_is_compared_with_the_forecast() -> None:

@@ -153,3 +153,33 @@ def test_an_image_for_other_accelerators_is_said_to_be_one() -> None:
 def test_a_sentence_names_a_gpu_as_a_question_does(written: str, name: str) -> None:
     """One list of the ways in which people write them."""
     assert name == gpu_of(read(f"# on one {written}\nvllm serve org/m\n"))
+
+
+ASKED = {
+    "Does this hold 40 users with 4k each?": (40, 4096),
+    "Ist das genug für 40 Nutzer mit je 4000 Tokens?": (40, 4000),
+    "Can I use 16k context instead?": None,
+    "How many users will that hold?": None,
+}
+
+
+@pytest.mark.parametrize("words", ASKED)
+def test_what_is_asked_beside_a_command_is_its_load(words) -> None:
+    """Its own length stays; another one that is asked for is named."""
+    found = read(f"vllm serve Qwen/Qwen3-8B --max-model-len 8192\n\n{words}")
+    load = found.load
+    assert found.engine_args == {"max_model_len": 8192}
+    assert ASKED[words] == (load and (load.requests, load.request_tokens))
+    is_named = any("not planned: 16,384 tokens" in note for note in found.notes)
+    assert is_named == ("16k" in words)
+
+
+def test_sentences_around_a_manifest_are_no_part_of_it() -> None:
+    """They name its GPU."""
+    text = (
+        "hello, this is our file\n\nservices:\n  vllm:\n"
+        "    image: vllm/vllm-openai:v0.9.2\n    command: --model Qwen/Qwen3-8B\n\n"
+        "it runs on a 4090, and crashes with 6"
+    )
+    found = read(text)
+    assert (found.model, found.gpu.name) == ("Qwen/Qwen3-8B", "RTX4090")

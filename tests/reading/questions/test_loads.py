@@ -1,0 +1,82 @@
+"""What a question asks to serve, however its numbers are put."""
+
+from __future__ import annotations
+
+import pytest
+
+import planner
+
+LOADS = {
+    "1000 registered users, about 20 concurrent": (20, 3072, 1024),
+    "250 people, at peak 30 ask at once": (30, 3072, 1024),
+    "300 users but only 5% of them active at the same time, 8k": (15, 6144, 2048),
+    "Concurrency today is 48 with 6k in and 500 out": (48, 6144, 500),
+    "context 32k - 15 developers": (15, 24_576, 8192),
+    "4 x 32k": (4, 24_576, 8192),
+    "32k ctx x 20": (20, 24_576, 8192),
+    "10 users, 8k to 32k context": (10, 24_576, 8192),
+    "10-20 users at 8k": (20, 6144, 2048),
+    "twenty users with eight thousand tokens each": (20, 6000, 2000),
+    "zwanzig Nutzer, je achttausend Token": (20, 6000, 2000),
+    "50 users share a 6k system prompt, 2k own tokens each": (50, 8192, 0),
+    "prefill 20k, decode 500": (1, 20_480, 500),
+}
+
+
+@pytest.mark.parametrize("text", LOADS)
+def test_the_numbers_of_a_load(text) -> None:
+    """Who is there at once counts, of a range the most, of letters their number."""
+    load = planner.read(f"{text}: Qwen3-8B on an H200?").load
+    assert load is not None
+    assert (load.requests, load.prompt_tokens, load.output_tokens) == LOADS[text]
+    assert load.shared_prefix_tokens == (6144 if "share" in text else 0)
+
+
+LEFT = {
+    "3000 PDF documents with Qwen3-8B on an L4 overnight?": '"3000" is left aside: so',
+    "100k prompts of 1500 tokens, Qwen3-8B on an L4": '"100k" is left aside: so many',
+    "Qwen2.5-VL-7B-Instruct on an L4 with video 768 frames?": '"768" is left aside: fr',
+}
+
+
+@pytest.mark.parametrize("text", LEFT)
+def test_what_is_no_load_is_named(text) -> None:
+    """So many in all run one after the other; frames are no videos."""
+    found = planner.read(text)
+    assert found.load is None
+    assert any(note.startswith(LEFT[text]) for note in found.notes)
+    assert "limit_mm_per_prompt" not in found.engine_args
+
+
+def test_an_assumed_length_is_one_that_the_model_takes() -> None:
+    """Whisper's decoder has 448 tokens: 20 requests are not refused for 4,096."""
+    found = planner.read("Whisper large v3 on an L4, 20 streams")
+    assert found.load is not None
+    assert found.load.request_tokens == 448
+
+
+ARGUMENTS = {
+    "gpu util 95%": {"gpu_memory_utilization": 0.95},
+    "0.85 gpu_memory_utilization": {"gpu_memory_utilization": 0.85},
+    "cpu offload 20GB": {"cpu_offload_gb": 20},
+    "10 adapters (LoRA r=16)": {
+        "max_loras": 10,
+        "max_lora_rank": 16,
+        "enable_lora": True,
+    },
+    "TP   2\nMAX_LEN  32768": {"tensor_parallel_size": 2, "max_model_len": 32_768},
+    "PP=2 TP=4": {"tensor_parallel_size": 4, "pipeline_parallel_size": 2},
+    "Qwen3-0.6B as draft model": {
+        "speculative_config": {
+            "method": "draft_model",
+            "num_speculative_tokens": 3,
+            "model": "Qwen/Qwen3-0.6B",
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("text", ARGUMENTS)
+def test_arguments_in_words(text) -> None:
+    """Before the name and behind it, in tables, in capitals."""
+    assert planner.read(f"Qwen3-8B on H200, {text}").engine_args == ARGUMENTS[text]
