@@ -99,7 +99,7 @@ def wrong() -> Iterator[tuple[str, ...]]:
 
 def test_every_command_is_among_those_that_are_tried() -> None:
     """A new one has to be."""
-    assert set(cli._COMMANDS) == set(COMMANDS)
+    assert set(cli.COMMANDS) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("words", list(wrong()), ids=lambda words: " ".join(words)[:70])

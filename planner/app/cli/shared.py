@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
+from planner.app.cli.names import as_typed
 from planner.errors import PlannerError, close_words
 from planner.planning.load import Load
 from planner.show.terminal import COLORS, Screen, fold
@@ -73,13 +74,13 @@ class Help(argparse.HelpFormatter):
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         """Keep flags and compound words whole."""
-        return fold(" ".join(text.split()), width, 0)
+        return fold(as_typed(" ".join(text.split())), width, 0)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         filled = super()._fill_text
         return "\n".join(
             line if line.startswith(" ") else filled(line, width, indent)
-            for line in text.splitlines()
+            for line in as_typed(text).splitlines()
         )
 
 
@@ -237,9 +238,10 @@ class Output:
         is_fine: object = True,
     ) -> int:
         """Write what one of them returns; return the status of what is fine, or not."""
-        written = (
-            json.dumps(values(), indent=2, default=str) if self.as_json else text()
-        )
+        if self.as_json:
+            written = json.dumps(values(), indent=2, default=str)
+        else:
+            written = as_typed(text())
         sys.stdout.write(f"{written}\n" if written else "")
         return FITS if is_fine else DOES_NOT_FIT
 
