@@ -94,6 +94,25 @@ def wrong() -> Iterator[tuple[str, ...]]:
     yield ("read", "\x01" * 20)
     yield ("check", "nowhere.yaml", "--gpu", "H101")
     yield ("app", "--max-sessions", "0")
+    for action in ("show", "forget", "share"):
+        yield ("calibration", action, "none")
+    for action in ("import", "add", "startup-plan"):
+        yield ("calibration", action, "nowhere.json")
+    yield ("calibration", "export", "/dev/null/measured.json")
+    yield ("calibration", "forget")
+    yield ("calibration", "made-up")
+    yield ("export", QWEN, "--output", "nowhere/plan.yaml")
+    yield ("export", QWEN, "--format", "made-up")
+    yield ("confirm", "--log", "nowhere.log")
+    yield ("confirm", "--log", ".")
+    yield ("plan", "-f", ".")
+    yield ("dry-run",)
+    yield ("record",)
+    yield ("ray", QWEN, "--concurrency", "x")
+    yield ("gpus", "--attached=yes")
+    yield ("doctor", "--need")
+    yield ("models", "--limit", "x")
+    yield ("mcp", "--files")
     yield ("completion", "tcsh")
 
 

@@ -25,6 +25,7 @@ from planner.app.cli.shared import (
     Output,
     Parser,
     did_you_mean,
+    unread,
 )
 from planner.app.other_planner import other_planner, sentence
 from planner.errors import PlannerError
@@ -114,6 +115,8 @@ def _answered(words: list[str]) -> int:
 def _refuse(error: PlannerError, words: Sequence[str]) -> None:
     """Write what is wrong: on standard error, or in JSON as the answer."""
     own = words[: words.index("--")] if "--" in words else words
+    if "PyYAML" not in str(error) and (lacking := unread(own)):
+        error.args = (f"{lacking} {error}",)
     if "--json" not in own:
         _complain(as_typed(str(error)))
         return

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, NoReturn, TypeAlias
 
 from planner.app.cli.names import as_typed
@@ -140,6 +141,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a sentence with the nearest known word; empty where none is near."""
     near = close_words(word, known)
     return f" Did you mean {near[0]}?" if near else ""
+
+
+def unread(names: Iterable[str]) -> str:
+    """Return a sentence on those of some files that need PyYAML; "": all are read."""
+    files = [name for name in names if name.endswith((".yaml", ".yml"))]
+    if not files or find_spec("yaml") is not None:
+        return ""
+    return (
+        f"{', '.join(files)}: YAML is read with PyYAML: `pip install pyyaml`, or "
+        "`uvx --with pyyaml vllm-memory-planner`."
+    )
 
 
 def add_flag(
