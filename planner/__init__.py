@@ -158,7 +158,13 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'planner' has no attribute {name!r}")
     if name in _PACKAGES:
         return import_module(f".{name}", __name__)
-    module = import_module(_MODULE_OF.get(name, ".errors"), __name__)
+    try:
+        module = import_module(_MODULE_OF.get(name, ".errors"), __name__)
+    except ModuleNotFoundError as missing:
+        raise import_module(".errors", __name__).PlannerError(
+            f"planner.{name} needs {missing.name}. Run: "
+            "pip install 'vllm-memory-planner[notebook]'"
+        ) from missing
     value: object = getattr(module, name)
     globals()[name] = value
     return value
