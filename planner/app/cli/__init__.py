@@ -34,6 +34,7 @@ from planner.version import __version__
 
 __all__ = [
     "BAD_INPUT",
+    "COMMANDS",
     "DOES_NOT_FIT",
     "FITS",
     "build_parser",
