@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _explorer_maker() -> ExplorerMaker:
-    from planner.app.widgets.explorer import Explorer
+    from planner import Explorer  # which says the extra that brings it
 
     return ExplorerMaker(explorer=Explorer.for_plan)
 

@@ -145,9 +145,11 @@ def test_both_names_import_the_same_package(bare: Place) -> None:
 
 def test_what_an_extra_brings_is_named(bare: Place) -> None:
     """In one sentence, by the explorer and by a figure."""
+    plan = "planner.plan('Qwen/Qwen3-8B', gpu='H100')"
     for code, needs in (
         ("planner.Explorer()", "planner.Explorer needs ipywidgets"),
-        ("planner.plan('Qwen/Qwen3-8B', gpu='H100').figure()", "needs plotly"),
+        (f"{plan}.explore()", "planner.Explorer needs ipywidgets"),
+        (f"{plan}.figure()", "needs plotly"),
     ):
         done = bare.run("python", "-c", f"import planner; {code}")
 
