@@ -161,10 +161,8 @@ def __getattr__(name: str) -> object:
     try:
         module = import_module(_MODULE_OF.get(name, ".errors"), __name__)
     except ModuleNotFoundError as missing:
-        raise import_module(".errors", __name__).PlannerError(
-            f"planner.{name} needs {missing.name}. Run: "
-            "pip install 'vllm-memory-planner[notebook]'"
-        ) from missing
+        lacking = import_module(".errors", __name__).lacking
+        raise lacking(f"planner.{name}", missing) from missing
     value: object = getattr(module, name)
     globals()[name] = value
     return value

@@ -148,7 +148,7 @@ def test_what_an_extra_brings_is_named(bare: Place) -> None:
     plan = "planner.plan('Qwen/Qwen3-8B', gpu='H100')"
     for code, needs in (
         ("planner.Explorer()", "planner.Explorer needs ipywidgets"),
-        (f"{plan}.explore()", "planner.Explorer needs ipywidgets"),
+        (f"{plan}.explore()", "explore() needs ipywidgets"),
         (f"{plan}.figure()", "needs plotly"),
     ):
         done = bare.run("python", "-c", f"import planner; {code}")
