@@ -158,7 +158,11 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'planner' has no attribute {name!r}")
     if name in _PACKAGES:
         return import_module(f".{name}", __name__)
-    module = import_module(_MODULE_OF.get(name, ".errors"), __name__)
+    try:
+        module = import_module(_MODULE_OF.get(name, ".errors"), __name__)
+    except ModuleNotFoundError as missing:
+        lacking = import_module(".errors", __name__).lacking
+        raise lacking(f"planner.{name}", missing) from missing
     value: object = getattr(module, name)
     globals()[name] = value
     return value

@@ -110,6 +110,13 @@ def deprecated(old: str, new: str, *, stacklevel: int = 3) -> None:
     )
 
 
+def lacking(what: str, missing: ImportError) -> PlannerError:
+    """Return the error of what needs a package of the extra for notebooks."""
+    return PlannerError(
+        f"{what} needs {missing.name}. Run: pip install 'vllm-memory-planner[notebook]'"
+    )
+
+
 def close_words(
     word: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6
 ) -> list[str]:

@@ -12,9 +12,14 @@ import struct
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
+
+with suppress(ImportError):
+    # It keeps HF_HUB_OFFLINE as it is at the import, which is no matter for a test.
+    import huggingface_hub.constants  # noqa: F401
 
 VALID_TOKEN = "hf_valid"
 

@@ -280,7 +280,7 @@ def test_every_command_is_shown_somewhere() -> None:
     shown += [words for one in SHELL for words in shell_lines(one)]
     ours = [words for words in shown if Path(words[0]).name == "planner"]
 
-    assert set(cli._COMMANDS) == {words[1] for words in ours}
+    assert set(cli.COMMANDS) == {words[1] for words in ours}
     assert set(solve._QUESTIONS) == {words[2] for words in ours if words[1] == "solve"}
 
 

@@ -10,6 +10,7 @@ import tomllib
 import pytest
 
 import planner
+from planner.models.families.reading import supported_architectures, vllm_architectures
 from tests.conftest import ROOT
 from tools import repository, versions
 
@@ -70,6 +71,19 @@ def test_pages_name_the_repository_that_the_project_names() -> None:
 
     assert {path: text(path) for path in PAGES} == repository.pages(name)
     assert (name != repository.UNSET) == ("[![Open in" in text("README.md"))
+
+
+def test_pages_say_how_many_architectures_are_read() -> None:
+    """To the next ten: of vLLM's registry, in the changelog all."""
+    ours = set(supported_architectures())
+    of_vllm = round(len(ours & set(vllm_architectures())), -1)
+
+    for name, count in (
+        ("README.md", of_vllm),
+        ("docs/scope.md", of_vllm),
+        ("CHANGELOG.md", round(len(ours), -1)),
+    ):
+        assert [str(count)] == re.findall(r"ome (\d+) architectures", text(name)), name
 
 
 def test_badges_open_notebooks_that_there_are() -> None:

@@ -41,7 +41,7 @@ INSTALLS = """\
 from importlib.util import find_spec
 
 if find_spec("planner") is None:
-    %pip install --quiet "vllm-memory-planner[notebook]"\
+    %pip install --quiet --no-compile "vllm-memory-planner[notebook]"\
 """
 
 METADATA = {

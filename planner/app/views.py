@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.errors import ErrorView
+from planner.errors import ErrorView, lacking
 from planner.planning.result import ExplorerMaker
 from planner.registries import registry
 from planner.views import Views
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def _explorer_maker() -> ExplorerMaker:
-    from planner.app.widgets.explorer import Explorer
+    try:
+        from planner.app.widgets.explorer import Explorer
+    except ModuleNotFoundError as missing:
+        raise lacking("explore()", missing) from missing
 
     return ExplorerMaker(explorer=Explorer.for_plan)
 

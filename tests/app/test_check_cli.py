@@ -1,6 +1,7 @@
 """`planner check`: exit status and forms."""
 
 import json
+import sys
 
 import pytest
 
@@ -57,3 +58,20 @@ def test_annotations_are_one_line_each_and_escaped(file, capsys) -> None:
     )
     assert "40960" in first
     assert last == "1 checked: does not start 1"
+
+
+def test_what_takes_pyyaml_to_read_is_said(file, tmp_path, monkeypatch, capsys) -> None:
+    """Of a file, and of one of a folder, which is not passed over."""
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    name = file(
+        "image: {repository: vllm/vllm-openai}\nargs: [--model, a/b]\n", "a.yaml"
+    )
+    file(STARTS)
+
+    for path in (name, str(tmp_path)):
+        assert main(["check", path, "--gpu", "L4"]) == 2
+        said = capsys.readouterr()
+        assert f"{name}: YAML is read with PyYAML: `pip install pyyaml`" in said.err
+        assert main(["check", path, "--gpu", "L4", "--json"]) == 2
+        assert "PyYAML" in json.loads(capsys.readouterr().out)["error"]
+    assert main(["check", file(STARTS), "--gpu", "L4"]) == 0

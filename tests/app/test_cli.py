@@ -14,7 +14,10 @@ import pytest
 import planner
 from planner.app import cli
 from planner.engine.arguments import ARGUMENTS, Group
+from planner.engine.devices import attached
 from planner.engine.releases import NEWEST
+from planner.units import MIB
+from tests.fake_nvml import Board, FakeDriver
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -150,6 +153,39 @@ def test_the_attached_gpus_are_listed_or_said_to_be_missing(capsys):
     assert (cli.FITS if " free" in out else cli.DOES_NOT_FIT) == status
 
 
+def test_the_attached_gpus_are_values_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the processes that hold memory, and the GPU to plan with."""
+    board = Board(used_mib=20_000, compute=((7, 20_000 * MIB),))
+    driver = FakeDriver(boards=[board], names={7: "python"}).module()
+    found = attached.survey(nvml=driver, environment={})
+    monkeypatch.setattr(attached, "survey", lambda: found)
+
+    assert cli.FITS == cli.main(["gpus", "--attached", "--json"])
+    printed = json.loads(capsys.readouterr().out)
+    (one,) = printed["gpus"]
+    assert {"pid": 7, "name": "python", "used_memory_bytes": 20_000 * MIB} == (
+        one["processes"][0]
+    )
+    assert "H100" == one["gpu"]["name"]
+    assert one["free_memory_bytes"] == one["gpu"]["free_memory_bytes"]
+    assert ("580.95.05", "") == (printed["driver_version"], printed["reason"])
+
+
+def test_no_attached_gpu_is_values_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the status of the text."""
+    monkeypatch.setattr(
+        attached, "survey", lambda: attached.Survey(gpus=(), reason="No.")
+    )
+
+    assert cli.DOES_NOT_FIT == cli.main(["gpus", "--attached", "--json"])
+    printed = json.loads(capsys.readouterr().out)
+    assert ([], "No.") == (printed["gpus"], printed["reason"])
+
+
 def test_arguments_that_hold_names_and_values_are_json(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -235,7 +271,7 @@ def test_every_engine_argument_has_a_line_of_help(capsys) -> None:
     assert "so that sampling can be repeated. GPU memory: no effect." in words
 
 
-@pytest.mark.parametrize("command", [*cli._COMMANDS])
+@pytest.mark.parametrize("command", [*cli.COMMANDS])
 def test_the_help_of_a_command_has_examples_that_are_understood(command, capsys):
     """Each is a line of its own, and its words are flags of the command."""
     shown = _help(capsys, command)
@@ -256,7 +292,7 @@ def test_the_examples_of_the_first_help_are_understood(capsys) -> None:
     assert len(examples) >= 3
     for example in examples:
         _is_understood(example)
-    for name, text in cli._COMMANDS.items():
+    for name, text in cli.COMMANDS.items():
         assert f" {name} {text} " in " ".join(shown.split())
 
 
@@ -431,7 +467,7 @@ def test_a_command_imports_no_other(tmp_path) -> None:
         loaded[words[0]] = set(ran.stdout.split())
 
     assert "planner.app.cli.plan" in loaded["plan"]
-    commands = {f"planner.app.cli.{one.replace('-', '_')}" for one in cli._COMMANDS}
+    commands = {f"planner.app.cli.{one.replace('-', '_')}" for one in cli.COMMANDS}
     assert {"planner.app.cli.plan"} == loaded["plan"] & commands
     rooms = {".".join(name.split(".")[:2]) for name in loaded["plan"]}
     assert set() == rooms & {"planner.solve", "planner.export", "planner.confirming"}

@@ -50,7 +50,7 @@ def test_the_last_word_is_completed(line: str, offered: list[str]) -> None:
 
 def test_everything_of_a_kind_is_offered() -> None:
     """All commands, GPUs and models; of a second model, more where it may come."""
-    assert list(cli._COMMANDS) == completed("planner ")
+    assert list(cli.COMMANDS) == completed("planner ")
     offered = completed("planner plan m --gpu ")
     assert {gpu.name for gpu in gpus()} <= set(offered)
     models = [entry.name for entry in catalogue.entries()]
@@ -76,9 +76,10 @@ def test_a_shell_has_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.fixture
 def shell_env(tmp_path: Path) -> dict[str, str]:
     """Variables of a shell in which `planner` is this checkout's."""
-    program = tmp_path / "planner"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m planner "$@"\n')
-    program.chmod(0o755)
+    for name in ("planner", "vllm-memory-planner"):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m planner "$@"\n')
+        program.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
 
@@ -103,11 +104,13 @@ def run(shell: str, script: str, env: dict[str, str]) -> list[str]:
 
 BASH = """
 source <(planner completion bash)
-[[ $(complete -p planner) == *"-F _planner"* ]] || echo "not registered"
+for name in planner vllm-memory-planner; do
+    [[ $(complete -p $name) == *"-F _planner"* ]] || echo "not registered"
+done
 compopt() { echo "compopt $*"; }
 tab() {
     COMP_LINE="$1" COMP_POINT=${#1} COMPREPLY=()
-    _planner
+    _planner "${1%% *}"
     printf '%s\\n' "${COMPREPLY[@]}"
 }
 """
@@ -117,6 +120,7 @@ tab() {
     ("line", "offered"),
     [
         ("planner pl", ["plan"]),
+        ("vllm-memory-planner pl", ["plan"]),
         ("planner plan m --gpu RTX4090", ["RTX4090"]),
         ("planner plan m --gpu=RTX4090", ["RTX4090"]),
         ("planner compare m --gpus L4,RTX4090", ["L4,RTX4090"]),
@@ -140,16 +144,17 @@ def test_zsh_completes(shell_env) -> None:
     script = (
         "compdef() { : }\ncompadd() { print -l -- ${@[4,-1]} }\n"
         "source <(planner completion zsh)\n"
-        "LBUFFER='planner plan m --gpu=RTX4090' _planner"
+        "words=(planner) LBUFFER='planner plan m --gpu=RTX4090'\n_planner"
     )
 
     assert ["--gpu=RTX4090"] == run("zsh", script, shell_env)
 
 
-def test_fish_completes(shell_env) -> None:
+@pytest.mark.parametrize("name", ["planner", "vllm-memory-planner"])
+def test_fish_completes(name: str, shell_env) -> None:
     """fish itself says what it would offer."""
     script = (
-        "planner completion fish | source\ncomplete -C 'planner plan m --gpu=RTX4090'"
+        f"planner completion fish | source\ncomplete -C '{name} plan m --gpu=RTX4090'"
     )
 
     assert ["--gpu=RTX4090"] == run("fish", script, shell_env)

@@ -94,12 +94,31 @@ def wrong() -> Iterator[tuple[str, ...]]:
     yield ("read", "\x01" * 20)
     yield ("check", "nowhere.yaml", "--gpu", "H101")
     yield ("app", "--max-sessions", "0")
+    for action in ("show", "forget", "share"):
+        yield ("calibration", action, "none")
+    for action in ("import", "add", "startup-plan"):
+        yield ("calibration", action, "nowhere.json")
+    yield ("calibration", "export", "/dev/null/measured.json")
+    yield ("calibration", "forget")
+    yield ("calibration", "made-up")
+    yield ("export", QWEN, "--output", "nowhere/plan.yaml")
+    yield ("export", QWEN, "--format", "made-up")
+    yield ("confirm", "--log", "nowhere.log")
+    yield ("confirm", "--log", ".")
+    yield ("plan", "-f", ".")
+    yield ("dry-run",)
+    yield ("record",)
+    yield ("ray", QWEN, "--concurrency", "x")
+    yield ("gpus", "--attached=yes")
+    yield ("doctor", "--need")
+    yield ("models", "--limit", "x")
+    yield ("mcp", "--files")
     yield ("completion", "tcsh")
 
 
 def test_every_command_is_among_those_that_are_tried() -> None:
     """A new one has to be."""
-    assert set(cli._COMMANDS) == set(COMMANDS)
+    assert set(cli.COMMANDS) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("words", list(wrong()), ids=lambda words: " ".join(words)[:70])

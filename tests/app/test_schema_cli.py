@@ -32,6 +32,7 @@ OUTPUTS = [
     ("check", "check START --gpu L4"),
     ("models", "models qwen3-0"),
     ("gpus", "gpus h100"),
+    ("attached", "gpus --attached"),
     ("calibration", "calibration list"),
     ("doctor", "doctor"),
     ("confirm", "confirm --gpu CPU --log tests/data/logs/cpu-0.32.0.log"),

@@ -143,6 +143,19 @@ def test_both_names_import_the_same_package(bare: Place) -> None:
     assert (0, "") == (done.returncode, done.stderr)
 
 
+def test_what_an_extra_brings_is_named(bare: Place) -> None:
+    """In one sentence, by the explorer and by a figure."""
+    plan = "planner.plan('Qwen/Qwen3-8B', gpu='H100')"
+    for code, needs in (
+        ("planner.Explorer()", "planner.Explorer needs ipywidgets"),
+        (f"{plan}.explore()", "explore() needs ipywidgets"),
+        (f"{plan}.figure()", "needs plotly"),
+    ):
+        done = bare.run("python", "-c", f"import planner; {code}")
+
+        assert f"{needs}. Run: pip install 'vllm-memory" in done.stderr
+
+
 def test_a_model_of_the_hub_is_read_without_an_extra(bare: Place, hub: str) -> None:
     """`uvx vllm-memory-planner plan owner/model --gpu L4`."""
     asked = ("plan", hub, "--gpu", "L4", "--json")
@@ -166,7 +179,10 @@ def test_a_manifest_in_yaml_says_what_it_needs(bare: Place) -> None:
     manifest = bare.run("planner", "check", "start.yaml", "--gpu", "H100")
     script = bare.run("planner", "check", "start.sh", "--gpu", "H100")
 
+    folder = bare.run("planner", "check", ".", "--gpu", "H100")
+
     assert "pip install pyyaml" in manifest.stdout + manifest.stderr
+    assert (2, True) == (folder.returncode, "start.yaml: YAML" in folder.stderr)
     assert 0 == script.returncode, script.stdout
 
 

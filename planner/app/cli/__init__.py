@@ -17,6 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from planner.app.cli.names import COMMANDS, as_typed, program
 from planner.app.cli.shared import (
     BAD_INPUT,
     DOES_NOT_FIT,
@@ -24,6 +25,7 @@ from planner.app.cli.shared import (
     Output,
     Parser,
     did_you_mean,
+    unread,
 )
 from planner.app.other_planner import other_planner, sentence
 from planner.errors import PlannerError
@@ -32,41 +34,13 @@ from planner.version import __version__
 
 __all__ = [
     "BAD_INPUT",
+    "COMMANDS",
     "DOES_NOT_FIT",
     "FITS",
     "build_parser",
     "main",
     "refuse_unknown",
 ]
-
-_COMMANDS = {
-    "plan": "what vLLM would do with a model",
-    "solve": "the largest load or the smallest machine that serves it",
-    "advise": "what to change so that it starts, or serves more",
-    "compare": "models, plan files, or GPUs for one model, side by side",
-    "sweep": "a model over one engine argument or two",
-    "upgrade": "what another release of vLLM does to a start, rule by rule",
-    "speed": "tokens per second, forecast with a range and bounded",
-    "ray": "what a Ray Data LLM pipeline takes of a cluster",
-    "export": "a plan as command, code, manifest, report or data",
-    "confirm": "start vLLM here and compare with the plan",
-    "dry-run": "let vLLM itself start, on a simulated GPU",
-    "record": "let vLLM build a model without a GPU, and keep what it built",
-    "read": "what a command, manifest, code, log or error says, and its plan",
-    "check": "which starts of files would not start on the hardware that they name",
-    "models": "the bundled catalogue of models, and the Hub's",
-    "gpus": "the bundled catalogue of GPUs",
-    "calibration": "what your own starts measured, and later plans use",
-    "doctor": "what works on this machine, and what to do about the rest",
-    "app": "the planner in the browser",
-    "mcp": "the planner for agents, over standard input and output",
-    "schema": "the JSON Schemas of what --json prints",
-    "completion": "a script with which the shell completes all of this",
-}
-"""In the order of the help.
-
-The module of each has `add(parser)`, `run(options, out)` and `EXAMPLES`.
-"""
 
 PLANNING = (
     *("plan", "solve", "advise", "compare", "sweep", "upgrade", "speed", "ray"),
@@ -142,16 +116,19 @@ def _answered(words: list[str]) -> int:
 def _refuse(error: PlannerError, words: Sequence[str]) -> None:
     """Write what is wrong: on standard error, or in JSON as the answer."""
     own = words[: words.index("--")] if "--" in words else words
+    if "PyYAML" not in str(error) and (lacking := unread(own)):
+        error.args = (f"{lacking} {error}",)
     if "--json" not in own:
-        _complain(str(error))
+        _complain(as_typed(str(error)))
         return
     from planner.app.problems import problem  # noqa: PLC0415 - few need it
 
     parser = build_parser(words[0])
-    if words[0] in _COMMANDS:
+    if words[0] in COMMANDS:
         parser = _parser_of(parser, words[0])
     usage = " ".join(parser.format_usage().partition(":")[2].split())
     found = problem(error, _typed(own), usage, f"`{parser.prog} --help` helps.")
+    found |= {name: as_typed(found[name]) for name in ("error", "allowed", "do")}
     with suppress(OSError):
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
         sys.stdout.flush()
@@ -165,7 +142,7 @@ def _typed(words: Sequence[str]) -> dict[str, Any]:
     """
     typed: dict[str, Any] = {"words": []}
     name = "words"
-    for word in words[1:] if words[0] in _COMMANDS else words:
+    for word in words[1:] if words[0] in COMMANDS else words:
         if word.startswith("-") and len(word) > 1:
             name, equals, value = word.partition("=")
             typed[name] = value if equals else True
@@ -186,9 +163,9 @@ def _complain(sentence: str) -> None:
 
 def _run(words: list[str]) -> int:
     command = words[0] if words else ""
-    if command and not command.startswith("-") and command not in _COMMANDS:
+    if command and not command.startswith("-") and command not in COMMANDS:
         raise PlannerError(
-            f"There is no command {command!r}.{did_you_mean(command, _COMMANDS)} "
+            f"There is no command {command!r}.{did_you_mean(command, COMMANDS)} "
             "`planner --help` lists them."
         )
     parser = build_parser(command)
@@ -300,7 +277,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     Args:
         command: the only command whose flags are needed; None: those of all.
     """
-    parser = Parser(prog="planner", description=_ABOUT, epilog=_EXAMPLES)
+    parser = Parser(prog=program(), description=_ABOUT, epilog=_EXAMPLES)
     parser.add_argument(
         "--version",
         action=_Version,
@@ -309,8 +286,8 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         help="print the planner's version and the newest release of vLLM it models",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, text in _COMMANDS.items():
-        if command in _COMMANDS and command != name:
+    for name, text in COMMANDS.items():
+        if command in COMMANDS and command != name:
             continue
         one = commands.add_parser(name, help=text)
         if command in (None, name):

@@ -7,7 +7,15 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from planner.app.cli.shared import BAD_INPUT, DOES_NOT_FIT, FITS, Output, add_output
+from planner.app.cli.shared import (
+    BAD_INPUT,
+    DOES_NOT_FIT,
+    FITS,
+    Output,
+    add_output,
+    unread,
+)
+from planner.errors import PlannerError
 from planner.reading.checking import Answer, Checked, Checks, check
 
 EXAMPLES = (
@@ -60,6 +68,8 @@ def run(options: dict[str, Any], out: Output) -> int:
     found = check(
         options["paths"], gpu=options["gpu"], vllm_version=options["vllm_version"]
     )
+    if lacking := unread(found.without):
+        raise PlannerError(lacking)
     if options["format"] == "github" and not out.as_json:
         sys.stdout.write(_annotations(found))
     else:

@@ -28,18 +28,18 @@ _planner() {
     local word="${line##*[[:space:]]}" cut=""
     # bash completes what stands behind the last = of a word.
     [[ $COMP_WORDBREAKS == *=* && $word == *=* ]] && cut="${word%=*}="
-    mapfile -t COMPREPLY < <(planner completion --line "$line" 2>/dev/null)
+    mapfile -t COMPREPLY < <("$1" completion --line "$line" 2>/dev/null)
     COMPREPLY=("${COMPREPLY[@]#"$cut"}")
     # No space after NAME=, which a value follows.
     [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace
 }
-complete -o default -F _planner planner
+complete -o default -F _planner planner vllm-memory-planner
 """
-_ZSH = """#compdef planner
+_ZSH = """#compdef planner vllm-memory-planner
 # Completion of the planner: planner completion zsh >> ~/.zshrc
 _planner() {
     local -a found
-    found=("${(@f)$(planner completion --line "$LBUFFER" 2>/dev/null)}")
+    found=("${(@f)$("${words[1]}" completion --line "$LBUFFER" 2>/dev/null)}")
     if [[ -n "${found[1]}" ]]; then
         compadd -U -Q -- "${found[@]}"
     else
@@ -47,11 +47,12 @@ _planner() {
     fi
 }
 whence compdef >/dev/null || { autoload -Uz compinit && compinit; }
-compdef _planner planner
+compdef _planner planner vllm-memory-planner
 """
 _FISH = """# planner completion fish > ~/.config/fish/completions/planner.fish
 function __planner_words
-    set -l found (planner completion --line (commandline -cp) 2>/dev/null)
+    set -l program (commandline -opc)[1]
+    set -l found ($program completion --line (commandline -cp) 2>/dev/null)
     if test (count $found) -gt 0
         printf '%s\\n' $found
     else
@@ -59,6 +60,7 @@ function __planner_words
     end
 end
 complete -c planner -f -a '(__planner_words)'
+complete -c vllm-memory-planner -f -a '(__planner_words)'
 """
 _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
@@ -83,7 +85,9 @@ def run(options: dict[str, Any], _out: Output) -> int:
         sys.stdout.writelines(f"{word}\n" for word in completed(options["line"]))
         return FITS
     if options["shell"] is None:
-        raise PlannerError("Name a shell: planner completion bash, zsh or fish.")
+        raise PlannerError(
+            "Name a shell, as `planner completion bash` does: bash, zsh or fish."
+        )
     sys.stdout.write(_SCRIPTS[options["shell"]])
     return FITS
 

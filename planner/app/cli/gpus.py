@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from contextlib import suppress
+from dataclasses import fields
 from typing import Any
 
-from planner.app.cli.shared import DOES_NOT_FIT, FITS, Output
+from planner.app.cli.shared import Output
 from planner.engine import gpu
 from planner.engine.devices import attached, gpu_named
+from planner.engine.devices.processor import processor_gpu
 from planner.engine.gpu_text import gpu_line
+from planner.errors import PlannerError
+from planner.surroundings import is_published
 
 EXAMPLES = ("planner gpus", "planner gpus h100", "planner gpus --attached")
 
@@ -30,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: dict[str, Any], out: Output) -> int:
     """List GPUs, and return the exit status."""
     if options["attached"]:
-        return _run_attached()
+        return _run_attached(out)
     found = gpu.search(options["search"])
     if not found and not out.as_json:
         gpu_named(options["search"])  # says why there is none, and what is near
@@ -41,10 +45,38 @@ def run(options: dict[str, Any], out: Output) -> int:
     )
 
 
-def _run_attached() -> int:
+def _run_attached(out: Output) -> int:
     found = attached.survey()
+    return out.write(lambda: _values(found), lambda: _text(found), found.gpus)
+
+
+def _text(found: attached.Survey) -> str:
+    """Write what was found on this machine, a line each; else why there is none."""
     lines = [attached.attached_line(one) for one in found.gpus]
-    sys.stdout.writelines(line + "\n" for line in (*lines, *found.notes))
-    if not lines:
-        sys.stdout.write(f"{found.reason}\n{attached.processor_line()}")
-    return FITS if lines else DOES_NOT_FIT
+    none = [] if lines else [found.reason, attached.processor_line()]
+    return "\n".join([*lines, *found.notes, *none]).rstrip()
+
+
+def _values(found: attached.Survey) -> dict[str, Any]:
+    """Return what was found on this machine as plain values for JSON."""
+    here = None
+    with suppress(PlannerError):
+        here = None if is_published() else gpu.gpu_dict(processor_gpu())
+    return {
+        **_facts(found),
+        "gpus": [
+            {
+                **_facts(one),
+                "processes": list(map(_facts, one.processes)),
+                "gpu": None if one.gpu is None else gpu.gpu_dict(one.gpu),
+            }
+            for one in found.gpus
+        ],
+        "processor": here,
+    }
+
+
+def _facts(
+    one: attached.Survey | attached.AttachedGPU | attached.Process,
+) -> dict[str, Any]:
+    return {fact.name: getattr(one, fact.name) for fact in fields(one)}

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.app.cli.engine_flags import add_engine_arguments
+from planner.app.cli.names import as_typed
 from planner.app.cli.shared import BAD_INPUT, DOES_NOT_FIT, FITS, Output, add_output
 from planner.engine.arguments import ARGUMENTS
 from planner.engine.flags import flags
@@ -105,7 +106,7 @@ def _write(
     read = f"{found}\n{_starts(found, known.get('gpu'))}".rstrip()
     if found.kind is Kind.QUESTION and (answer := _explained(found, known)) is not None:
         planned = [] if plan is None else [plan_text(plan, screen)]
-        parts = [screen.shown(str(answer)), read, *planned]
+        parts = [as_typed(screen.shown(str(answer))), read, *planned]
     elif plan is not None:
         parts = [
             read,

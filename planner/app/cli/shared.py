@@ -11,8 +11,10 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, NoReturn, TypeAlias
 
+from planner.app.cli.names import as_typed
 from planner.errors import PlannerError, close_words
 from planner.planning.load import Load
 from planner.show.terminal import COLORS, Screen, fold
@@ -73,13 +75,13 @@ class Help(argparse.HelpFormatter):
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         """Keep flags and compound words whole."""
-        return fold(" ".join(text.split()), width, 0)
+        return fold(as_typed(" ".join(text.split())), width, 0)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         filled = super()._fill_text
         return "\n".join(
             line if line.startswith(" ") else filled(line, width, indent)
-            for line in text.splitlines()
+            for line in as_typed(text).splitlines()
         )
 
 
@@ -142,6 +144,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a sentence with the nearest known word; empty where none is near."""
     near = close_words(word, known)
     return f" Did you mean {near[0]}?" if near else ""
+
+
+def unread(names: Iterable[str]) -> str:
+    """Return a sentence on those of some files that need PyYAML; "": all are read."""
+    files = [name for name in names if name.endswith((".yaml", ".yml"))]
+    if not files or find_spec("yaml") is not None:
+        return ""
+    return (
+        f"{', '.join(files)}: YAML is read with PyYAML: `pip install pyyaml`, or "
+        "`uvx --with pyyaml vllm-memory-planner`."
+    )
 
 
 def add_flag(
@@ -240,9 +253,10 @@ class Output:
         is_fine: object = True,
     ) -> int:
         """Write what one of them returns; return the status of what is fine, or not."""
-        written = (
-            json.dumps(values(), indent=2, default=str) if self.as_json else text()
-        )
+        if self.as_json:
+            written = json.dumps(values(), indent=2, default=str)
+        else:
+            written = as_typed(text())
         sys.stdout.write(f"{written}\n" if written else "")
         return FITS if is_fine else DOES_NOT_FIT
 
