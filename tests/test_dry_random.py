@@ -93,10 +93,7 @@ def test_the_share_leaves_out_starts_without_an_answer() -> None:
     assert "1 of 4 without an answer = 25.0 %" == without
 
 
-MISSED = {
-    # A note says that the start ends: vLLM's recorded answers without kernels have it.
-    "0.31.0": ("RedHatAI/phi-4-quantized.w8a8", "deepseek-ai/DeepSeek-OCR"),
-}
+MISSED = {"0.31.0": ("deepseek-ai/DeepSeek-OCR",)}
 """Models of the rows that are not right yet; a rule that mends one takes it out."""
 
 

@@ -29,6 +29,7 @@ from planner.confirming import installation
 from planner.engine.gpu import catalogue
 from planner.engine.releases import NEWEST
 from planner.errors import PlannerError
+from planner.memory.account import NOT_SERVED
 from planner.models.catalogue import entries
 from planner.models.sources.finding import model_files
 from planner.planning.result import Outcome
@@ -319,7 +320,8 @@ def verdict(row: dict[str, Any], release: str = NEWEST) -> str:
         plan = planner.plan(model, gpu=gpu, vllm_version=release, **args)
     except PlannerError as error:
         return f"not planned: {where}: {error}"
-    words, is_refused = row.get("refused"), plan.outcome is Outcome.REFUSED
+    ends = plan.error is not None and plan.error.kind == NOT_SERVED
+    words, is_refused = row.get("refused"), ends or plan.outcome is Outcome.REFUSED
     if is_refused or words:
         is_right = is_refused and words
         return (

@@ -56,13 +56,17 @@ class WeightPart:
     size_bytes: int
 
 
+NOT_SERVED = "not_served"
+"""The kind of the error of a start that ends once it has loaded what is planned."""
+
+
 @frozen
 class VLLMError:
     """Why vLLM would not start, as vLLM words it."""
 
     kind: str
     """refused, weights, no_kv, max_model_len, free_memory, num_seqs; too_close,
-    host_memory and outside_budget are the planner's own."""
+    host_memory, outside_budget and not_served are the planner's own."""
     message: str
 
 

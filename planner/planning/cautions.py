@@ -7,15 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from planner.engine.arguments import ARGUMENTS
-from planner.engine.generations import DATACENTER_BLACKWELL
 from planner.engine.links import slow_link
-from planner.engine.releases.change import Change
 from planner.memory.host.offloading import is_ignored
 from planner.memory.lines.non_torch import is_unified
 from planner.models.architecture import ModelArchitecture
-from planner.models.caches import AttentionLayer
 from planner.models.quantization.choosing import PLUGINS
-from planner.models.quantization.compressed_schemes import Int8Linear
 from planner.models.sources.gguf_config import METADATA
 from planner.planning.conditions import short
 from planner.planning.defaults import ResolvedSettings
@@ -26,24 +22,6 @@ from planner.units import GIB, MIB, format_gib
 
 _SMALLEST_OTHER_BYTES = 256 * MIB
 _TOKEN_ID_BYTES = 4
-_SINKS_FAIL = Change(
-    since=(0, 33),
-    what="Models with keys held as sinks end their start with an error.",
-    source=(
-        "vLLM 0.33.0 `v1/core/single_type_kv_cache_manager.py` "
-        "SinkFullAttentionManager, which lacks an argument that it is called with"
-    ),
-)
-_INT8_FAILS = Change(
-    since=(0, 31),
-    what="INT8 weights and activations end a start on Blackwell with an error.",
-    source=(
-        "vLLM 0.31.0 and 0.33.0 `csrc/libtorch_stable/quantization/w8a8/cutlass/c3x/"
-        "scaled_mm_helper.hpp` dispatch_scaled_mm; a dry run of 0.31.0 on GB10. Older "
-        "releases were not read"
-    ),
-)
-
 _NAMED_FORMAT = re.compile(
     r"(?<![A-Za-z0-9])(FP8|NVFP4|MXFP4|AWQ|GPTQ|INT4|INT8|W4A16|W8A8|W8A16)(?![A-Za-z])",
     re.IGNORECASE,
@@ -64,8 +42,6 @@ def cautions(
         _under_windows(question, resolved),
         _processor(question),
         _plugin(question),
-        _sinks(question),
-        _int8(question),
     ]
     bounded = (
         f"{name}={short(value)}: {ARGUMENTS[name].bound}."
@@ -196,41 +172,6 @@ def _shared(stages: Sequence[Stage], resolved: ResolvedSettings) -> str:
         "count against the budget, so the range is wide. Start vLLM after other "
         "programs, and drop the page cache first. What moves to CPU memory (weights, "
         f"KV blocks, adapters) stays in the same memory.{advice}"
-    )
-
-
-def _sinks(question: Question) -> str | None:
-    """Say that the newest release does not serve keys held as sinks."""
-    has_sinks = any(
-        isinstance(cache, AttentionLayer) and cache.num_sink_tokens
-        for kind in question.model.layer_kinds
-        for cache in kind.caches
-    )
-    if not has_sinks or not question.layout.release.has(_SINKS_FAIL):
-        return None
-    return (
-        "vLLM 0.33 does not serve this model: it measures what is planned here, and "
-        "then ends with SinkFullAttentionManager.__init__() got an unexpected keyword "
-        "argument 'needs_kv_cache_zeroing'. Use a release in which that is mended."
-    )
-
-
-def _int8(question: Question) -> str | None:
-    """Say that no kernel multiplies INT8 activations on Blackwell.
-
-    vLLM's answers that were recorded without kernels have these starts.
-    """
-    is_served = question.layout.compute_capability < DATACENTER_BLACKWELL
-    if is_served or not question.layout.release.has(_INT8_FAILS):
-        return None
-    modules = (m for kind in question.model.layer_kinds for m in kind.modules)
-    if not any(isinstance(getattr(m, "method", None), Int8Linear) for m in modules):
-        return None
-    return (
-        f"vLLM {question.release.version} does not serve INT8 weights and activations "
-        "on this GPU: it loads what is planned here, and its profile run then ends "
-        "with Int8 not supported on SM100 and newer. Use FP8 weights of this model, or "
-        "INT8 weights alone (w8a16)."
     )
 
 

@@ -41,6 +41,7 @@ from planner.planning.host import host_accounts, host_error, host_loading
 from planner.planning.inputs import Inputs
 from planner.planning.load import Load
 from planner.planning.model import architecture, check_refuses, draft_files
+from planner.planning.profile_refusals import end_of_start
 from planner.planning.resolve import Question, resolve, with_speculation
 from planner.planning.result import KVCacheGroup, Outcome, Plan
 from planner.planning.stages import Stage, plan_stages, whole_groups
@@ -274,9 +275,9 @@ def _plan_resolved(
     lowest = capacity.capacity(groups, fewest, request, question.release)
     host = host_accounts(question, resolved, stages)
     error, outcome = verdict.error, verdict.outcome
-    short = host_error(host)
-    if short is not None and outcome in (Outcome.FITS, Outcome.TOO_CLOSE):
-        error, outcome = short, Outcome.DOES_NOT_FIT
+    end = end_of_start(question) or host_error(host)
+    if end is not None and outcome in (Outcome.FITS, Outcome.TOO_CLOSE):
+        error, outcome = end, Outcome.DOES_NOT_FIT
     limit, speculation = _longest_allowed(question), question.model.speculation
     longest = 0
     if verdict.depends_on_length:

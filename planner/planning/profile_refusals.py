@@ -1,4 +1,4 @@
-"""What vLLM refuses only once it runs: assertions of its profile run and scheduler.
+"""What vLLM refuses only once it runs: its profile run, its scheduler, its kernels.
 
 Source: vLLM 0.33.0; whether older releases stop as well was not read.
 """
@@ -11,9 +11,12 @@ from planner.engine.generations import DATACENTER_BLACKWELL
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.errors import Refused
+from planner.memory.account import NOT_SERVED, VLLMError
 from planner.memory.kv_cache.kernels import Kernels
 from planner.models.architecture import ModelArchitecture
+from planner.models.caches import AttentionLayer
 from planner.models.experts import FusedMoE
+from planner.models.quantization.compressed_schemes import Int8Linear
 from planner.planning.defaults import ResolvedSettings
 
 if TYPE_CHECKING:
@@ -26,6 +29,25 @@ _STOPS_IN_PROFILE_RUN = Change(
         "The profile run refuses adapters of float32, or beside a draft whose experts "
         "expect them, and drafts of pooling models; the scheduler prefix caching "
         "without a KV cache. Older releases were not read."
+    ),
+)
+
+_SINKS_FAIL = Change(
+    since=(0, 31),
+    what="Models with keys held as sinks end their start with an error.",
+    source=(
+        "vLLM 0.31.0 to 0.33.0 `v1/core/single_type_kv_cache_manager.py` "
+        "SinkFullAttentionManager, which lacks an argument that it is called with. "
+        "Older releases were not read"
+    ),
+)
+_INT8_FAILS = Change(
+    since=(0, 31),
+    what="INT8 weights and activations end a start on Blackwell with an error.",
+    source=(
+        "vLLM 0.31.0 and 0.33.0 `csrc/libtorch_stable/quantization/w8a8/cutlass/c3x/"
+        "scaled_mm_helper.hpp` dispatch_scaled_mm; a dry run of 0.31.0 on GB10. Older "
+        "releases were not read"
     ),
 )
 
@@ -94,4 +116,46 @@ def _has_draft_experts_for_adapters(
         and module.is_renormalized
         and not module.intermediate_size_per_rank(layout) % _TRTLLM_COLUMNS
         for module in draft.last_stage
+    )
+
+
+def end_of_start(question: Question) -> VLLMError | None:
+    """Return with what a start ends that loads and measures what is planned."""
+    message = _sinks(question) or _int8(question)
+    return None if message is None else VLLMError(kind=NOT_SERVED, message=message)
+
+
+def _sinks(question: Question) -> str | None:
+    """Say that the newest release does not serve keys held as sinks."""
+    has_sinks = any(
+        isinstance(cache, AttentionLayer) and cache.num_sink_tokens
+        for kind in question.model.layer_kinds
+        for cache in kind.caches
+    )
+    if not has_sinks or not question.layout.release.has(_SINKS_FAIL):
+        return None
+    return (
+        f"vLLM {question.release.version} does not serve this model: it measures what "
+        "is planned here, and then ends with SinkFullAttentionManager.__init__() got "
+        "an unexpected keyword argument 'needs_kv_cache_zeroing'. Use a release in "
+        "which that is mended."
+    )
+
+
+def _int8(question: Question) -> str | None:
+    """Say that no kernel multiplies INT8 activations on Blackwell.
+
+    vLLM's answers that were recorded without kernels have these starts.
+    """
+    is_served = question.layout.compute_capability < DATACENTER_BLACKWELL
+    if is_served or not question.layout.release.has(_INT8_FAILS):
+        return None
+    modules = (m for kind in question.model.layer_kinds for m in kind.modules)
+    if not any(isinstance(getattr(m, "method", None), Int8Linear) for m in modules):
+        return None
+    return (
+        f"vLLM {question.release.version} does not serve INT8 weights and activations "
+        "on this GPU: it loads what is planned here, and its profile run then ends "
+        "with Int8 not supported on SM100 and newer. Use FP8 weights of this model, or "
+        "INT8 weights alone (w8a16)."
     )

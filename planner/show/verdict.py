@@ -10,6 +10,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from planner.memory.account import NOT_SERVED
 from planner.planning.after_sizing import OUTSIDE_BUDGET
 from planner.planning.cautions import provenance
 from planner.planning.serving import Serving
@@ -50,7 +51,7 @@ _STATES = {
     "does not fit": VerdictState.SHORT,
     "refused": VerdictState.REFUSED,
 }
-OURS = ("too_close", "host_memory", OUTSIDE_BUDGET)
+OURS = ("too_close", "host_memory", OUTSIDE_BUDGET, NOT_SERVED)
 """Kinds of errors that the planner reports, not vLLM."""
 
 REFUSED = "refused"
@@ -68,6 +69,7 @@ _HEADLINES = {
     "host_memory": "Does not fit: a machine has too little CPU memory",
     "free_memory": "Does not start: too little memory is free",
     "num_seqs": "Does not start: max_num_seqs is too high",
+    NOT_SERVED: "Does not start: vLLM loads this model here, and then ends",
 }
 
 
@@ -127,7 +129,8 @@ def verdict(plan: Plan) -> WordedVerdict:
     if served is not None and (plan.fits or served.is_short_though_close):
         return _of_load(plan, state, served)
     margin = plan.margin_bytes
-    is_over = state is VerdictState.REFUSED or (plan.fits and (margin or 0) < 0)
+    has_ended = plan.error is not None and plan.error.kind in (REFUSED, NOT_SERVED)
+    is_over = has_ended or (plan.fits and (margin or 0) < 0)
     starts = _headline(plan, state)
     return WordedVerdict(
         state=state,

@@ -237,7 +237,9 @@ def test_a_release_that_does_not_serve_sinks_is_named() -> None:
         "v_channels": 16,
     }
     plan = planner.plan(architecture(config), gpu="H100")
-    assert any("needs_kv_cache_zeroing" in note for note in plan.notes)
+    assert plan.error is not None
+    assert ("not_served", True) == (plan.error.kind, plan.num_gpu_blocks > 0)
+    assert "needs_kv_cache_zeroing" in plan.error.message
 
 
 def test_a_field_that_is_missing_is_named_with_what_to_do() -> None:
