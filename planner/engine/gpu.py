@@ -178,17 +178,13 @@ def search(text: str) -> tuple[GPU, ...]:
     Those whose own name begins with the text come first; an empty text finds all.
     """
     words = [_key(word) for word in text.split()]
-    found = [
-        gpu
-        for gpu in catalogue()
-        if all(any(word in name for name in _searched(gpu)) for word in words)
-    ]
+    found = []
+    for gpu in catalogue():
+        names = [*names_of(gpu), generation_of(gpu.compute_capability)]
+        if all(any(word in _key(name) for name in names) for word in words):
+            found.append(gpu)
     start = _key(text)
     return tuple(sorted(found, key=lambda gpu: not _key(gpu.name).startswith(start)))
-
-
-def _searched(gpu: GPU) -> list[str]:
-    return [*map(_key, names_of(gpu)), _key(generation_of(gpu.compute_capability))]
 
 
 def gpu_dict(gpu: GPU) -> dict[str, Any]:

@@ -44,8 +44,8 @@ def test_gpus_stand_below_their_generation() -> None:
 
     assert "Ampere" == choices.generation("A100-80GB")
     assert "Yours" == choices.generation(choices.OTHER_GPU)
-    assert {"Blackwell", "Hopper", "Ada", "Ampere", "Turing", "Volta"} < found
-    assert {"Slices of a GPU (MIG)"} == found - {*choices._GENERATIONS.values()}
+    named = {"Blackwell", "Hopper", "Ada", "Ampere", "Turing", "Volta"}
+    assert named | {"Slices of a GPU (MIG)"} == found
 
 
 def test_popular_models_come_first() -> None:

@@ -327,7 +327,7 @@ def test_a_processor_serves_too():
 @pytest.mark.parametrize(
     ("asked", "named", "message"),
     [
-        (solve.most_requests, {}, "prompt_tokens="),
+        (solve.most_requests, {}, "prompt_tokens"),
         (
             solve.most_requests,
             {"prompt_tokens": 10, "requests": 3},

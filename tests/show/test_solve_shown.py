@@ -182,7 +182,7 @@ def test_what_nothing_serves_ends_with_one(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["solve", "requests", MODEL], "prompt_tokens="),
+        (["solve", "requests", MODEL], "prompt_tokens"),
         (["solve", "context", MODEL, "--requests", "0"], "requests=0"),
         (["solve", "context", MODEL, "--gpu", "H101"], "H100"),
         (["solve", "utilization", MODEL, "--step", "7"], "step=7"),
