@@ -17,6 +17,7 @@ from planner.planning.load import Load
 from planner.reading.account import Piece, Use
 from planner.reading.logs.pages import gpus_beside
 from planner.reading.questions.checkpoints import (
+    budget_of,
     checkpoint_of,
     laid_out,
     longest_of,
@@ -148,6 +149,7 @@ def _reading(
     place = with_taken(place, beside.get("taken"))
     place, copy_form, copy_note = one_copy(place, beside.get("copy"), asked.plain)
     arguments = copy_form | _given(asked, variant, place, beside.get("utilization"))
+    arguments |= budget_of(place, beside.get("budget"))
     model = of_length(model, load.tokens)
     name, form, format_note = checkpoint_of(model.name, variant)
     arguments |= form
@@ -189,7 +191,7 @@ def _reading(
     is_alone = is_alone and not asked.has_unknown_name
     if intent == "other" and place.gpu and is_alone:
         intent = "which_models"
-    is_open = not name and intent != "which_models"
+    is_open = not name and not (intent == "which_models" and place.gpu)
     return Reading(
         kind=Kind.QUESTION if has_more or asked.intents else Kind.MODEL,
         intent=intent,
@@ -260,7 +262,7 @@ def _left(
         # `items_of` says it; what is numbered is not counted.
         is_item = one.role in ("image", "video", "audio", "index")
         is_item = is_item or (one.role == "rate" and is_rate_answered(asked))
-        is_item = is_item or one.role in ("copy", "taken")
+        is_item = is_item or one.role in ("copy", "taken", "budget")
         is_item = is_item or bool(one.role == "utilization" and share_of(one.term))
         is_format = one.role == "bits" and one.term.value in BITS
         is_size = one.term.unit == "memory" and any(

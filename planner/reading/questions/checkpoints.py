@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from math import floor
 from typing import Any
 
 from planner.engine.gpu import GPU
@@ -144,6 +145,15 @@ def share_of(term: Term | None) -> dict[str, Any]:
     """Return the share of a GPU that a text gives vLLM: "0.85" or "85 %" of it."""
     value = 0 if term is None else term.value
     share = value / _STEPS if term and term.unit == "percent" else value
+    return {"gpu_memory_utilization": share} if 0 < share <= 1 else {}
+
+
+def budget_of(place: Place, term: Term | None) -> dict[str, Any]:
+    """Return the share of a GPU that "at most 10 GB" are, rounded down."""
+    if place.gpu is None or term is None:
+        return {}
+    gpu = place.gpu if isinstance(place.gpu, GPU) else GPU.named(str(place.gpu))
+    share = floor(100 * term.value * GIB / gpu.total_memory_bytes) / 100
     return {"gpu_memory_utilization": share} if 0 < share <= 1 else {}
 
 

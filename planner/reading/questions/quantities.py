@@ -18,7 +18,7 @@ _ITEMS = ("image", "video", "audio")
 _MACHINE = ("card", "node", "unit", "gpu")
 _NOUNS = (
     *("rate", *_LENGTHS, "token", "user", "concurrency", *_ITEMS, "ram", "vram"),
-    *("utilization", "taken", "job", "copy", "frame", "part", *_MACHINE),
+    *("utilization", "taken", "budget", "job", "copy", "frame", "part", *_MACHINE),
 )
 _COUNTS = ("user", "concurrency", "copy", *_ITEMS, *_MACHINE)
 """Nouns before which no letter stands: nobody has 8k GPUs."""
@@ -139,13 +139,13 @@ def _measured(
 ) -> Quantity:
     """Return what a size or a share is of; its noun stays free for another number."""
     wanted = {
-        "memory": ("taken", "ram", "vram", "card"),
+        "memory": ("budget", "taken", "ram", "vram", "card"),
         "percent": ("utilization", "shared", "part"),
     }[terms[at].unit]
     for noun in (after, before):
         if noun is not None and terms[noun].kind in wanted:
             role = terms[noun].kind if terms[at].unit == "memory" else ""
-            role = role if role in ("ram", "taken", "") else "vram"
+            role = role if role in ("ram", "taken", "budget", "") else "vram"
             role = role or terms[noun].kind
             role = "share" if role == "shared" else role
             return Quantity(term=terms[at], role=role, at=at)

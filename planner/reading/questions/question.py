@@ -65,6 +65,8 @@ _BEGINS = re.compile(
     re.IGNORECASE,
 )
 """What begins a question that has no mark."""
+_ALONE = 160
+"""Letters of a complaint that is no part of a longer text."""
 CHOSEN = ("length", "user", "concurrency")
 """Numbers of which a question may name several, to be told for each."""
 BITS = {4: "GPTQ-Int4", 8: "GPTQ-Int8"}
@@ -315,6 +317,8 @@ class Question:
         if any(one.role == "size" for one in self.quantities):
             return asks or is_of_planning(self.plain)
         is_clear = any(asks for kind, asks in self.intents.items() if kind != "fits")
+        # "It takes all my memory", alone, wants to know why.
+        is_clear = is_clear or ("why" in self.intents and len(self.plain) <= _ALONE)
         is_named = asks and next(meanings_in(self.plain), None) is not None
         return is_named or (is_clear and is_of_planning(self.plain))
 

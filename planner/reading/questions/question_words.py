@@ -17,7 +17,18 @@ from planner.data import DATA
 from planner.values import frozen
 
 _KINDS = (
-    *("part", "rate", "taken", "job", "copy", "user", "concurrency", "shared", "own"),
+    *(
+        "part",
+        "rate",
+        "budget",
+        "taken",
+        "job",
+        "copy",
+        "user",
+        "concurrency",
+        "shared",
+        "own",
+    ),
     *(
         "prompt",
         "answer",

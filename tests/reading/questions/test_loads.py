@@ -58,6 +58,8 @@ def test_an_assumed_length_is_one_that_the_model_takes() -> None:
 ARGUMENTS = {
     "gpu util 95%": {"gpu_memory_utilization": 0.95},
     "0.85 gpu_memory_utilization": {"gpu_memory_utilization": 0.85},
+    # of 139.80 GiB
+    "limit vLLM's GPU memory to 100 GB": {"gpu_memory_utilization": 0.71},
     "cpu offload 20GB": {"cpu_offload_gb": 20},
     "10 adapters (LoRA r=16)": {
         "max_loras": 10,
