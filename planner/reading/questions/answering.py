@@ -6,6 +6,7 @@ model or GPU are not known, what is open comes first and there is no verdict.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from planner.engine.releases import NEWEST, OLDEST, resolve_version
@@ -62,6 +63,14 @@ _SHARE = (
 _LESS = "More KV cache is more requests at once; --gpu-memory-utilization takes less."
 
 
+_SENTENCES = re.compile(r"(?<=[.!?])\s+")
+_YES_OR_NO = re.compile(
+    r"(?:\A|[.!?;:,\n]|\band|\bbut)\s*(?:is|are|does|do|will|would|can|could|should)\b",
+    re.IGNORECASE,
+)
+"""How a question begins in English that is answered by yes or no."""
+
+
 def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[str]:
     """Return the lines that answer a question, the answer itself first."""
     if plan is None:
@@ -85,10 +94,28 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
         lines = [*speed_wanted(question, reading, plan), *lines]
     if words_of("effect").search(question.plain):
         lines = [*list(meanings_in(question.plain))[:1], *lines]
-    beside = [f"Not answered: {why}." for why, _ in question.topics]
-    if beside and lines:
-        lines = [*beside, f"Serving it: {lines[0]}", *lines[1:]]
-    return [*filter(None, lines)][:MOST_LINES]
+    return [*filter(None, _beside(question, reading, lines))][:MOST_LINES]
+
+
+def _beside(
+    question: Question, reading: Reading, lines: Sequence[str]
+) -> Iterator[str]:
+    """Yield an answer, and before it that something else was asked as well.
+
+    "Yes" and "No" would otherwise answer that.
+    """
+    first, *more = lines or [""]
+    asking = [one for one in _SENTENCES.split(question.rest) if _YES_OR_NO.search(one)]
+    is_of_start = any(map(words_of("starts").search, asking)) or question.has_load
+    is_other = bool(asking) and not is_of_start
+    if first and question.topics:
+        yield from (f"Not answered: {why}." for why, _ in question.topics)
+        yield f"Serving it: {first}"
+    elif first and is_other and reading.intent in ("fits", ""):
+        yield f"Whether it starts: {first}"
+    else:
+        yield first
+    yield from more
 
 
 def _first_line(asked: Asked) -> str:

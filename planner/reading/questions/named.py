@@ -22,8 +22,13 @@ _BETWEEN = frozenset(signs("ends a model's name"))
 """Words that end a model's name."""
 _PLAIN = frozenset(("instruct", "it", "chat", "hf", "meta", "v0.1"))
 """Parts of a name that people leave out."""
-_USES = frozenset(("embedding", "embeddings", "reranker"))
-"""What a model is for, said behind its name."""
+_USES = frozenset(
+    """
+    agent command content dev dynamic embedding embeddings english intermediate labs
+    large light medium multilingual reasoning reranker safety small static step
+    """.split()
+)
+"""What is said of a model or its use behind its name, though it is in others' names."""
 _FORMATS = frozenset(("awq", "gptq", "fp", "int", "gguf", "bnb"))
 _REPUBLISHED = ("unsloth/", "NousResearch/")
 """Owners of copies, which have the models' own names."""

@@ -311,7 +311,7 @@ class Question:
         asks = asks or _BEGINS.match(self.plain) is not None
         if self.models:
             is_all = not self.rest.strip(" \n.:;,!")
-            return asks or is_all or has_device or bool(self._load_words)
+            return asks or is_all or has_device or self.has_load
         if has_device:
             return asks or self.plain.strip()[-1:] not in ".!"
         if any(one.role == "size" for one in self.quantities):
@@ -323,9 +323,10 @@ class Question:
         return is_named or (is_clear and is_of_planning(self.plain))
 
     @property
-    def _load_words(self) -> list[Quantity]:
+    def has_load(self) -> bool:
+        """Whether it says what is served, in any number."""
         known = ("user", "concurrency", "prompt", "answer", "length", "rate")
-        return [one for one in self.quantities if one.role in known]
+        return any(one.role in known for one in self.quantities)
 
 
 def topics_in(text: str) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import planner
 from planner.reading.questions.answering import MOST_LINES
 
@@ -66,3 +68,23 @@ def test_a_load_that_is_short_is_answered_by_shorter_requests_first() -> None:
     # 1,498 blocks of 16 tokens, one of them empty: 374 for each of the four.
     assert would_do.startswith("Would do: Give each request 5,984 tokens at most; ")
     assert not any("Give each request" in line for line in nothing.answer)
+
+
+BESIDE = {
+    "Does Qwen3-8B support function calling on my L4?": "Not answered: what a model",
+    "Is it safe to expose Qwen3-8B on an L4 to the internet?": "Not answered: who may",
+    "Do I need CUDA 12.8 for Qwen3-8B on RTX 5090?": "Not answered: what is installed",
+    "Is vLLM faster than llama.cpp for Qwen3-8B, RTX 4090?": "Not answered: other eng",
+    "Are there known bugs with Qwen3-8B on L4?": "Whether it starts: No: one request",
+    "Is Qwen3-8B multilingual? I have an L4": "Whether it starts: No: one request",
+    "Will Qwen3-8B on an L4 be slower with long prompts?": "About ",
+    "Is my L4 good enough for Qwen3-8B?": "No: one request of 40,960 tokens needs",
+    "Can an A6000 run Qwen3-8B": "Yes: one request of 40,960 tokens needs",
+    "Can two people use Qwen3-8B on my 4090?": "Yes: 2 requests of 4,096 tokens",
+}
+
+
+@pytest.mark.parametrize("text", BESIDE)
+def test_yes_and_no_answer_what_was_asked(text: str) -> None:
+    """Whether it starts is said as such where something else was asked."""
+    assert planner.read(text).explain().headline.startswith(BESIDE[text])
