@@ -52,15 +52,23 @@ def longest(case, kv_bytes):
     return solve.longest_context(model, **arguments(case, kv_bytes))
 
 
+NOT_SERVED = (
+    "synthetic--Qwen3-14B-w8a8|RTXPRO6000|enable_prefix_caching=False,max_num_seqs=64",
+    "RedHatAI--Mistral-Small-3.1-24B-Instruct-2503-quantized.w8a8|RTXPRO6000|"
+    "max_num_seqs=256,tensor_parallel_size=2",
+)
+"""INT8 activations on Blackwell."""
+
+
 def test_the_longest_context_is_the_one_that_vllm_estimates():
-    """238 of 239, to the token."""
+    """236 of 239, to the token; two starts are estimated, and end without a kernel."""
     different = {
         case["id"]
         for case, kv_bytes, estimate in estimates()
         if longest(case, kv_bytes).value != estimate
     }
 
-    assert {UNEVEN} == different
+    assert {UNEVEN, *NOT_SERVED} == different
     assert len(estimates()) > 200
 
 
