@@ -229,6 +229,8 @@ def _sentence(plan: Plan, margin: int | None) -> str:
     kind = "" if plan.error is None else plan.error.kind
     if margin is None or plan.resolved is None or kind == REFUSED:
         return "vLLM stops before it loads anything."
+    if kind == NOT_SERVED:
+        return "vLLM measures the memory below, and stops then."
     if stores_nothing(plan):
         return _budget_sentence(plan, margin)
     request = f"one request of {counted(plan.resolved.max_model_len, 'tokens')}"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import planner
+from planner.show.verdict import verdict
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
 MTP = {"method": "mtp", "num_speculative_tokens": 1}
@@ -77,6 +78,12 @@ def test_int8_activations_on_blackwell_end_a_start() -> None:
         assert made.num_gpu_blocks > 0
         return "" if made.error is None else f"{made.outcome}: {made.error.kind}"
 
+    said = verdict(planner.plan("RedHatAI/phi-4-quantized.w8a8", gpu="B200"))
+    assert "Does not start: vLLM loads this model here, and then ends" == said.headline
+    assert ("", "vLLM measures the memory below, and stops then.") == (
+        said.margin,
+        said.sentence,
+    )
     ends = "does not fit: not_served"
     assert {ends} == {error_on(gpu) for gpu in ("GB10", "B200", "RTX5090")}
     assert "" == error_on("H100")
