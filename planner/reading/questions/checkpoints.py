@@ -152,8 +152,7 @@ def budget_of(place: Place, term: Term | None) -> dict[str, Any]:
     """Return the share of a GPU that "at most 10 GB" are, rounded down."""
     if place.gpu is None or term is None:
         return {}
-    gpu = place.gpu if isinstance(place.gpu, GPU) else GPU.named(str(place.gpu))
-    share = floor(100 * term.value * GIB / gpu.total_memory_bytes) / 100
+    share = floor(100 * term.value * GIB / place.card.total_memory_bytes) / 100
     return {"gpu_memory_utilization": share} if 0 < share <= 1 else {}
 
 
@@ -161,7 +160,7 @@ def with_taken(place: Place, taken: Term | None) -> Place:
     """Return a GPU with what other programs hold of it, by a number of GB."""
     if place.gpu is None or taken is None:
         return place
-    gpu = place.gpu if isinstance(place.gpu, GPU) else GPU.named(str(place.gpu))
+    gpu = place.card
     free = gpu.total_memory_bytes - round(taken.value * GIB)
     if not 0 < free < gpu.total_memory_bytes:
         return place

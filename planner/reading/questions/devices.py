@@ -57,6 +57,11 @@ class Place:
         """GPUs of all nodes; None where the text does not say."""
         return None if self.count is None else self.count * self.nodes
 
+    @property
+    def card(self) -> GPU:
+        """The GPU itself, where the text names one."""
+        return self.gpu if isinstance(self.gpu, GPU) else GPU.named(str(self.gpu))
+
 
 def device_terms(text: str) -> list[Term]:
     """Return the GPUs and machines of a text, and the devices that no plan is for.
@@ -152,9 +157,7 @@ def mixed(places: Sequence[Place]) -> Place:
     Source: vLLM 0.33.0 v1/core/kv_cache_utils.py `get_kv_cache_configs`: the ranks have
     the number of blocks of the one that has fewest.
     """
-    known = [one.gpu for one in places]
-    gpus = [one if isinstance(one, GPU) else GPU.named(str(one)) for one in known]
-    least = min(gpus, key=lambda one: one.total_memory_bytes)
+    least = min((one.card for one in places), key=lambda one: one.total_memory_bytes)
     names = " and ".join(map(str, places))
     count = sum(one.total or 1 for one in places)
     told = f"ranks hold the same, so it is planned on {count} x {least.name}."
