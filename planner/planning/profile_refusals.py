@@ -41,15 +41,6 @@ _SINKS_FAIL = Change(
         "Older releases were not read"
     ),
 )
-_INT8_FAILS = Change(
-    since=(0, 31),
-    what="INT8 weights and activations end a start on Blackwell with an error.",
-    source=(
-        "vLLM 0.31.0 and 0.33.0 `csrc/libtorch_stable/quantization/w8a8/cutlass/c3x/"
-        "scaled_mm_helper.hpp` dispatch_scaled_mm; a dry run of 0.31.0 on GB10. Older "
-        "releases were not read"
-    ),
-)
 
 
 def check_profile_run(
@@ -146,16 +137,19 @@ def _int8(question: Question) -> str | None:
     """Say that no kernel multiplies INT8 activations on Blackwell.
 
     vLLM's answers that were recorded without kernels have these starts.
+
+    Source: vLLM 0.31.0 and 0.33.0 `csrc/libtorch_stable/quantization/w8a8/cutlass/c3x/
+    scaled_mm_helper.hpp` dispatch_scaled_mm, and a dry run of 0.31.0 on GB10; the same
+    file under `csrc/quantization/cutlass_w8a8/` of the releases of 2025.
     """
-    is_served = question.layout.compute_capability < DATACENTER_BLACKWELL
-    if is_served or not question.layout.release.has(_INT8_FAILS):
+    if question.layout.compute_capability < DATACENTER_BLACKWELL:
         return None
     modules = (m for kind in question.model.layer_kinds for m in kind.modules)
     if not any(isinstance(getattr(m, "method", None), Int8Linear) for m in modules):
         return None
     return (
         f"vLLM {question.release.version} does not serve INT8 weights and activations "
-        "on this GPU: it loads what is planned here, and its profile run then ends "
-        "with Int8 not supported on SM100 and newer. Use FP8 weights of this model, or "
+        "on this GPU: it loads what is planned here, and its profile run then ends, "
+        "since CUTLASS has no kernel for Int8 there. Use FP8 weights of this model, or "
         "INT8 weights alone (w8a16)."
     )
