@@ -1,6 +1,6 @@
 """What vLLM refuses only once it runs: its profile run, its scheduler, its kernels.
 
-Source: vLLM 0.33.0; whether older releases stop as well was not read.
+Source: vLLM 0.31.0 to 0.33.0; whether older releases stop as well was not read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TRTLLM_COLUMNS = 128
 _STOPS_IN_PROFILE_RUN = Change(
-    since=(0, 33),
+    since=(0, 31),
     what=(
         "The profile run refuses adapters of float32, or beside a draft whose experts "
         "expect them, and drafts of pooling models; the scheduler prefix caching "

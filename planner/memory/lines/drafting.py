@@ -35,10 +35,10 @@ _KEEPS_RAW_LOGITS = Change(
     source="vLLM 0.13.0 and 0.14.0 `v1/sample/rejection_sampler.py`",
 )
 _LOADS_DRAFT_INPUTS = Change(
-    since=(0, 33),
+    since=(0, 31),
     what=(
         "The buffer for a draft's images is allocated while it is loaded, and counts "
-        "as weights. Releases before 0.33.0 were not read."
+        "as weights. Releases before 0.31.0 were not read."
     ),
 )
 _CAPTURES_BLOCK_INPUTS = Change(

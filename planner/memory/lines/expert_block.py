@@ -21,10 +21,10 @@ _ROUTER_BYTES = 4
 _SUMMED_IN_NORM = ("MiniMaxM3SparseForConditionalGeneration",)
 """Models whose layers leave the sum over ranks to the norm that follows."""
 _ADDS_UP_IN_RUNNER = Change(
-    since=(0, 33),
+    since=(0, 31),
     what=(
         "The outputs of routed and shared experts have names while they are added up. "
-        "Releases before 0.33.0 were not read."
+        "Releases before 0.31.0 were not read."
     ),
 )
 

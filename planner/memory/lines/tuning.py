@@ -20,13 +20,13 @@ Source: Triton 3.8 (vLLM 0.33.0) `backends/nvidia/driver.py`
 get_empty_cache_for_benchmark.
 """
 _TUNES_MAMBA = Change(
-    since=(0, 33),
+    since=(0, 31),
     what=(
         "The profile run tunes Mamba 2's kernels, and the result is kept on disk. "
-        "Releases before 0.33.0 were not read."
+        "Releases before 0.31.0 were not read."
     ),
     source=(
-        "vLLM 0.33.0 `layers/mamba/mamba_mixer2.py` _warmup_ssd_kernels, "
+        "vLLM 0.31.0 and 0.33.0 `layers/mamba/mamba_mixer2.py` _warmup_ssd_kernels, "
         "`env_override.py` (TRITON_CACHE_AUTOTUNING)"
     ),
 )

@@ -229,13 +229,10 @@ def _projector(facts: Facts, text_size: int, *, widening: int) -> Iterator[Modul
 # Mistral Small 3.1 and later, and LightOnOCR: Pixtral's tower, patches merged.
 _LLAVA_RENAMES = (*RENAMES, ("model.", "language_model.model."))
 _PASSES_RAW_PIXELS = Change(
-    since=(0, 33),
-    what=(
-        "The GPU gets the pixels of Mistral 3's images as bytes and normalises them. "
-        "Releases before 0.33.0 were not read."
-    ),
+    since=(0, 32),
+    what="The GPU gets the pixels of Mistral 3's images as bytes and normalises them.",
     source=(
-        "vLLM 0.33.0 `models/mistral3.py` supports_mm_device_do_normalize; a traced "
+        "vLLM 0.32.0 `models/mistral3.py` supports_mm_device_do_normalize; a traced "
         "dry run of Devstral Small 2"
     ),
 )
