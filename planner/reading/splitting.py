@@ -52,11 +52,14 @@ _PROMPT = re.compile(
 _PROMPT_OF_PYTHON = re.compile(r"[ \t]*(?:>>>|\.\.\.)(?: |(?=\n|\Z))")
 _CONTINUED = re.compile(r"[ \t]*> ?")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])")
+_BEFORE_COMMAND = re.compile(
+    r"[：，](?=(?:\w+=\S+ )*(?:sudo |vllm |python3? |docker |podman ))", re.ASCII
+)
 _NOT_MARKDOWN = re.compile(r"\s*(?:#!|\{|\[\s*[\[\]{\"\d]|apiVersion:|services:|FROM )")
 _NO_LANGUAGE = re.compile(r".*lang(?:uage)?[-=]|[\"'>]", re.DOTALL)
 _OF_PYTHON = re.compile(r"^[ \t]*(?:from \S+ import|import|def|class|@) ?\w", re.M)
 _WITHIN = re.compile(
-    r"(?<!`)`(?P<code>[^`\n]*(?:\bvllm serve|vllm\.entrypoints|\w run) [^`\n]+)`(?!`)"
+    r"(?<!`)`(?P<code>[^`\n]*(?:\bvllm serve|vllm\.entrypoints[\w.]*|\w run) [^`\n]+)`(?!`)"
 )
 _LONGEST_HINT = 80
 
@@ -141,7 +144,10 @@ def document_of(page: Passage, hint: str = "") -> Document:
 
 
 def without_apostrophes(page: Passage) -> Passage:
-    """Return a page in which an apostrophe opens no quotes: `I'm`, `l'erreur`."""
+    """Return a page in which an apostrophe opens no quotes: `I'm`, `l'erreur`.
+
+    A colon of full width before a command is a blank: it is no part of its first word.
+    """
     lines = page.text.splitlines(keepends=True)
     masked = [
         _APOSTROPHE.sub("\u2019", line)
@@ -149,7 +155,7 @@ def without_apostrophes(page: Passage) -> Passage:
         else line
         for line in lines
     ]
-    return replace(page, text="".join(masked))
+    return replace(page, text=_BEFORE_COMMAND.sub(" ", "".join(masked)))
 
 
 def taken(page: Passage, spans: Iterable[tuple[int, int]]) -> Passage:

@@ -36,7 +36,7 @@ _PIECE = re.compile(r"\s\|\s|[;\n]|\.\s(?=[A-Z])")
 _GIVEN = re.compile(
     r"(?<![\w.-])(?P<dashes>--)?(?P<name>[a-z]+(?:[-_][a-z0-9]+)*)"
     r"(?:(?P<by>['\"]?\s*[=:]\s*| (?:(?:to|of|is|at) (?=\d))?)"
-    r"(?!--)(?P<value>'[^']*'|\"[^\"]*\"|\{[^{}]*\}|[^\s,;|(){}']+))?",
+    r"(?!--)(?P<value>'[^']*'|\"[^\"]*\"|\{[^{}]*\}|[^\s,;|(){}'`，。；]+))?",
     re.ASCII,
 )
 _IN_WORDS = {
@@ -48,6 +48,10 @@ _MODEL_WORD = re.compile(r"(?<![\w./-])(?:[\w.-]+/)?[A-Za-z][\w.]*-[\w.-]*\w")
 _FILE = re.compile(r"\.(?:log|txt|md|sh|py|json|ya?ml|csv)\Z")
 _SIZED = re.compile(r"[A-Z].*-\d+(?:\.\d+)?B(?:-|\Z)")
 """A model's name with its number of parameters."""
+_CACHED = re.compile(
+    r"(?:\A|[/\\])models--(?P<owner>[\w.-]+?)--(?P<name>[\w.-]+)", re.ASCII
+)
+"""A model's folder in the Hub's cache."""
 _OTHER = re.compile(
     r"\A\s*(?:sudo\s+)?(?:docker|podman|nerdctl|kubectl|helm)\s|^(?:apiVersion|kind|services):",
     re.MULTILINE,
@@ -167,17 +171,21 @@ def other_engine(text: str) -> str:
 def planned_model(written: str) -> tuple[str, tuple[str, ...]]:
     """Return the name to plan with, and what was taken for it.
 
-    A folder of another machine is taken for the catalogue's model of its name.
+    A folder of another machine is taken for the catalogue's model of its name, one of
+    the Hub's cache (`models--owner--name`) for that model.
     """
     if not re.match(r"\.|/|~|[A-Za-z]:\\", written):
         return written, ()
+    cached = _CACHED.search(written)
     name = re.split(r"[/\\]", written.rstrip("/\\"))[-1]
-    known = find(name) or find(name.removeprefix("Meta-"))
-    if known is None:
+    name = name if cached is None else f"{cached['owner']}/{cached['name']}"
+    entry = find(name) or find(name.removeprefix("Meta-"))
+    if entry is None and cached is None:
         return written, ()
-    return known.name, (
-        f"{written} is a folder of the machine that ran it: taken for {known.name}, "
-        "which has its name.",
+    name = name if entry is None else entry.name
+    return name, (
+        f"{written} is a folder of the machine that ran it: taken for {name}, which "
+        "has its name.",
     )
 
 

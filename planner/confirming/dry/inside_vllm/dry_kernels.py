@@ -226,6 +226,26 @@ def _flashinfer(module: Any) -> None:
     module.JitSpec.build = lambda *_args, **_kwargs: None
 
 
+@after_import("vllm.v1.attention.backends.flashinfer")
+def _lengths_beside_guesses(module: Any) -> None:
+    """FlashInfer's plan takes the requests' lengths that the host knows.
+
+    With guesses vLLM reads them back from the GPU, where nothing has written them. The
+    host's bound is exact for the requests of a start, which are made up.
+
+    Source: vLLM 0.33.0 `v1/attention/backends/flashinfer.py`
+    FlashInferMetadataBuilder.build (seq_lens_cpu).
+    """
+    builder = module.FlashInferMetadataBuilder
+    made = builder.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        made(self, *args, **kwargs)
+        self._num_speculative_tokens = 0
+
+    builder.__init__ = __init__
+
+
 @after_import("flashinfer.jit.cubin_loader")
 def _flashinfer_files(module: Any) -> None:
     """Files that FlashInfer downloads to compile kernels are not needed."""
