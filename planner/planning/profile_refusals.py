@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.engine.generations import DATACENTER_BLACKWELL
+from planner.engine.generations import DATACENTER_BLACKWELL, TURING
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.errors import Refused
@@ -39,6 +39,19 @@ _SINKS_FAIL = Change(
         "vLLM 0.31.0 to 0.33.0 `v1/core/single_type_kv_cache_manager.py` "
         "SinkFullAttentionManager, which lacks an argument that it is called with. "
         "Older releases were not read"
+    ),
+)
+
+
+_LACKS_VOLTA = Change(
+    since=(0, 31),
+    what=(
+        "The published wheels hold no kernels for Volta. Older wheels were not looked "
+        "at."
+    ),
+    source=(
+        "vLLM 0.31.0 and 0.33.0 with PyTorch 2.13 and 2.14 for CUDA 13: "
+        "torch.cuda.get_arch_list, and the architectures in vLLM's own libraries"
     ),
 )
 
@@ -112,7 +125,7 @@ def _has_draft_experts_for_adapters(
 
 def end_of_start(question: Question) -> VLLMError | None:
     """Return with what a start ends that loads and measures what is planned."""
-    message = _sinks(question) or _int8(question)
+    message = _sinks(question) or _int8(question) or _volta(question)
     return None if message is None else VLLMError(kind=NOT_SERVED, message=message)
 
 
@@ -152,4 +165,20 @@ def _int8(question: Question) -> str | None:
         "on this GPU: it loads what is planned here, and its profile run then ends, "
         "since CUTLASS has no kernel for Int8 there. Use FP8 weights of this model, or "
         "INT8 weights alone (w8a16)."
+    )
+
+
+def _volta(question: Question) -> str | None:
+    """Say that published wheels have no kernels for compute capability 7.0."""
+    gpu, release = question.gpu, question.release
+    if gpu.is_cpu or gpu.compute_capability >= TURING:
+        return None
+    if not release.has(_LACKS_VOLTA):
+        return None
+    return (
+        f"vLLM {release.version} as it is published does not run on {gpu.name}: its "
+        "wheels and PyTorch's hold kernels for compute capability 7.5 and later, so "
+        "that the start ends with CUDA error: no kernel image is available for "
+        "execution on the device. The plan is that of a build of your own for 7.0 "
+        "(PyTorch for CUDA 12.6). Otherwise use a newer GPU."
     )

@@ -260,18 +260,40 @@ def check_architecture(model: ModelArchitecture, release: Release) -> None:
         )
 
 
+_HOLDS_GUESSES_OF_ADAPTERS = Change(
+    since=(0, 31),
+    what=(
+        "A step has room for the guesses of all requests where adapters are served. "
+        "Releases before 0.31.0 were not read."
+    ),
+)
+
+
 def check_speculation(
-    model: ModelArchitecture, max_num_batched_tokens: int, max_num_seqs: int
+    model: ModelArchitecture,
+    max_num_batched_tokens: int,
+    max_num_seqs: int,
+    layout: ParallelLayout,
 ) -> None:
     """Refuse steps without room for draft tokens.
 
     Raises:
         Refused: in vLLM's words.
 
-    Source: vLLM 0.33.0 and 0.25.0 `config/vllm.py` _set_max_num_scheduled_tokens.
+    Source: vLLM 0.33.0 and 0.25.0 `config/vllm.py` _set_max_num_scheduled_tokens;
+    0.31.0 and 0.33.0 `engine/arg_utils.py` create_engine_config.
     """
     found = model.speculation
-    if found is None or found.draft is None:
+    if found is None:
+        return
+    guessed = max_num_seqs * (found.num_speculative_tokens + 1)
+    is_checked = layout.enable_lora and layout.release.has(_HOLDS_GUESSES_OF_ADAPTERS)
+    if is_checked and max_num_batched_tokens < guessed:
+        raise Refused(
+            "Consider increasing max_num_batched_tokens or decreasing "
+            "num_speculative_tokens"
+        )
+    if found.draft is None:
         return
     if found.counts_lookahead:
         if max_num_batched_tokens <= found.num_lookahead_tokens:

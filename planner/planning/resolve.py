@@ -182,7 +182,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         tokens, chunked, caching = whole_prompts(length), False, False
     if model.state_layers:
         check_states(has_prefix_caching=caching, has_chunked_prefill=chunked)
-    check_speculation(model, tokens, seqs)
+    check_speculation(model, tokens, seqs, question.layout)
     check_parallel(model, question.layout)
     check_eplb(settings, model, question.layout)
     check_kv_offloading(settings, gpu, release)

@@ -53,13 +53,15 @@ _PROMPT_OF_PYTHON = re.compile(r"[ \t]*(?:>>>|\.\.\.)(?: |(?=\n|\Z))")
 _CONTINUED = re.compile(r"[ \t]*> ?")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])")
 _BEFORE_COMMAND = re.compile(
-    r"[：，](?=(?:\w+=\S+ )*(?:sudo |vllm |python3? |docker |podman ))", re.ASCII
+    r"[\uff1a\uff0c](?=(?:\w+=\S+ )*(?:sudo |vllm |python3? |docker |podman ))",
+    re.ASCII,
 )
 _NOT_MARKDOWN = re.compile(r"\s*(?:#!|\{|\[\s*[\[\]{\"\d]|apiVersion:|services:|FROM )")
 _NO_LANGUAGE = re.compile(r".*lang(?:uage)?[-=]|[\"'>]", re.DOTALL)
 _OF_PYTHON = re.compile(r"^[ \t]*(?:from \S+ import|import|def|class|@) ?\w", re.M)
 _WITHIN = re.compile(
-    r"(?<!`)`(?P<code>[^`\n]*(?:\bvllm serve|vllm\.entrypoints[\w.]*|\w run) [^`\n]+)`(?!`)"
+    r"(?<!`)`(?P<code>[^`\n]*(?:\bvllm serve|vllm\.entrypoints[\w.]*|\w run) [^`\n]+)`"
+    r"(?!`)"
 )
 _LONGEST_HINT = 80
 

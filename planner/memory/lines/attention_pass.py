@@ -15,12 +15,12 @@ from planner.models.layers import (
 )
 
 _KEEPS_STATES_APART = Change(
-    since=(0, 33),
+    since=(0, 31),
     what=(
         "Compiled norms have tensors of their own for their sums, as queries and keys "
         "have after theirs. Earlier releases were not compared."
     ),
-    source="dry runs of 0.33.0 (PyTorch 2.14)",
+    source="dry runs of 0.31.0 and 0.33.0 (PyTorch 2.13, 2.14)",
 )
 _PARALLEL = "GPTNeoXForCausalLM"
 _DELTA_NET_INPUT, _DELTA_NET_OUTPUT = "linear_attn.in_proj_qkvz", "linear_attn.out_proj"

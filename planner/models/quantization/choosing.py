@@ -84,9 +84,10 @@ _CANNOT_BE_UNPACKED = {
         ("modelopt", "modelopt_fp4", "modelopt_mixed"),
         "ModelOpt weight dequantization is only supported for MXFP8.",
     ),
-    "inc": (
+    **dict.fromkeys(
+        ("inc", "gpt_oss_mxfp4", "deepseek_v4_fp8"),
         "The quantization method does not implement dequantize_weight, so "
-        "re-quantization from this checkpoint is not supported. Please open an issue."
+        "re-quantization from this checkpoint is not supported. Please open an issue.",
     ),
 }
 """Methods of checkpoints that claim theirs whatever is asked for, and vLLM's words."""

@@ -134,14 +134,11 @@ def read_compressed_tensors(
 
     Raises:
         Refused: in vLLM's words.
-        UnknownArchitecture: for transforms.
+        UnknownArchitecture: for transforms of activations.
 
     Source: vLLM 0.33.0 CompressedTensorsConfig.from_config.
     """
-    if given.get("transform_config"):
-        raise UnknownArchitecture(
-            "quantization_config.transform_config: transforms are not modelled."
-        )
+    _check_transforms(given.get("transform_config"))
     groups = given.get("config_groups") or {}
     schemes: dict[str, Scheme] = {}
     for group in groups.values():
@@ -165,6 +162,21 @@ def read_compressed_tensors(
         kv_cache_dtype="fp8" if cache else None,
         has_kv_scales=bool(cache),
     )
+
+
+def _check_transforms(given: Mapping[str, Any] | None) -> None:
+    """Refuse transforms that are computed while serving; others are in the weights.
+
+    Source: vLLM 0.33.0 `compressed_tensors/transform/linear.py`
+    get_linear_transform_schemes; compressed-tensors TransformLocation.is_online.
+    """
+    groups = ((given or {}).get("config_groups") or {}).values()
+    places = {args.get("location") for group in groups for args in group["apply"]}
+    if places - {"weight_input", "weight_output"}:
+        raise UnknownArchitecture(
+            "quantization_config.transform_config: transforms of activations are not "
+            "modelled."
+        )
 
 
 def _vllm_target(target: str, context: Context) -> str:

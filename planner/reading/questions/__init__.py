@@ -1,1 +1,1 @@
-"""Questions in words of six languages, and what people note in words."""
+"""Questions in words of ten languages, and what people note in words."""

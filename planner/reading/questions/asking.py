@@ -1,7 +1,7 @@
 """Questions in words, as "will Llama 3.3 70B run on two RTX 3090s, for 20 users?".
 
 A question names its model by the words of the name, and GPUs, context and users in
-words too, in six languages. What was taken for what is said in notes, and so is what
+words too, in ten languages. What was taken for what is said in notes, and so is what
 the planner cannot use: a question is no command.
 """
 

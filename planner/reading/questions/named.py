@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 
@@ -37,6 +37,9 @@ _ENDS = ",;:?!，；：？！、"  # noqa: RUF001 - full width, as people write 
 """What ends a name."""
 _SIZE = re.compile(r"(?i)(?<![\w.])(?:\d+x)?\d+(?:\.\d+)?[bm](?![a-z])")
 """Parameters in a model's name."""
+_ACTIVE = re.compile(r"a\d+(?:\.\d+)?b")
+"""Parameters that each token uses, in a model's name."""
+_LETTERS_AND_NUMBER = re.compile(r"(?=.*\d)[a-z][a-z0-9]{5,}")
 _JOINED = re.compile(r"(?<=[a-z])(?=\d)")
 """Where "llama3.3" could be two words."""
 _OWN_NAME = re.compile(
@@ -136,7 +139,7 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
     """Return the model whose name begins here, and the number of its words."""
     family = _FAMILY.match(words[0][0].lower().rpartition("/")[2])
     if family is None or family[0] not in _families():
-        return None, 0
+        return _joined_at(words)
     for number in range(len(words), 0, -1):
         span = words[:number]
         if any(map(_is_apart, span, span[1:])):
@@ -155,7 +158,20 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
             if variant is not None:
                 return variant, number + 1
             return replace(_named(found, written, text), start=span[0].start()), number
-    return _of_no_entry(words)
+    joined = _joined_at(words)
+    return joined if joined[0] is not None else _of_no_entry(words)
+
+
+def _joined_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
+    """Return the model of a name without its dashes: "gptoss120b", "kimik2.6"."""
+    for number in (2, 1):
+        span = words[:number]
+        text = span[0].string[span[0].start() : span[-1].end()]
+        found = _by_letters().get(_letters([text]), [])
+        if found and not any(map(_is_apart, span, span[1:])):
+            named = _named(found, [text.lower()], text)
+            return replace(named, start=span[0].start()), number
+    return None, 0
 
 
 def _of_no_entry(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
@@ -269,6 +285,26 @@ def _families() -> frozenset[str]:
     """Return the words that names of the catalogue begin with."""
     begins = (_FAMILY.match(_bare(entry.name)) for entry in entries())
     return frozenset(match[0] for match in begins if match) - _BETWEEN
+
+
+@cache
+def _by_letters() -> Mapping[str, list[Entry]]:
+    """Return the models by the letters of their names, with and without active sizes.
+
+    Names without a number are left out: they are words as well.
+    """
+    found: dict[str, list[Entry]] = {}
+    for entry in entries():
+        parts = [one for one in _PART.split(_bare(entry.name)) if one not in _PLAIN]
+        plain = [one for one in parts if not _ACTIVE.fullmatch(one)]
+        for key in {_letters(parts), _letters(plain)}:
+            if _LETTERS_AND_NUMBER.fullmatch(key):
+                found.setdefault(key, []).append(entry)
+    return found
+
+
+def _letters(parts: Iterable[str]) -> str:
+    return re.sub(r"[^a-z0-9]", "", "".join(parts).lower())
 
 
 def _holds(name: str, words: Sequence[str]) -> bool:

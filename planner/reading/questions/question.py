@@ -48,7 +48,8 @@ from planner.reading.sign_table import signs
 from planner.reading.starts.around import why_not_planned
 
 _LONGEST = re.compile(
-    r"context|ctx|max|long|tokens?|kontext|contexte|contexto|上下文|长度|コンテ",
+    r"context|ctx|max|long|tokens?|kontext|contexte|contexto|contesto|上下文|长度|コンテ|контекст"
+    r"|컨텍스트|문맥",
     re.IGNORECASE,
 )
 _NAME = re.compile(
@@ -83,7 +84,8 @@ class Question:
         mentions = list(models_named_in(self.plain))
         rest = blanked(self.plain, ((one.start, one.end) for one in mentions))
         devices = device_terms(rest)
-        self.refused = why_not_planned(rest)
+        planned = [(o.start, o.end) for o in devices if o.kind != "device"]
+        self.refused = why_not_planned(blanked(rest, planned))
         rest = blanked(rest, ((one.start, one.end) for one in devices))
         flags = list(given_in(rest))
         rest = blanked(rest, (span for *_, span in flags))

@@ -1,4 +1,4 @@
-"""A text taken apart by the words that six languages have for a load and its machine.
+"""A text taken apart by the words that ten languages have for a load and its machine.
 
 The words are rows of `planner/data/question_words.json`, a table for each language; the
 rules here know kinds of words only.
@@ -49,8 +49,8 @@ _INTENTS = (
     *("other", "fits"),
 )
 """What may be asked; of a text that asks two things, the first."""
-_L = "A-Za-z\u00c0-\u024f"
-"""Letters of Latin scripts, in which blanks part words."""
+_L = "A-Za-z\u00c0-\u024f\u0400-\u04ff"
+"""Letters of scripts in which blanks part words: Latin, Cyrillic."""
 _ASKS = re.compile(r"\?\Z|[か吗么呢][.!\s]*\Z")
 """How a sentence ends that asks."""
 _HALF_WIDTH = {wide: chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)} | {
@@ -61,6 +61,7 @@ _HALF_WIDTH = {wide: chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)} | {
     0x2019: "'",
     0x2013: "-",
 }
+_TIMES = re.compile(r"(?<=\d)\u0445|\u0445(?=\d)|(?<=\d )\u0445(?= )")
 _CHINESE = {one: at for at, one in enumerate("一二三四五六七八九", 1)} | {
     "两": 2,
     "单": 1,
@@ -68,20 +69,23 @@ _CHINESE = {one: at for at, one in enumerate("一二三四五六七八九", 1)} 
 }
 _TENS = {"十": 10, "百": 100, "千": 1000}
 _UNITS = {
-    "memory": r"[\s-]?(?:GiB|GB?|Go|gigs?|gigabytes?)",
+    "memory": r"[\s-]?(?:GiB|GB?|Go|gigs?|gigabytes?|ГБ|гиг\w*|기가(?:바이트)?)",
     "percent": r"\s?(?:%|per ?cent|Prozent|pour ?cent|por ciento|パーセント)",
-    "bits": r"[\s-]?(?:bits?|比特|位(?=量化)|ビット)",
+    "bits": r"[\s-]?(?:bits?|比特|位(?=量化)|ビット|бит\w*|비트)",
     "size": r"B",
     "money": r"\s?(?:[$€£¥元円]|dollars?|euros?|USD|EUR)",
     "pixels": r"(?<=\d{3})\s?x\s?\d{3,4}(?:px)?",
-    "time": r"[\s-]?(?:ms|sec(?:ond)?s?|Sekunden?|secondes?|segundos?|秒)",
+    "time": (
+        r"[\s-]?(?:ms|sec(?:ond)?s?|Sekunden?|secondes?|segundos?|秒|сек\w*|초(?!당))"
+    ),
 }
 """What follows a number directly and says what it counts."""
 _POINTS = re.compile(r"[1-9]\d{0,2}(?:[ .,']\d{3})+")
 _K = {"k": 1024, "m": 1024**2}
 _TOPIC = re.compile(
     r"vllm|\bLLMs?\b|VRAM|\bGPUs?\b|KV[ -]?cache|\bOOM\b|out of memory|显存|显卡|大模型"
-    r"|グラボ|Grafik(?:speicher|karte)|carte graphique|tarjeta gráfica",
+    r"|グラボ|Grafik(?:speicher|karte)|carte graphique|tarjeta gráfica"
+    r"|видео(?:карт|памя)|placa de vídeo|scheda video|그래픽 ?카드",
     re.IGNORECASE,
 )
 _NEAR = 40
@@ -116,10 +120,12 @@ class Term:
 def half_width(text: str) -> str:
     """Return a text with the digits and signs of Latin scripts, none moved.
 
+    So is the letter that stands for times in Cyrillic.
+
     >>> half_width("\uff14\u5f20\uff0c32\uff4b")
     '4\u5f20;32k'
     """
-    return text.translate(_HALF_WIDTH)
+    return _TIMES.sub("x", text.translate(_HALF_WIDTH))
 
 
 def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
@@ -195,7 +201,7 @@ def _denial() -> tuple[re.Pattern[str], ...]:
         for pattern in (
             said + some,
             rf"{said}\s*(?:{_words('on')}){some}",
-            rf"\s*(?:{_words('denied')})",
+            rf"(?:[\s(]*\d{{1,3}} ?GB?\)?)?\s*(?:{_words('denied')})",
             _words("but"),
         )
     )
@@ -312,7 +318,7 @@ def _pattern() -> re.Pattern[str]:
         r"(?:[-~至到](?=\d)|\s?(?:to|bis|à|a)\s(?=\d)|\s?[-~至到]\s?(?=\d{1,4}\s?[kK]\b)))?"
         r"(?P<digits>\d{1,3}(?:[ .,']\d{3})+(?!\d)|\d{1,12}(?!\d)(?:[.,]\d{1,12})?)"
         rf"(?:\s?(?P<letter>[km](?![A-Za-z])|(?:{powers})(?![{_L}])))?"
-        rf"(?:(?:{units})(?![{_L}0-9]))?(?![a-wyz0-9_\u00c0-\u024f])"
+        rf"(?:(?:{units})(?![{_L}0-9]))?(?![a-wyz0-9_\u00c0-\u024f\u0400-\u0444\u0446-\u04ff])"
     )
     kinds = "|".join(f"(?P<{kind}>{_words(kind)})" for kind in _KINDS)
     return re.compile(

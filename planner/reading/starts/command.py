@@ -37,7 +37,9 @@ from planner.reading.sites import Site, Start, WordList
 from planner.values import frozen
 
 _FLAG = re.compile(r"--?[A-Za-z]")
-_SENTENCE = re.compile(r"(?<=\w)(?:[,;:.!?)]+\Z|[，。；：！？）、].*\Z)", re.DOTALL)
+_SENTENCE = re.compile(
+    r"(?<=\w)(?:[,;:.!?)]+\Z|[\u3001\u3002\uff01-\uff1f].*\Z)", re.DOTALL
+)
 """What ends a number where a command stands in a sentence."""
 _WITH_LEVEL = re.compile(r"-O(?P<level>[0-3])\Z")
 _PROGRAMS: Mapping[tuple[str, ...], str] = {

@@ -46,8 +46,8 @@ _LABELS: Mapping[str, str] = {
 
 
 NAMED_GPU = (
-    r"(?:RTX[\s-]*(?:PRO[\s-]*)?A?\d{4}|GTX[\s-]*\d{4}|Titan RTX|A\d{4}"
-    r"|[AHBLTVP]\d{1,3}[A-Z]?|GB\d{2,3}|GH200|DGX Spark|Thor|Orin)"
+    r"(?:RTX[\s-]*(?:PRO[\s-]*)?A?\d{4}|RTX[\s-]?6k[\s-]?PRO|GTX[\s-]*\d{4}"
+    r"|Titan RTX|A\d{4}|[AHBLTVP]\d{1,3}[A-Z]?|GB\d{2,3}|GH200|DGX Spark|Thor|Orin)"
 )
 """How people write the names of GPUs, without what follows; some are none."""
 GPU_FORM = r"(?:Ti|SUPER|Ada|NVL|PCIe|SXM\d?|PRO|Blackwell)"
