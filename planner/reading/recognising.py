@@ -10,6 +10,7 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from planner.confirming.log import read_log
+from planner.engine.arguments import ARGUMENTS
 from planner.errors import PlannerError
 from planner.given import named_in_errors
 from planner.reading.account import Piece, Use
@@ -26,11 +27,13 @@ from planner.reading.questions.asking import asked_beside, questions_in
 from planner.reading.questions.noted import (
     is_note,
     is_other,
+    noted_model,
     other_engine,
     planned_model,
 )
 from planner.reading.questions.question_words import blanked
 from planner.reading.reading import (
+    NOT_NAMED,
     FoundStart,
     Kind,
     Reading,
@@ -187,7 +190,9 @@ def _with_device(reading: Reading) -> Reading:
 def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     """Return the reading of one of the starts that were found."""
     chosen = found[start - 1]
+    around = _FENCED.sub(" ", given).strip() if _FENCED.search(given) else ""
     is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND or has_prose_around(given)
+    is_written_by_hand = is_written_by_hand or bool(around)
     starts = [one.start for one in found]
     told = chosen.start
     if is_written_by_hand:
@@ -195,7 +200,7 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     before = beside(told, starts[: start - 1])
     if before:
         told = replace(told, notes=(*told.notes, _shares(before)))
-    reading = _of_name(reading_of(chosen.kind, given, told, len(found), start))
+    reading = _of_name(reading_of(chosen.kind, given, told, len(found), start), around)
     if len(found) == 1 and len(given) <= _MOST_WORDS:
         load, said = asked_beside(given)
         reading = with_notes(replace(reading, load=load), *said)
@@ -205,11 +210,21 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     return reading
 
 
-def _of_name(reading: Reading) -> Reading:
-    """Return a start whose folder is not here, planned as the model of its name."""
-    if reading.model is None or _is_folder(reading.model):
+def _of_name(reading: Reading, around: str) -> Reading:
+    """Return a start whose folder is not here, planned as the model of its name.
+
+    One without a model has that which the words around name, if they name one.
+    """
+    if reading.model is None:
+        named = noted_model(around[:_MOST_WORDS])
+        if named is None:
+            return reading
+        left = tuple(one for one in reading.open if one != NOT_NAMED["model"])
+        note = f"Planned as {named}, which the text names."
+        return with_notes(replace(reading, model=named, open=left), note)
+    if _is_folder(reading.model):
         return reading
-    model, notes = planned_model(reading.model)
+    model, notes = planned_model(reading.model, reading.given)
     return with_notes(replace(reading, planned_as=model), *notes) if notes else reading
 
 
@@ -257,15 +272,24 @@ def _note(given: str, start: int) -> Reading:
 
 
 def _in_prose(given: str) -> tuple[Reading, ...]:
-    """Return what the words of a page of Markdown ask, whose blocks start nothing."""
-    blocks = [match.span() for match in _FENCED.finditer(given)]
+    """Return what the words of a page of Markdown ask, whose blocks start nothing.
+
+    A block of vLLM's flags alone, such as the command of a service, belongs to them.
+    """
+    blocks = list(_FENCED.finditer(given))
     if not blocks:
         return ()
-    words = re.sub(r"\n", " ", blanked(given, blocks))
+    left = [one.span() for one in blocks if not _has_flags(one[0])]
+    words = re.sub(r"\\?\n", " ", blanked(given, left))
+    notes = [_NOT_IN_BLOCKS] if left else []
     return tuple(
-        with_notes(replace(asked, given=given), _NOT_IN_BLOCKS)
-        for asked in questions_in(words)
+        with_notes(replace(asked, given=given), *notes) for asked in questions_in(words)
     )
+
+
+def _has_flags(block: str) -> bool:
+    names = {one.replace("-", "_") for one in re.findall(r"--([a-z][a-z-]+)", block)}
+    return len(names & ARGUMENTS.keys()) > 1
 
 
 def _noted(given: str, start: int) -> Reading | None:

@@ -168,25 +168,38 @@ def other_engine(text: str) -> str:
     return next((name for name, sign in engines if re.search(sign, text)), "")
 
 
-def planned_model(written: str) -> tuple[str, tuple[str, ...]]:
+def planned_model(written: str, text: str = "") -> tuple[str, tuple[str, ...]]:
     """Return the name to plan with, and what was taken for it.
 
     A folder of another machine is taken for the catalogue's model of its name, one of
-    the Hub's cache (`models--owner--name`) for that model.
+    the Hub's cache (`models--owner--name`) for that model. So is a container's folder
+    whose place on the host the text tells.
     """
     if not re.match(r"\.|/|~|[A-Za-z]:\\", written):
         return written, ()
+    shown, written = written, _on_host(written, text)
     cached = _CACHED.search(written)
     name = re.split(r"[/\\]", written.rstrip("/\\"))[-1]
     name = name if cached is None else f"{cached['owner']}/{cached['name']}"
     entry = find(name) or find(name.removeprefix("Meta-"))
     if entry is None and cached is None:
-        return written, ()
+        return shown, ()
     name = name if entry is None else entry.name
     return name, (
         f"{written} is a folder of the machine that ran it: taken for {name}, which "
         "has its name.",
     )
+
+
+def _on_host(path: str, text: str) -> str:
+    """Return the folder of the host that is mounted at a path: `-v HOST:PATH`."""
+    at = re.escape(path.rstrip("/"))
+    mounted = re.search(
+        rf"(?P<host>[\w./~${{}}-]*[\w}}]):{at}/?(?=[:\s\"',]|\Z)"
+        rf"|\b(?:source|src)=(?P<source>[^,\s]+),(?:target|destination|dst)={at}/?(?!\w)",
+        text,
+    )
+    return path if mounted is None else mounted["host"] or mounted["source"]
 
 
 def is_other(text: str) -> bool:

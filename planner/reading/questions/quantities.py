@@ -13,7 +13,7 @@ from itertools import zip_longest
 from planner.reading.questions.question_words import Term, words_of
 from planner.values import frozen
 
-_LENGTHS = ("shared", "own", "prompt", "answer", "context")
+_LENGTHS = ("pool", "shared", "own", "prompt", "answer", "context")
 _ITEMS = ("image", "video", "audio")
 _MACHINE = ("card", "node", "unit", "gpu")
 _NOUNS = (

@@ -19,6 +19,7 @@ from planner.values import frozen
 _KINDS = (
     *(
         "part",
+        "pool",
         "rate",
         "budget",
         "taken",
