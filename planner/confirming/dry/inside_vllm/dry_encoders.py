@@ -93,6 +93,18 @@ def _kernels(_module: Any) -> None:
     _KEPT.append(library)
 
 
+@after_import("vllm.v1.attention.ops.vit_attn_wrappers")
+def _split_by_length(module: Any) -> None:
+    """PyTorch's attention of encoders reads lengths where they are known.
+
+    Inside an operator of vLLM's they are not, since PyTorch sees the operator alone.
+
+    Source: vLLM 0.31.0 and 0.33.0 `v1/attention/ops/vit_attn_wrappers.py`
+    torch_sdpa_wrapper (before Ampere).
+    """
+    module.vit_torch_sdpa_wrapper = module.torch_sdpa_wrapper
+
+
 @after_import("vllm.v1.worker.gpu.mm.encoder_runner")
 def _second_runner(module: Any) -> None:
     """Encoders of the second model runner know what came from the host."""

@@ -21,6 +21,8 @@ _KERNELS = re.compile(
 """Packages whose kernels are not compiled here."""
 _OF_DRIVER = re.compile(r"\b(CUDA|CUDNN|CUBLAS|cuDNN|cuBLAS|NVML|NCCL|NVRTC)", re.A)
 _OF_MEMORY = "out of memory"
+NO_KERNELS = "CUDA error: no kernel image is available for execution on the device"
+"""What a GPU says that is older than those PyTorch was built for."""
 _OFFLINE = ("LocalEntryNotFoundError", "OfflineModeIsEnabled")
 _FOR_EACH_LAYER = "AmbiguousGlobalPerLayerAttributeError"
 _CHECKS = ("raise ", "raise\n", "assert ")
@@ -63,7 +65,8 @@ def _is_of_config(error: BaseException) -> bool:
 def _raised_by(error: BaseException) -> str | None:
     """Name the part without a GPU that an error comes from, if it is one."""
     steps = traceback.extract_tb(error.__traceback__)
-    if not steps or _OF_MEMORY in str(error) or isinstance(error, ImportError):
+    is_said = any(words in str(error) for words in (_OF_MEMORY, NO_KERNELS))
+    if not steps or is_said or isinstance(error, ImportError):
         return None
     last, is_check = steps[-1], (steps[-1].line or "").startswith(_CHECKS)
     if Path(last.filename).parent == _HERE:

@@ -171,6 +171,7 @@ def _watch_worker(task: dict[str, Any], module: Any) -> None:
     load, begin = worker.load_model, worker.init_device
 
     def init_device(self: Any) -> Any:
+        _check_kernels()
         result = begin(self)
         estimate = getattr(self.model_runner, "profile_cudagraph_memory", None)
         graphs = _driver(task, self).get("graphs", 0)
@@ -193,6 +194,17 @@ def _watch_worker(task: dict[str, Any], module: Any) -> None:
         import dry_film
 
         dry_film.watch(worker, lambda one: _driver(task, one).get("graphs", 0))
+
+
+def _check_kernels() -> None:
+    """End with PyTorch's words where its build is for newer GPUs alone."""
+    import dry_faults
+    import torch
+
+    major, minor = torch.cuda.get_device_capability()
+    built = [int(one[3:].rstrip("af")) for one in torch.cuda.get_arch_list()]
+    if built and 10 * major + minor < min(built):
+        raise RuntimeError(dry_faults.NO_KERNELS)
 
 
 def _driver(task: dict[str, Any], worker: Any) -> dict[str, int]:
