@@ -142,7 +142,8 @@ def _qwen2_5_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
     Rotary tables of an item's size stay; those of all items are put together of them.
 
     Source: vLLM 0.33.0 `models/qwen2_5_vl.py` Qwen2_5_VisionBlock, Qwen2_5_VisionMLP,
-    Qwen2_5_VisionAttention, get_rope_by_thw.
+    Qwen2_5_VisionAttention, get_rope_by_thw; `ir/ops/layernorm.py` fused_add_rms_norm;
+    traced dry runs of the 7B and the 32B on four and two ranks.
     """
     tables = head_size
     return TowerPass(
@@ -155,8 +156,14 @@ def _qwen2_5_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
                 native_whole=size,
             ),
             Moment(
-                "MLP's output", whole=3 * size + tables, cut=3 * mlp_size, reduced=size
+                "MLP's output",
+                whole=3 * size + tables,
+                cut=3 * mlp_size,
+                reduced=size,
+                native_whole=2 * size,
             ),
+            # Natively the sum, the normed and the weighted one are in fp32.
+            Moment("sum and norm", whole=3 * size + tables, native_whole=6 * size),
             Moment(
                 "attention's output",
                 whole=3 * size + tables,
