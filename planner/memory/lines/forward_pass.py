@@ -66,6 +66,12 @@ _ADDS_UP_BEFORE_NORM = ("bert", "roberta", "xlm-roberta")
 
 Source: vLLM 0.33.0 `models/bert.py` BertOutput.forward, BertModel.forward.
 """
+_ADDS_UP_BRANCHES = ("CohereForCausalLM", "Cohere2ForCausalLM")
+"""Models that add attention's and the MLP's outputs up, and then the residual.
+
+Source: vLLM 0.33.0 `models/commandr.py` CohereDecoderLayer.forward; a traced dry run of
+Command R on eight ranks.
+"""
 _FP32 = 4
 _QUANTISES_WHOLE_INPUTS = (
     *(Fp8TensorLinear, Fp8ChannelLinear, Fp8Linear),
@@ -232,7 +238,10 @@ def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
             if getattr(module, "part", None) is Part.SHARED_EXPERTS:
                 hidden = 0  # added to the routed output before there is a sum
         text += f" + {copy:,} in FP8" if copy else ""
-        return [(wide + inner + copy + hidden, f"{text} + {hidden:,} output")]
+        widths = [(wide + inner + copy + hidden, f"{text} + {hidden:,} output")]
+        if language_model(run) in _ADDS_UP_BRANCHES:
+            widths.append((3 * hidden, f"3 x {hidden:,} output and sums"))
+        return widths
     if isinstance(module, FusedMoE):
         router = 4 * module.num_experts // run.element_size
         return [(router, f"{router:,} router")]
