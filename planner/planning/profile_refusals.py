@@ -44,14 +44,15 @@ _SINKS_FAIL = Change(
 
 
 _LACKS_VOLTA = Change(
-    since=(0, 31),
+    since=(0, 25),
     what=(
         "The published wheels hold no kernels for Volta. Older wheels were not looked "
         "at."
     ),
     source=(
         "vLLM 0.31.0 and 0.33.0 with PyTorch 2.13 and 2.14 for CUDA 13: "
-        "torch.cuda.get_arch_list, and the architectures in vLLM's own libraries"
+        "torch.cuda.get_arch_list, and the architectures in vLLM's own libraries; the "
+        "build flags that collect_env prints of 0.25.1 (vllm-project/vllm issue 49878)"
     ),
 )
 

@@ -220,6 +220,14 @@ def _summed(run: ProfileRun, inner: int) -> list[tuple[int, str]]:
     return [(inner + count * hidden, text)]
 
 
+def _branches(run: ProfileRun) -> list[tuple[int, str]]:
+    """Return what a layer holds that adds up its branches: an output and two sums."""
+    hidden = run.model.hidden_size
+    if language_model(run) not in _ADDS_UP_BRANCHES:
+        return []
+    return [(3 * hidden, f"3 x {hidden:,} output and sums")]
+
+
 def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
     wide, inner = mlp_width(run, module)
     if inner:
@@ -238,10 +246,8 @@ def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
             if getattr(module, "part", None) is Part.SHARED_EXPERTS:
                 hidden = 0  # added to the routed output before there is a sum
         text += f" + {copy:,} in FP8" if copy else ""
-        widths = [(wide + inner + copy + hidden, f"{text} + {hidden:,} output")]
-        if language_model(run) in _ADDS_UP_BRANCHES:
-            widths.append((3 * hidden, f"3 x {hidden:,} output and sums"))
-        return widths
+        width = wide + inner + copy + hidden
+        return [(width, f"{text} + {hidden:,} output"), *_branches(run)]
     if isinstance(module, FusedMoE):
         router = 4 * module.num_experts // run.element_size
         return [(router, f"{router:,} router")]

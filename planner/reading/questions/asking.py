@@ -60,8 +60,10 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 """Signs of code, of a configuration or of markup: no question."""
-_PRINTED = re.compile(r"^(?:\||[=-]{6,})", re.MULTILINE)
-"""A table, or what a program printed."""
+_PRINTED = re.compile(
+    r"^(?:\|(?:[^|\n]*\|){2}[^|\n]*\||\|[^|\n]*$|[=-]{6,})", re.MULTILINE
+)
+"""A table of more than two columns, or what a program printed."""
 _ALTERNATIVE = "another number for what one is planned for: ask for each"
 _UNKNOWN = "a number that belongs to nothing that is asked"
 _OTHER_START = "of another start in the text"

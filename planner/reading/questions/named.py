@@ -167,7 +167,7 @@ def _joined_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
     for number in (2, 1):
         span = words[:number]
         text = span[0].string[span[0].start() : span[-1].end()]
-        found = _by_letters().get(_letters([text]), [])
+        found = [] if "_" in text else _by_letters().get(_letters([text]), [])
         if found and not any(map(_is_apart, span, span[1:])):
             named = _named(found, [text.lower()], text)
             return replace(named, start=span[0].start()), number
@@ -301,6 +301,11 @@ def _by_letters() -> Mapping[str, list[Entry]]:
             if _LETTERS_AND_NUMBER.fullmatch(key):
                 found.setdefault(key, []).append(entry)
     return found
+
+
+def is_part_of(family: NamedModel, model: NamedModel) -> bool:
+    """Return whether a model that is named in full is one of a family named beside."""
+    return not family.name and _letters([family.written]) in _letters([model.name])
 
 
 def _letters(parts: Iterable[str]) -> str:

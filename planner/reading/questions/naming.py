@@ -27,6 +27,8 @@ _ADDRESS = re.compile(
 """What stands around a model's name in the address of its page."""
 _ITEM = re.compile(r"(?:^|\n)[ \t]*(\(?(?:\d{1,2}|[a-h])[.)])[ \t]+(?=\D)")
 """The number of an item of a list."""
+_ROW = re.compile(r"^\|([^|\n]+)\|([^|\n]+)\|(?=[ \t]*$)", re.MULTILINE)
+"""What a row of a table with two columns says of its first."""
 _OWN_FLAG = re.compile(r"(?<!\S)--?(?!tp\b|tensor)[a-zA-Z][\w-]*(?:[ =][\d.:]+\w*)?")
 """A flag of another program."""
 _TAG = re.compile(r"(?<=[a-z0-9]):(?=\d{1,3}(?:\.\d)?b\b)")
@@ -50,6 +52,7 @@ def plain_text(text: str) -> str:
     if other_engine(text):
         rest = blanked(rest, (match.span() for match in _OWN_FLAG.finditer(rest)))
     rest = blanked(rest, (match.span(1) for match in _ITEM.finditer(rest)))
+    rest = _ROW.sub(r" \1:\2 ", rest)
     return _TAG.sub("-", rest)
 
 

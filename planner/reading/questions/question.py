@@ -16,7 +16,7 @@ from planner.reading.questions.devices import (
     mixed,
     places_in,
 )
-from planner.reading.questions.named import NamedModel
+from planner.reading.questions.named import NamedModel, is_part_of
 from planner.reading.questions.naming import (
     formats_in,
     models_named_in,
@@ -95,6 +95,8 @@ class Question:
         self.rest = blanked(rest, (span for *_, span in formats))
         meant = [one for one in mentions if self._is_meant_at(one.start, one.end)]
         meant = meant or mentions  # of another program, and of vLLM then
+        whole = [one for one in meant if one.name]
+        meant = [o for o in meant if not any(is_part_of(o, each) for each in whole)]
         self.drafts = [one for one in meant[1:] if self._is_draft(one)]
         self.mentions = [one for one in meant if one not in self.drafts]
         self.devices = [o for o in devices if self._is_meant_at(o.start, o.end)]
