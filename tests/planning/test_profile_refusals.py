@@ -88,3 +88,24 @@ def test_int8_activations_on_blackwell_end_a_start() -> None:
     assert {ends} == {error_on(gpu) for gpu in ("GB10", "B200", "RTX5090")}
     assert "" == error_on("H100")
     assert ends == error_on("B200", "0.19.1")
+
+
+def test_a_step_has_room_for_the_guesses_of_all_requests_with_adapters() -> None:
+    """256 requests of two tokens are 512, of which 392 have room."""
+    given = {"speculative_config": NGRAM, "max_num_seqs": 128}
+    guesses = 128 * (NGRAM["num_speculative_tokens"] + 1)
+    words = "Consider increasing max_num_batched_tokens"
+    for less in (0, 1):
+        said = error(
+            SMALL, **given, enable_lora=True, max_num_batched_tokens=guesses - less
+        )
+        assert said.startswith(words) == bool(less)
+    assert "" == error(SMALL, **given, max_num_batched_tokens=guesses - 1)
+
+
+@pytest.mark.parametrize(("release", "ends"), [("0.19.1", False), ("0.33.0", True)])
+def test_published_wheels_have_no_kernels_for_volta(release: str, ends: bool) -> None:
+    """The plan is that of a build of one's own, and says so."""
+    found = planner.plan(SMALL, gpu="V100-32GB", dtype="float16", vllm_version=release)
+    assert ends == (found.error is not None and found.error.kind == "not_served")
+    assert found.ranks

@@ -20,6 +20,10 @@ LOADS = {
     "zwanzig Nutzer, je achttausend Token": (20, 6000, 2000),
     "50 users share a 6k system prompt, 2k own tokens each": (50, 8192, 0),
     "prefill 20k, decode 500": (1, 20_480, 500),
+    "maximum sequence length 4096, batch size 8": (8, 3072, 1024),
+    "seq_len=4096, bs=16": (16, 3072, 1024),
+    "KV cache: 77,088 tokens, 20 users at 8k": (20, 6144, 2048),
+    "| Concurrent requests | 200 |\n| context | 8k |\nfor this": (200, 6144, 2048),
 }
 
 

@@ -59,6 +59,13 @@ NAMED = {
     "mistral nemo on a 3060?": "mistralai/Mistral-Nemo-Instruct-2407",
     "qwen3:8b on an L4?": "Qwen/Qwen3-8B",
     "bge-m3 embedding on a T4?": "BAAI/bge-m3",
+    "gptoss120b on an H100?": "openai/gpt-oss-120b",
+    "4张48G的卡塞不下GLM5.3flash吧": "zai-org/GLM-5.3-Flash",
+    "qwen25-vl-7b on an L4?": "Qwen/Qwen2.5-VL-7B-Instruct",
+    "Gemma 4, that is acme/gemma-4-31B-it-AWQ-4bit, on an A100 80GB?": (
+        "acme/gemma-4-31B-it-AWQ-4bit"
+    ),
+    "does --max-model-len 8192 --reasoning-parser deepseek_r1 fit on an H100?": None,
     "Command R+ on 4 A100 40GB": None,
     "GLM-4.5-Large-FP8 @ 4xH100": None,
 }

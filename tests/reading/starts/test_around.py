@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import planner
 from planner.engine.gpu import GPU
 from planner.errors import PlannerError
 from planner.reading.reading import Reading
@@ -183,3 +184,58 @@ def test_sentences_around_a_manifest_are_no_part_of_it() -> None:
     )
     found = read(text)
     assert (found.model, found.gpu.name) == ("Qwen/Qwen3-8B", "RTX4090")
+
+
+MOUNTED = (
+    "docker run --gpus all -v /ssd/Qwen3-8B:/model IMAGE --model /model",
+    "docker run --gpus all --mount type=bind,source=/ssd/Qwen3-8B,target=/m IMAGE "
+    "--model /m",
+    "docker run --gpus all -v ~/hf:/hf IMAGE --model "
+    "/hf/models--Qwen--Qwen3-8B/snapshots/b968826d9c46",
+)
+
+
+@pytest.mark.parametrize("command", MOUNTED)
+def test_a_mounted_folder_is_planned_by_its_name_on_the_host(command: str) -> None:
+    """As is a model in the Hub's cache; the command keeps its own path."""
+    found = planner.read(command.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    assert found.planned_as == "Qwen/Qwen3-8B"
+    assert found.model == command.split()[-1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "命令\uff1avllm serve Qwen/Qwen3-8B --gpu-memory-utilization 0.5\uff0c是L4",
+        "A100\uff0cvllm serve Qwen/Qwen3-8B --gpu-memory-utilization 0.5\uff0c错\uff1a"
+        "No available memory for the cache blocks",
+    ],
+)
+def test_marks_of_full_width_are_no_part_of_a_command(text: str) -> None:
+    """Before its first word, and behind a number."""
+    found = planner.read(text)
+    assert found.engine_args == {"gpu_memory_utilization": 0.5}
+    assert found.gpu is not None
+
+
+def test_settings_have_the_model_and_the_gpu_that_the_words_name() -> None:
+    """Where they stand in a block among sentences."""
+    found = planner.read(
+        "My config:\n```yaml\nmax_model_len: 8192\ngpu_memory_utilization: 0.8\n```\n"
+        "I test with Qwen/Qwen3-8B on an L40S."
+    )
+    assert (found.model, found.plan().gpu.name) == ("Qwen/Qwen3-8B", "L40S")
+    assert found.engine_args["max_model_len"] == 8192
+    assert "The model is not named." not in found.open
+
+
+def test_flags_alone_in_a_block_belong_to_the_words_around() -> None:
+    """As people show the command of a service."""
+    found = planner.read(
+        "My setup of Qwen3-32B on two L40S GPUs:\n```\ncommand: >\n"
+        "  /models/Qwen3-32B\n  --kv-cache-dtype fp8\n  --max-model-len 16384\n```\n"
+        "How many users?"
+    )
+    assert found.engine_args["max_model_len"] == 16_384
+    assert found.engine_args["kv_cache_dtype"] == "fp8"
+    assert (found.gpus, found.intent) == (2, "users")
