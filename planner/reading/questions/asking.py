@@ -51,6 +51,8 @@ _COMMAND = re.compile(
 """A program, its words and a flag: of another program than vLLM's server."""
 _NOT_PLANNED = "Asked beside it, and not planned: {:,} tokens."
 _ASKED_LINE = re.compile(r"\w[?\uff1f](?:\s|\Z)")
+_FLAGS = re.compile(r"\A.*\s--?[a-zA-Z][\w-]*(?:[ =]\S+)?(?=\s|\Z)")
+"""The flags before a question in the line of a command."""
 _TABLE = re.compile(r"--[a-z][\w-]*[= ]+['\"]?\{[^{}\n]*\}['\"]?")
 """A flag with a table, which a question may have."""
 _CODE = re.compile(
@@ -104,7 +106,7 @@ def asked_beside(text: str) -> tuple[Load | None, tuple[str, ...]]:
     20
     """
     lines = (line for line in text.splitlines() if _ASKED_LINE.search(line))
-    words = " ".join(line for line in lines if " -" not in line)
+    words = " ".join(_FLAGS.sub("", line) for line in lines).strip()
     if not words or len(words) > _LONGEST:
         return None, ()
     asked = Question(words)
