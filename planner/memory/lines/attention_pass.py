@@ -37,10 +37,14 @@ Source: vLLM 0.31.0 and 0.33.0 `models/qwen3_next.py` use_fused_qk_norm_rope_gat
 needs rotary sections for images, or text alone.
 """
 _ROTATES_IN_FP32 = ("OlmoForCausalLM", "Olmo2ForCausalLM", "Olmo3ForCausalLM")
-_NORMALISES_OUTPUTS = ("Gemma2ForCausalLM", "Gemma3ForCausalLM")
+_NORMALISES_OUTPUTS = (
+    *("Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma4ForCausalLM"),
+    "Gemma4ForConditionalGeneration",
+)
 """Models that normalise attention's output: compiled, its sum with others is in fp32.
 
-Source: traced dry runs of 0.33.0: Gemma 3 1B on four ranks, Gemma 2 27B on eight.
+Source: dry runs of 0.33.0: Gemma 3 1B on four ranks, traced; Gemma 2 27B and Gemma 4
+26B on eight, Gemma 4 31B on four.
 """
 _FP32 = 4
 
