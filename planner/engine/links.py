@@ -34,13 +34,16 @@ def link_of(gpu: GPU, given: str | None = None) -> Link:
     >>> [str(link_of(GPU.named(name))) for name in ("H100", "A100-80GB", "RTX3090")]
     ['NVSwitch', 'NVLink', 'PCIe']
 
+    Slices of a GPU reach each other over PCIe alone.
+
     Source: NVIDIA's product briefs; servers of Hopper and datacenter Blackwell join
-    their boards by NVSwitch.
+    their boards by NVSwitch. NVIDIA's MIG User Guide, application considerations: no
+    peer-to-peer, over PCIe or NVLink, between instances.
     """
     if given is not None:
         return Link(given)
     name = gpu.name
-    if "PCIe" in name or gpu.is_integrated:
+    if "PCIe" in name or gpu.is_integrated or gpu.mig_profile:
         return Link.PCIE
     if name.endswith(_BRIDGED) or name.startswith(_WIRED):
         return Link.NVLINK

@@ -181,15 +181,22 @@ def later_workspace_bytes(run: ProfileRun, kind: LayerKind) -> int:
     Source: vLLM 0.33.0 `utils/mem_utils.py` memory_profiling
     (transient_peak_headroom), `v1/worker/workspace.py`.
     """
+    own = _layers_of(run, kind)
+    return workspace_after(run, own[-1]) if own else 0
+
+
+def workspace_after(run: ProfileRun, layer: int) -> int:
+    """Return the experts' workspace where a layer comes before all that have some."""
     if not run.release.has(SUBTRACTS_CONSUMED) or not run.is_first_stage:
         return 0
-    kinds, layers = run.model.layer_kinds, run.model.layers
-    with_experts = {at for at, one in enumerate(kinds) if _has_experts(one)}
-    sparse = [n for n, at in enumerate(layers) if at in with_experts]
-    own = [n for n, at in enumerate(layers) if kinds[at] is kind]
-    if not sparse or not own or own[-1] > sparse[0]:
-        return 0
-    return expert_workspace_bytes(run)
+    kinds = [one for one in run.model.layer_kinds if _has_experts(one)]
+    sparse = min((n for one in kinds for n in _layers_of(run, one)), default=-1)
+    return expert_workspace_bytes(run) if layer <= sparse else 0
+
+
+def _layers_of(run: ProfileRun, kind: LayerKind) -> list[int]:
+    kinds = run.model.layer_kinds
+    return [n for n, at in enumerate(run.model.layers) if kinds[at] is kind]
 
 
 def _has_experts(kind: LayerKind) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.engine.releases.change import Change
-from planner.memory.account import NOTHING, Sized, larger
+from planner.memory.account import NOTHING, Sized
+from planner.memory.lines.persistent import workspace_after
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.families.mamba_mixers import MixerProjection
 from planner.units import MIB, format_size
@@ -41,30 +42,34 @@ def tuning(run: ProfileRun) -> Sized:
 
     Source: a traced first start of Nemotron Cascade 2 without a GPU.
     """
-    if not run.release.has(_TUNES_MAMBA):
+    first = min(_mixers(run), key=lambda one: one[0], default=None)
+    if first is None or not run.release.has(_TUNES_MAMBA):
         return NOTHING
-    return larger([_of(run, mixer) for mixer in _mixers(run)])
+    return _of(run, *first)
 
 
-def _mixers(run: ProfileRun) -> Iterator[MixerProjection]:
-    for kind in run.model.layer_kinds:
+def _mixers(run: ProfileRun) -> Iterator[tuple[int, MixerProjection]]:
+    """Yield each kind's mixer with the first of its layers."""
+    for at, kind in enumerate(run.model.layer_kinds):
         for module in kind.modules:
             if isinstance(module, MixerProjection) and module.has_gate_and_heads:
-                yield module
+                yield run.model.layers.index(at), module
 
 
-def _of(run: ProfileRun, mixer: MixerProjection) -> Sized:
+def _of(run: ProfileRun, layer: int, mixer: MixerProjection) -> Sized:
     projected = sum(mixer.as_linear(run.layout).output_sizes)
     width = (projected + mixer.state.intermediate_size) // (
         run.layout.tensor_parallel_size
     )
     values = 2 * run.model.hidden_size + width
     held = run.max_num_batched_tokens * values * run.element_size
+    later = workspace_after(run, layer)
+    less = f" - a later workspace of {format_size(later)}" if later else ""
     return Sized(
-        size_bytes=held + _FLUSHED_BYTES,
+        size_bytes=max(0, held + _FLUSHED_BYTES - later),
         why=(
             f"tuning Mamba 2's kernels: a benchmark's buffer "
             f"{format_size(_FLUSHED_BYTES)} + states and projections "
-            f"{format_size(held)}"
+            f"{format_size(held)}{less}"
         ),
     )
