@@ -37,6 +37,8 @@ class ExpertBlock:
     experts: FusedMoE
     served: ServedExperts
     has_shared_experts: bool
+    has_shared_gate: bool
+    """Whether the shared experts' output is multiplied by a gate of its own."""
 
     @property
     def tokens(self) -> int:
@@ -92,22 +94,29 @@ def blocks_of_draft(run: ProfileRun) -> Iterator[ExpertBlock]:
 
 
 def added_up(block: ExpertBlock) -> Sized:
-    """Return a layer's outputs while they are added up, without compilation.
+    """Return a layer's outputs while they are added up.
 
     Those of the routed and of the shared experts have names, beside them their sum, and
-    the sum over ranks, unless the next norm adds it up; and so have the scores.
+    the sum over ranks, unless the next norm adds it up; and so have the scores. In a
+    compiled piece it is the gate of shared experts: their output, the product in fp32,
+    one more state, and the scores three times.
 
-    Source: vLLM 0.33.0 `layers/fused_moe/runner/moe_runner.py` forward; dry runs of
-    MiniMax-M3 on eight H200 and of Qwen3-VL-235B on eight H100.
+    Source: vLLM 0.33.0 `layers/fused_moe/runner/moe_runner.py` forward,
+    `models/qwen2_moe.py` Qwen2MoeMLP.forward; dry runs of MiniMax-M3 on eight H200, of
+    Qwen3-VL-235B on eight H100, and of Qwen3-Next compiled on four, also of 0.31.0.
     """
     run, experts = block.run, block.experts
-    if run.compiles or block.is_gathered or not run.release.has(_ADDS_UP_IN_RUNNER):
+    is_left_out = run.compiles and not block.has_shared_gate
+    if is_left_out or block.is_gathered or not run.release.has(_ADDS_UP_IN_RUNNER):
         return NOTHING
     is_divided = run.layout.tensor_parallel_size > 1
     sums = is_divided and run.model.architecture not in _SUMMED_IN_NORM
     count = 1 + 2 * int(block.has_shared_experts) + int(sums)
+    scores_bytes = _ROUTER_BYTES * experts.num_experts
+    if run.compiles:
+        count, scores_bytes = 4, (2 * _ROUTER_BYTES + _TWO) * experts.num_experts
     hidden = run.model.hidden_size * run.element_size
-    each = count * hidden + _ROUTER_BYTES * experts.num_experts
+    each = count * hidden + scores_bytes
     size_bytes = run.max_num_batched_tokens * each
     return Sized(
         size_bytes=size_bytes,
@@ -126,6 +135,7 @@ def _of(run: ProfileRun, modules: Sequence[Module]) -> Iterator[ExpertBlock]:
                 experts=experts,
                 served=experts.served(run.layout),
                 has_shared_experts=any("shared_expert" in m.name for m in modules),
+                has_shared_gate=any("shared_expert_gate" in m.name for m in modules),
             )
 
 

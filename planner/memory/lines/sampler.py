@@ -188,8 +188,9 @@ def _bytes_per_logit(run: ProfileRun) -> tuple[int, int]:
     release, size = run.release, run.element_size
     if run.uses_v2_runner and not release.has(PROFILES_ALL_PARAMETERS):
         # Logits that are capped, as Gemma 2's are, are divided and multiplied anew.
-        size *= 2 if run.model.has_softcap else 1
-        return size + (_FP32 if release.has(_V2_COPIES_LOGITS) else 0), 0
+        capped = size * (2 if run.model.has_softcap else 1)
+        copied = size + (_FP32 if release.has(_V2_COPIES_LOGITS) else 0)
+        return max(capped, copied), 0
     if uses_flashinfer_sampler(run):
         # Masked logits and probabilities beside the fp32 copy.
         flashinfer = size + 3 * _FP32
