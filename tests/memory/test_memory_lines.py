@@ -173,7 +173,7 @@ def test_experts_widen_the_line_that_holds_them() -> None:
 def test_a_draft_has_its_buffer_for_images_among_the_weights() -> None:
     """Qwen3.5-9B's, 4,096 wide for 8,192 tokens; without images there is none.
 
-    Before 0.33.0 it is one of the draft's buffers.
+    Before 0.31.0 it is one of the draft's buffers.
     """
     given = {
         "max_num_batched_tokens": 8192,
@@ -183,7 +183,7 @@ def test_a_draft_has_its_buffer_for_images_among_the_weights() -> None:
     without = {"limit_mm_per_prompt": {"image": 0, "video": 0}}
     loaded, textual, older = (
         planner.plan("Qwen/Qwen3.5-9B", vllm_version=version, **given, **more).ranks[0]
-        for version, more in (("0.33.0", {}), ("0.33.0", without), ("0.32.0", {}))
+        for version, more in (("0.33.0", {}), ("0.33.0", without), ("0.30.0", {}))
     )
     named = f"images for the draft {8192 * 4096 * 2 / MIB:.1f} MiB"
     assert named in loaded.line("weights").why

@@ -268,9 +268,12 @@ def test_what_vllm_has_given_up_is_refused() -> None:
 
 
 def test_transforms_are_not_guessed_at() -> None:
-    """They add matrices of their own."""
+    """They add matrices of their own; those of weights are in the checkpoint."""
     with pytest.raises(UnknownArchitecture, match="transform_config"):
         read(INT4, transform_config={"config_groups": {"r1": {}}})
+    places = [{"location": "weight_input"}, {"location": "weight_output"}]
+    offline = {"config_groups": {"r1": {"apply": places}}}
+    assert read(INT4) == read(INT4, transform_config=offline)
 
 
 def test_an_old_gpu_is_refused_by_the_scheme() -> None:

@@ -187,7 +187,7 @@ def _vision_pass(vision: Facts) -> TowerPass:
 
     Source: vLLM 0.33.0 `models/pixtral.py` PixtralHFTransformer,
     PixtralHFTransformerBlock, PixtralHFMLP, PixtralHFAttention; Transformers'
-    apply_rotary_pos_emb.
+    apply_rotary_pos_emb; a traced dry run of Mistral Small 3.1 on eight ranks.
     """
     if vision.model_type != "pixtral":
         is_clip = vision.model_type == "clip_vision_model"
@@ -198,7 +198,9 @@ def _vision_pass(vision: Facts) -> TowerPass:
         size, vision.integer("intermediate_size"), beside=5, is_gated=True, more=tables
     )
     rotating = Moment("rotating", whole=4 * size + tables, cut=7 * size)
-    return replace(passed, moments=(*passed.moments, rotating))
+    # Natively the input, the normed and the weighted one are in fp32.
+    norm = Moment("norm", whole=5 * size + tables, native_whole=6 * size)
+    return replace(passed, moments=(*passed.moments, rotating, norm))
 
 
 # LLaVA-NeXT for videos.

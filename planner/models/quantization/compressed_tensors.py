@@ -171,7 +171,8 @@ def _check_transforms(given: Mapping[str, Any] | None) -> None:
     get_linear_transform_schemes; compressed-tensors TransformLocation.is_online.
     """
     groups = ((given or {}).get("config_groups") or {}).values()
-    places = {args.get("location") for group in groups for args in group["apply"]}
+    applied = [args for group in groups for args in group.get("apply") or [{}]]
+    places = {args.get("location") for args in applied}
     if places - {"weight_input", "weight_output"}:
         raise UnknownArchitecture(
             "quantization_config.transform_config: transforms of activations are not "
