@@ -69,7 +69,7 @@ _HEADLINES = {
     "host_memory": "Does not fit: a machine has too little CPU memory",
     "free_memory": "Does not start: too little memory is free",
     "num_seqs": "Does not start: max_num_seqs is too high",
-    NOT_SERVED: "Does not start: vLLM loads this model here, and then ends",
+    NOT_SERVED: "Does not start: vLLM does not serve this model here",
 }
 
 
