@@ -4,8 +4,9 @@ usage: python -m tools.dry_random [--seed N] [--count N] [--out FILE] [--run]
            [--most-gib N] [--seconds N] [--release VERSION]
 
 Draws starts of the catalogue's models, an architecture first, on its GPUs, and prints
-the line that starts each. Half are eager; the others compile with an empty cache, and
-then start again with what they compiled, which is a row of its own. With --run, and
+the line that starts each. All have an empty cache, for kernels are tuned in eager starts
+too; those that compile, half of them, start again with what they compiled, which is a
+row of its own. With --run, and
 PLANNER_VLLM_PYTHON of that release, vLLM answers those that FILE does not hold, one at
 a time. The rows of FILE are scored: a start is right where weights are within 0.1 % or
 32 MiB, the peak within 2 % or 0.02 GiB, and a refusal is a refusal. Its rows may be
@@ -177,7 +178,8 @@ def _base(draw: Random) -> dict[str, Any]:
     }
     if not draw.randrange(3):
         del sizes[draw.choice(sorted(sizes))]
-    return {**sizes, **({"enforce_eager": True} if draw.randrange(2) else _COLD)}
+    eager = {"enforce_eager": True} if draw.randrange(2) else {}
+    return {**sizes, **eager, **_COLD}
 
 
 def _with_features(
@@ -272,7 +274,7 @@ def _processes(cases: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
 
 def _starts(case: dict[str, Any]) -> list[dict[str, Any]]:
     warm = {**case, "args": {**case["args"], **_WARM}}
-    return [case, warm] if _is_cold(case) else [case]
+    return [case] if case["args"].get("enforce_eager") else [case, warm]
 
 
 def _without_cache(case: dict[str, Any]) -> dict[str, Any]:
