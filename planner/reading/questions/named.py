@@ -16,7 +16,8 @@ from planner.values import frozen
 _UNKNOWN = '"{}" is not in the catalogue: give its name on the Hub, such as org/name.'
 _LONGEST_NAME = 8
 """Words of a model's name."""
-_WORD = re.compile(r"[A-Za-z0-9](?:[\w./+-]*\w)?", re.ASCII)
+_LATIN = r"A-Za-z0-9\u00c0-\u024f"
+_WORD = re.compile(rf"[{_LATIN}](?:[{_LATIN}_./+-]*[{_LATIN}_])?")
 _FAMILY = re.compile(r"[a-z]{2,}")
 _BETWEEN = frozenset(signs("ends a model's name"))
 """Words that end a model's name."""
