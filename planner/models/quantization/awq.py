@@ -13,9 +13,9 @@ from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts.wna16 import AWQExperts
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
+    QuantizationConfig,
     flag,
     given_integer,
     listed,
@@ -113,7 +113,7 @@ class AWQLinear:
 
 
 @frozen
-class AWQConfig(BaseConfig):
+class AWQConfig(QuantizationConfig):
     """AWQ as read from a checkpoint."""
 
     group_size: int

@@ -18,9 +18,9 @@ from planner.engine.releases.shared import KEEPS_GPTQ_WORKSPACE
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts.serving import served, w13_rows
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
+    QuantizationConfig,
     flag,
     listed,
 )
@@ -173,7 +173,7 @@ class BitsAndBytesExperts:
 
 
 @frozen
-class BitsAndBytesConfig(BaseConfig):
+class BitsAndBytesConfig(QuantizationConfig):
     """bitsandbytes as read from a checkpoint, or 4 bits made while loading."""
 
     is_prequantised: bool

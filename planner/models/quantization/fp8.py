@@ -16,9 +16,9 @@ from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization import fp8_kernels
 from planner.models.quantization.experts import fp8 as experts
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
+    QuantizationConfig,
     listed,
     required,
 )
@@ -172,7 +172,7 @@ def check_block_shape(on_rank: LinearOnRank, layout: ParallelLayout) -> None:
 
 
 @frozen
-class Fp8Config(BaseConfig):
+class Fp8Config(QuantizationConfig):
     """FP8 as read from a checkpoint."""
 
     is_static: bool
@@ -294,7 +294,7 @@ def _check_fbgemm_on_marlin(layout: ParallelLayout) -> None:
 
 
 @frozen
-class FbgemmConfig(BaseConfig):
+class FbgemmConfig(QuantizationConfig):
     """FBGEMM's FP8 as read from a checkpoint: linear layers only."""
 
     ignored: tuple[str, ...]

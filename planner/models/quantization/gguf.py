@@ -17,7 +17,7 @@ from typing import Any
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts.serving import served, w13_rows
-from planner.models.quantization.interface import BaseConfig, Context, Place
+from planner.models.quantization.interface import Context, Place, QuantizationConfig
 from planner.models.sources.gguf import TYPES, Shapes, row_bytes
 from planner.models.tensors import (
     ExpertsKernel,
@@ -122,7 +122,7 @@ class GGUFExperts:
 
 
 @frozen
-class GGUFConfig(BaseConfig):
+class GGUFConfig(QuantizationConfig):
     """The types of a file's tensors."""
 
     tensors: Shapes = field(default_factory=dict)

@@ -16,9 +16,9 @@ from planner.engine.releases.change import Change, RefusedSince
 from planner.errors import Refused
 from planner.models.quantization.experts.wna16 import GPTQExperts
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
+    QuantizationConfig,
     flag,
     given_integer,
     required,
@@ -106,7 +106,7 @@ class Rule:
 
 
 @frozen
-class GPTQConfig(BaseConfig):
+class GPTQConfig(QuantizationConfig):
     """GPTQ as read from a checkpoint."""
 
     weights: Weights

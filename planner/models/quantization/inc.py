@@ -24,9 +24,9 @@ from planner.models.quantization.experts.wna16 import AWQExperts, GPTQExperts
 from planner.models.quantization.fp8 import Fp8BlockLinear
 from planner.models.quantization.gptq import GPTQLinear
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
+    QuantizationConfig,
     given_integer,
     required,
 )
@@ -114,7 +114,7 @@ class Settings:
 
 
 @frozen
-class INCConfig(BaseConfig):
+class INCConfig(QuantizationConfig):
     """AutoRound as read from a checkpoint."""
 
     settings: Settings

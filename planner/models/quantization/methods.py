@@ -40,7 +40,6 @@ from planner.models.quantization.gguf import read_gguf
 from planner.models.quantization.gptq import read_gptq
 from planner.models.quantization.inc import read_inc
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
     QuantizationConfig,
@@ -147,7 +146,7 @@ _NAMES_ONLINE_METHODS = Change(
 
 
 @frozen
-class OnlineConfig(BaseConfig):
+class OnlineConfig(QuantizationConfig):
     """One method for all linear layers and one for all routed experts."""
 
     linear_method: LinearMethod | None = None

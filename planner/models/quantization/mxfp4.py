@@ -24,7 +24,6 @@ from planner.models.quantization.experts.wna16 import MoeWNA16Experts
 from planner.models.quantization.fp8 import Fp8Config, read_fp8
 from planner.models.quantization.gptq import read_gptq
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
     QuantizationConfig,
@@ -46,7 +45,7 @@ _EXPERT_DTYPES = ("fp4", "fp8")
 
 
 @frozen
-class Mxfp4Config(BaseConfig):
+class Mxfp4Config(QuantizationConfig):
     """MXFP4 experts; vLLM reads no exceptions from the checkpoint's settings."""
 
     source: Mxfp4Source = Mxfp4Source.MXFP4
@@ -156,7 +155,7 @@ class FPQuantLinear:
 
 
 @frozen
-class FPQuantConfig(BaseConfig):
+class FPQuantConfig(QuantizationConfig):
     """FP-Quant as read from a checkpoint: linear layers only."""
 
     method: FPQuantLinear
@@ -200,7 +199,7 @@ def read_fp_quant(
 
 
 @frozen
-class MoeWNA16Config(BaseConfig):
+class MoeWNA16Config(QuantizationConfig):
     """Linear layers as the checkpoint's own method holds them, experts in bytes."""
 
     linear_config: QuantizationConfig

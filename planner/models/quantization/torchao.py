@@ -17,7 +17,12 @@ from typing import Any
 from planner.engine.generations import ADA
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
-from planner.models.quantization.interface import BaseConfig, Context, Place, listed
+from planner.models.quantization.interface import (
+    Context,
+    Place,
+    QuantizationConfig,
+    listed,
+)
 from planner.models.quantization.padding import round_up
 from planner.models.tensors import LinearMethod, LinearOnRank, Tensor, Tensors
 from planner.values import frozen
@@ -116,7 +121,7 @@ class TorchAOInt4Linear:
 
 
 @frozen
-class TorchAOConfig(BaseConfig):
+class TorchAOConfig(QuantizationConfig):
     """torchao as read from a checkpoint."""
 
     method: LinearMethod | None
