@@ -86,10 +86,7 @@ class AWQLinear:
 
         Source: vLLM 0.33.0 BaseAWQLinearMethod.create_weights.
         """
-        rows, columns = (
-            on_rank.output_size_per_partition,
-            on_rank.input_size_per_partition,
-        )
+        rows, columns = on_rank.shape
         size = (
             on_rank.input_size
             if self.packing.group_size == -1
@@ -148,7 +145,7 @@ class AWQConfig(QuantizationConfig):
         return AWQExperts(
             num_bits=_BITS,
             group_size=self.group_size,
-            has_zero_point=self.has_zero_points,
+            has_zero_points=self.has_zero_points,
         )
 
 

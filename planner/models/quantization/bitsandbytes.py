@@ -16,7 +16,7 @@ from typing import Any
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.shared import KEEPS_GPTQ_WORKSPACE
 from planner.errors import Refused, UnknownArchitecture
-from planner.models.quantization.experts.serving import served, w13_rows
+from planner.models.quantization.experts.serving import served
 from planner.models.quantization.interface import (
     Context,
     Place,
@@ -153,7 +153,7 @@ class BitsAndBytesExperts:
         if self.is_prequantised:
             _check_ranks(layout)
         hidden, columns = on_rank.hidden_size, on_rank.intermediate_size_per_partition
-        w13 = on_rank.num_experts * w13_rows(on_rank) * hidden
+        w13 = on_rank.num_experts * on_rank.w13_rows * hidden
         w2 = on_rank.num_experts * hidden * columns
         return (
             Tensor(w13 // 2, "uint8", unpacked=w13 + w2),
@@ -165,11 +165,8 @@ class BitsAndBytesExperts:
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""
-        return served(
-            on_rank,
-            ExpertsKernel.TRITON,
-            keeps_workspace=layout.release.has(KEEPS_GPTQ_WORKSPACE),
-        )
+        kernel = ExpertsKernel.TRITON
+        return served(on_rank, layout, kernel, workspace=KEEPS_GPTQ_WORKSPACE)
 
 
 @frozen

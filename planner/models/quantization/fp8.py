@@ -125,10 +125,7 @@ class Fp8OnlineBlockLinear:
         """Return weight and scales on a rank."""
         plain = Fp8BlockLinear(model_type=self.model_type, is_checked=False)
         weight, *scales = plain.tensors(on_rank, layout)
-        rows, columns = (
-            on_rank.output_size_per_partition,
-            on_rank.input_size_per_partition,
-        )
+        rows, columns = on_rank.shape
         is_as_cast = weight == Tensor(rows * columns, "float8_e4m3fn")
         if is_as_cast and columns % fp8_kernels.BLOCK == 0:
             weight = Tensor(

@@ -147,7 +147,7 @@ class GPTQConfig(QuantizationConfig):
             num_bits=weights.bits,
             group_size=weights.group_size,
             desc_act=weights.desc_act,
-            is_sym=weights.is_sym,
+            has_zero_points=not weights.is_sym,
         )
 
     def _weights(self, prefix: str) -> Weights | None:

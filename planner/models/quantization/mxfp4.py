@@ -220,7 +220,7 @@ class MoeWNA16Config(QuantizationConfig):
         return MoeWNA16Experts(
             num_bits=self.num_bits,
             group_size=self.group_size,
-            has_zero_point=self.has_zero_points,
+            has_zero_points=self.has_zero_points,
         )
 
     def _is_ignored(self, place: Place) -> bool:

@@ -109,8 +109,7 @@ class TorchAOInt4Linear:
         layout: ParallelLayout,  # noqa: ARG002
     ) -> Tensors:
         """Return weight, scales and zero points on a rank."""
-        rows = on_rank.output_size_per_partition
-        columns = on_rank.input_size_per_partition
+        rows, columns = on_rank.shape
         if columns % self.group_size:
             return (Tensor(rows * columns),)
         if self.is_tiled:
