@@ -201,9 +201,7 @@ class FlashInfer(AttentionBackend):
     has_dcp = True
 
     def kernel_block_sizes(
-        self,
-        context: CacheContext,
-        spec: KVCacheSpec | None = None,  # noqa: ARG002
+        self, context: CacheContext, spec: KVCacheSpec | None = None
     ) -> tuple[int | MultipleOf, ...]:
         """Return its block sizes: also large ones for grouped heads on Blackwell."""
         heads, kv_heads = context.num_heads_per_rank, context.num_kv_heads_per_rank
@@ -281,7 +279,7 @@ class TritonAttention(AttentionBackend):
     has_mm_prefix = True
     has_sink = True
 
-    def supports_head_size(self, head_size: int, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_head_size(self, head_size: int, context: CacheContext) -> bool:
         """Whether it supports heads of that size."""
         return head_size >= _SMALLEST_TRITON_HEAD
 

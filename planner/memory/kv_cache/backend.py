@@ -109,7 +109,7 @@ class AttentionBackend:
         """Hash by class."""
         return hash(type(self))
 
-    def supports_head_size(self, head_size: int, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_head_size(self, head_size: int, context: CacheContext) -> bool:
         """Whether it supports heads of that size."""
         return not self.head_sizes or head_size in self.head_sizes
 
@@ -117,14 +117,12 @@ class AttentionBackend:
         """Whether it supports activations of that dtype."""
         return dtype in self.dtypes
 
-    def supports_kv_cache_dtype(self, dtype: str, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_kv_cache_dtype(self, dtype: str, context: CacheContext) -> bool:
         """Whether it reads a KV cache of that dtype."""
         return dtype in self.kv_cache_dtypes
 
     def kernel_block_sizes(
-        self,
-        context: CacheContext,  # noqa: ARG002
-        spec: KVCacheSpec | None = None,  # noqa: ARG002
+        self, context: CacheContext, spec: KVCacheSpec | None = None
     ) -> tuple[int | MultipleOf, ...]:
         """Return the block sizes that its kernels support."""
         return self.block_sizes
@@ -143,26 +141,23 @@ class AttentionBackend:
             return default
         return min(_base(size) for size in sizes)
 
-    def supports_mm_prefix(self, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_mm_prefix(self, context: CacheContext) -> bool:
         """Whether parts of a prompt may attend in both directions."""
         return self.has_mm_prefix
 
-    def supports_sink(self, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_sink(self, context: CacheContext) -> bool:
         """Whether it supports a learned sink per head."""
         return self.has_sink
 
-    def supports_per_head_quant_scales(self, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_per_head_quant_scales(self, context: CacheContext) -> bool:
         """Whether it reads a KV cache with scales per head."""
         return False
 
-    def supports_compute_capability(self, capability: tuple[int, int]) -> bool:  # noqa: ARG002
+    def supports_compute_capability(self, capability: tuple[int, int]) -> bool:
         """Whether it runs on GPUs of that compute capability."""
         return True
 
-    def combination_reason(
-        self,
-        config: AttentionSelectorConfig,  # noqa: ARG002
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why it refuses a combination of supported features, or None."""
         return None
 
@@ -228,7 +223,7 @@ class AttentionBackend:
             return replace(spec, block_stride_alignment=MultipleOf(base=max(fixed)))
         return spec
 
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:  # noqa: ARG002
+    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:
         """Return the layouts that its kernels support on a GPU, preferred first."""
         return self.own_layouts
 

@@ -97,7 +97,7 @@ class CPULatent(LatentBackend):
     name = "CPU_MLA"
     block_sizes = (LATENT_BLOCK_SIZE,)
 
-    def supports_block_size(self, size: int | None, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_block_size(self, size: int | None, context: CacheContext) -> bool:
         """Whether blocks have its only size; multiples are not supported."""
         return size in (None, LATENT_BLOCK_SIZE)
 

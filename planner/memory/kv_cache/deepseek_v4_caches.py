@@ -73,7 +73,7 @@ class DeepseekSparseSWA(AttentionBackend):
     block_sizes: ClassVar[tuple[int | MultipleOf, ...]] = (MultipleOf(base=32),)
     is_mla: ClassVar[bool] = True
 
-    def preferred_block_size(self, default: int, context: CacheContext) -> int:  # noqa: ARG002
+    def preferred_block_size(self, default: int, context: CacheContext) -> int:
         """Return the block size of a model with windows only."""
         return 256
 

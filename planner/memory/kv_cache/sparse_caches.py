@@ -141,9 +141,7 @@ class Glm5NextIndexer(AttentionBackend):
         self.tokens_per_state = tokens_per_state
 
     def kernel_block_sizes(
-        self,
-        context: CacheContext,
-        spec: KVCacheSpec | None = None,  # noqa: ARG002
+        self, context: CacheContext, spec: KVCacheSpec | None = None
     ) -> tuple[int | MultipleOf, ...]:
         """Return the block sizes that its kernels support, in tokens.
 

@@ -186,7 +186,7 @@ class BitsAndBytesConfig(QuantizationConfig):
             return EightBitLinear()
         return FourBitLinear(is_prequantised=self.is_prequantised)
 
-    def experts(self, place: Place) -> ExpertsMethod | None:  # noqa: ARG002
+    def experts(self, place: Place) -> ExpertsMethod | None:
         """Quantise all routed experts, whatever the list says."""
         return BitsAndBytesExperts(
             is_prequantised=self.is_prequantised, is_8bit=self.is_8bit
@@ -205,10 +205,7 @@ def _is_skipped(prefix: str, skipped: tuple[str, ...]) -> bool:
     return any(name in parts or name in beginnings for name in skipped)
 
 
-def read_bitsandbytes(
-    given: Mapping[str, Any],
-    context: Context,  # noqa: ARG001
-) -> BitsAndBytesConfig:
+def read_bitsandbytes(given: Mapping[str, Any], context: Context) -> BitsAndBytesConfig:
     """Read `quantization_config` of a bitsandbytes checkpoint; empty: while loading.
 
     Raises:

@@ -248,11 +248,7 @@ class PackedEmbedding:
 
     packing: Packing
 
-    def tensors(
-        self,
-        on_rank: LinearOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> Tensors:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return rows and scales on a rank."""
         rows, columns = on_rank.shape
         scales = Tensor(rows * self.packing.groups(columns))

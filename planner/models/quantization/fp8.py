@@ -304,7 +304,7 @@ class FbgemmConfig(QuantizationConfig):
 
 def read_fbgemm(
     given: Mapping[str, Any],
-    context: Context,  # noqa: ARG001 - names are taken as they are
+    context: Context,  # names are taken as they are
 ) -> FbgemmConfig:
     """Read `quantization_config` of an FBGEMM checkpoint.
 

@@ -202,7 +202,7 @@ def _name(prefix: str) -> str:
     return f"blk.{layer[1]}.{_NAMES[layer[2]]}.weight"
 
 
-def read_gguf(given: Mapping[str, Any], context: Context) -> GGUFConfig:  # noqa: ARG001
+def read_gguf(given: Mapping[str, Any], context: Context) -> GGUFConfig:
     """Return the method of a GGUF file.
 
     Raises:

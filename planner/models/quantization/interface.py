@@ -64,19 +64,19 @@ class QuantizationConfig:
     forces_eager: bool = False
     """Whether vLLM runs such a checkpoint without CUDA graphs only."""
 
-    def linear(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+    def linear(self, place: Place) -> LinearMethod | None:
         """Return how a linear layer is held; None leaves it in the model's dtype."""
         return None
 
-    def experts(self, place: Place) -> ExpertsMethod | None:  # noqa: ARG002
+    def experts(self, place: Place) -> ExpertsMethod | None:
         """Return how a block of routed experts is held; None as above."""
         return None
 
-    def head(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+    def head(self, place: Place) -> LinearMethod | None:
         """Return how the LM head is held; None as above."""
         return None
 
-    def embedding(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+    def embedding(self, place: Place) -> LinearMethod | None:
         """Return how word embeddings are held; None as above."""
         return None
 

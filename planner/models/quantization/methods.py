@@ -153,11 +153,11 @@ class OnlineConfig(QuantizationConfig):
     linear_method: LinearMethod | None = None
     experts_method: ExpertsMethod | None = None
 
-    def linear(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+    def linear(self, place: Place) -> LinearMethod | None:
         """Quantise every linear layer alike."""
         return self.linear_method
 
-    def experts(self, place: Place) -> ExpertsMethod | None:  # noqa: ARG002
+    def experts(self, place: Place) -> ExpertsMethod | None:
         """Quantise all routed experts alike."""
         return self.experts_method
 

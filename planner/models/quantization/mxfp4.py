@@ -50,20 +50,17 @@ class Mxfp4Config(QuantizationConfig):
 
     source: Mxfp4Source = Mxfp4Source.MXFP4
 
-    def experts(self, place: Place) -> ExpertsMethod | None:  # noqa: ARG002
+    def experts(self, place: Place) -> ExpertsMethod | None:
         """Hold all routed experts in MXFP4."""
         return Mxfp4Experts(source=self.source)
 
 
-def read_mxfp4(given: Mapping[str, Any], context: Context) -> Mxfp4Config:  # noqa: ARG001
+def read_mxfp4(given: Mapping[str, Any], context: Context) -> Mxfp4Config:
     """Return the method of Kimi-K3 and other checkpoints with MXFP4 experts."""
     return Mxfp4Config(name="mxfp4")
 
 
-def read_gpt_oss_mxfp4(
-    given: Mapping[str, Any],  # noqa: ARG001
-    context: Context,  # noqa: ARG001
-) -> Mxfp4Config:
+def read_gpt_oss_mxfp4(given: Mapping[str, Any], context: Context) -> Mxfp4Config:
     """Return the method of gpt-oss, for which vLLM has its own rules of kernels."""
     return Mxfp4Config(name="gpt_oss_mxfp4", source=Mxfp4Source.GPT_OSS)
 
@@ -127,11 +124,7 @@ class FPQuantLinear:
     hadamard_group_size: int
     """Rows of the square matrix that rotates activations."""
 
-    def tensors(
-        self,
-        on_rank: LinearOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> Tensors:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales and matrix on a rank.
 
         Raises:
@@ -175,7 +168,7 @@ _FP_QUANT_GROUPS = {"mxfp4": 32, "nvfp4": 16}
 
 def read_fp_quant(
     given: Mapping[str, Any],
-    context: Context,  # noqa: ARG001 - names are taken as they are
+    context: Context,  # names are taken as they are
 ) -> FPQuantConfig:
     """Read `quantization_config` of an FP-Quant checkpoint.
 

@@ -46,11 +46,7 @@ class TorchAOInt8Linear:
     Source: torchao 0.18.0 `workflows/int8/int8_tensor.py` Int8Tensor.
     """
 
-    def tensors(
-        self,
-        on_rank: LinearOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> Tensors:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales and zero points on a rank."""
         rows = on_rank.output_size_per_partition
         elements = rows * on_rank.input_size_per_partition
@@ -103,11 +99,7 @@ class TorchAOInt4Linear:
     is_tiled: bool
     """Whether rows and columns are padded to tiles."""
 
-    def tensors(
-        self,
-        on_rank: LinearOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> Tensors:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales and zero points on a rank."""
         rows, columns = on_rank.shape
         if columns % self.group_size:

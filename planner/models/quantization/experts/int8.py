@@ -36,11 +36,7 @@ class Int8ChannelExperts:
 
     input_copy: ClassVar[InputCopy | None] = serving.BY_TOKEN
 
-    def tensors(
-        self,
-        on_rank: ExpertsOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> Tensors:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights and scales on a rank."""
         return (
             *on_rank.weights("int8"),
@@ -125,11 +121,7 @@ class W4A8Fp8Experts:
 class W4A8Int8Experts:
     """INT4 weights, INT8 activations: CPUs only."""
 
-    def tensors(
-        self,
-        on_rank: ExpertsOnRank,  # noqa: ARG002
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> Tensors:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Refuse, as vLLM does on a GPU.
 
         Raises:
@@ -137,11 +129,7 @@ class W4A8Int8Experts:
         """
         raise Refused(_CPU_ONLY)
 
-    def served(
-        self,
-        on_rank: ExpertsOnRank,  # noqa: ARG002
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> ServedExperts:
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Refuse, as vLLM does on a GPU.
 
         Raises:
