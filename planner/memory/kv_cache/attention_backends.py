@@ -116,10 +116,6 @@ class FlashAttention(AttentionBackend):
         """Whether the GPU uses FlashAttention 3 or 4."""
         return flash_attention.version(context) in (V3, V4)
 
-    def supports_per_head_quant_scales(self, context: CacheContext) -> bool:
-        """Whether the GPU uses FlashAttention 3 or 4."""
-        return flash_attention.version(context) in (V3, V4)
-
     def supports_compute_capability(self, capability: tuple[int, int]) -> bool:
         """Whether it runs on GPUs of that compute capability."""
         return capability >= AMPERE

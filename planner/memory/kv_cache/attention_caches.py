@@ -132,7 +132,6 @@ def attention_backend(layer: AttentionLayer, context: CacheContext) -> Attention
                 config,
                 has_sink=layer.has_sinks,
                 use_mm_prefix=context.is_mm_prefix_lm,
-                use_per_head_quant_scales=context.has_per_head_scales,
                 has_sliding_window=layer.sliding_window is not None,
             )
         backend = select_backend(config, priorities(config))

@@ -54,7 +54,6 @@ class AttentionSelectorConfig:
     has_sink: bool = False
     use_sparse: bool = False
     use_mm_prefix: bool = False
-    use_per_head_quant_scales: bool = False
     attn_type: str = DECODER
     has_sliding_window: bool = False
     use_dcp: bool = False
@@ -67,7 +66,7 @@ class AttentionSelectorConfig:
             f"block_size={self.block_size}, use_mla={self.use_mla}, "
             f"has_sink={self.has_sink}, use_sparse={self.use_sparse}, "
             f"use_mm_prefix={self.use_mm_prefix}, "
-            f"use_per_head_quant_scales={self.use_per_head_quant_scales}, "
+            "use_per_head_quant_scales=False, "
             f"attn_type=AttentionType.{self.attn_type.upper()}, "
             f"has_sliding_window={self.has_sliding_window}, use_non_causal=False, "
             "use_batch_invariant=False, use_kv_connector=False, "
@@ -149,10 +148,6 @@ class AttentionBackend:
         """Whether it supports a learned sink per head."""
         return self.has_sink
 
-    def supports_per_head_quant_scales(self, context: CacheContext) -> bool:
-        """Whether it reads a KV cache with scales per head."""
-        return False
-
     def supports_compute_capability(self, capability: tuple[int, int]) -> bool:
         """Whether it runs on GPUs of that compute capability."""
         return True
@@ -183,10 +178,6 @@ class AttentionBackend:
             mla: config.use_mla == self.is_mla,
             "attention sinks": not config.has_sink or self.supports_sink(context),
             sparse: config.use_sparse == self.is_sparse,
-            "per-head quant scales": (
-                not config.use_per_head_quant_scales
-                or self.supports_per_head_quant_scales(context)
-            ),
             "compute capability": self.supports_compute_capability(
                 context.gpu.compute_capability
             ),

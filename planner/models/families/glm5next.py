@@ -316,7 +316,7 @@ def _delta_attention(
     return (state,), modules
 
 
-def _glm5_next_tower(facts: Facts, *, max_position: int, name: str = "visual") -> Tower:
+def _glm5_next_tower(facts: Facts, *, max_position: int) -> Tower:
     """Return the tower, of which nothing is quantised.
 
     `max_position` is the language model's, which decides the rotary table.
@@ -325,6 +325,7 @@ def _glm5_next_tower(facts: Facts, *, max_position: int, name: str = "visual") -
     Glm5NextVisionTransformer.
     """
     size, patch = facts.integers("hidden_size", "patch_size")
+    name = "visual"
     channels, times = facts.integer("in_channels", default=3), "temporal_patch_size"
     kernel = (channels, facts.integer(times), patch, patch)
     table = (max_position, size // facts.integer("num_heads") // 2)

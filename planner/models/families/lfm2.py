@@ -108,7 +108,7 @@ def _layer(
 
 
 def short_convolution(
-    state: ShortConvolutionState, *, bias: bool, name: str = "short_conv"
+    state: ShortConvolutionState, *, bias: bool
 ) -> tuple[Module, ...]:
     """Return the modules of a short convolution.
 
@@ -117,7 +117,7 @@ def short_convolution(
     size = state.intermediate_size
     return (
         ColumnParallelLinear(
-            f"{name}.conv1d",
+            "short_conv.conv1d",
             Part.MIXERS,
             state.conv_kernel,
             (size,),
@@ -125,9 +125,9 @@ def short_convolution(
             is_quantizable=False,
         ),
         ColumnParallelLinear(
-            f"{name}.in_proj", Part.MIXERS, size, (size, size, size), bias=bias
+            "short_conv.in_proj", Part.MIXERS, size, (size, size, size), bias=bias
         ),
-        RowParallelLinear(f"{name}.out_proj", Part.MIXERS, size, size, bias=bias),
+        RowParallelLinear("short_conv.out_proj", Part.MIXERS, size, size, bias=bias),
     )
 
 
