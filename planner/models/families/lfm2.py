@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.experts import FusedMoE
 from planner.models.families.assembly import (
     Frame,
     Label,
@@ -16,19 +15,19 @@ from planner.models.families.assembly import (
 )
 from planner.models.families.decoder import (
     attention,
-    correction_bias,
     even_shape,
+    experts,
     kv_of,
     norms,
 )
 from planner.models.families.facts import Facts
 from planner.models.families.heads import pooled
 from planner.models.families.rope import rope_cache
+from planner.models.families.styles import Experts, experts_shape, unless_off
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
     Part,
-    ReplicatedLinear,
     RowParallelLinear,
 )
 from planner.models.states import ShortConvolutionState
@@ -59,7 +58,10 @@ def read_lfm2_moe(facts: Facts, label: Label) -> ModelArchitecture:
     num_dense = facts.integer("num_dense_layers")
     layers = [
         _layer(
-            facts, kind, hidden_size, dense if index < num_dense else _experts(facts)
+            facts,
+            kind,
+            hidden_size,
+            dense if index < num_dense else experts(experts_shape(facts, _EXPERTS)),
         )
         for index, kind in enumerate(_layer_types(facts))
     ]
@@ -156,24 +158,14 @@ def _mlp(hidden_size: int, size: int) -> tuple[Module, ...]:
     )
 
 
-def _experts(facts: Facts) -> tuple[Module, ...]:
-    """Source: vLLM 0.33.0 `models/lfm2_moe.py` Lfm2MoeSparseMoeBlock."""
-    hidden_size = facts.integer("hidden_size")
-    num_experts = facts.integer("num_experts")
-    bias = correction_bias(num_experts, "feed_forward.gate.e_score_correction_bias")
-    return (
-        ReplicatedLinear("feed_forward.gate", Part.ROUTER, hidden_size, (num_experts,)),
-        *((bias,) if facts.flag("use_expert_bias", default=True) else ()),
-        FusedMoE(
-            name="feed_forward.experts",
-            num_experts=num_experts,
-            top_k=facts.integer("num_experts_per_tok"),
-            hidden_size=hidden_size,
-            intermediate_size=facts.integer("moe_intermediate_size"),
-            is_renormalized=facts.flag("norm_topk_prob", default=True),
-            shards=("w1", "w3", "w2"),
-        ),
-    )
+_EXPERTS = Experts(
+    has_correction_bias=unless_off("use_expert_bias"),
+    is_renormalized=unless_off("norm_topk_prob"),
+    name="feed_forward",
+    is_router_quantizable=True,
+    shards=("w1", "w3", "w2"),
+)
+"""Source: vLLM 0.33.0 `models/lfm2_moe.py` Lfm2MoeSparseMoeBlock."""
 
 
 def read_lfm2_bidirectional(facts: Facts, label: Label) -> ModelArchitecture:
