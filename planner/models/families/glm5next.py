@@ -181,7 +181,6 @@ def read_glm5_next_text(facts: Facts, label: Label) -> ModelArchitecture:
         label,
         Frame(shape.hidden_size, (choices,), is_tied=False),
         (_layer(facts, shape, index, layer) for layer in layers),
-        num_experts=facts.integer("n_routed_experts"),
         **declared_heads(facts, shape),
         residual_streams=facts.integer("hc_mult"),
     )

@@ -65,11 +65,11 @@ def read_lfm2_moe(facts: Facts, label: Label) -> ModelArchitecture:
         )
         for index, kind in enumerate(_layer_types(facts))
     ]
-    return _build(facts, label, layers, num_experts=facts.integer("num_experts"))
+    return _build(facts, label, layers)
 
 
 def _build(
-    facts: Facts, label: Label, layers: Sequence[LayerKind], num_experts: int = 0
+    facts: Facts, label: Label, layers: Sequence[LayerKind]
 ) -> ModelArchitecture:
     frame = Frame(
         facts.integer("hidden_size"),
@@ -77,7 +77,7 @@ def _build(
         embeddings_on=Placement.EVERYWHERE,
         is_tied=True,
     )
-    return assemble(facts, label, frame, layers, num_experts=num_experts)
+    return assemble(facts, label, frame, layers)
 
 
 def _layer_types(facts: Facts) -> tuple[str, ...]:

@@ -163,13 +163,8 @@ def read_minimax_m3_text(facts: Facts, label: Label) -> ModelArchitecture:
         ((facts.integer("max_position_embeddings"), rotated),),
     )
     frame = Frame(shape.hidden_size, (rope, *_chosen_blocks(facts)), is_tied=False)
-    return assemble(
-        facts,
-        label,
-        frame,
-        (_layer(facts, shape, layer) for layer in layers),
-        num_experts=facts.integer("num_local_experts"),
-    )
+    kinds = (_layer(facts, shape, layer) for layer in layers)
+    return assemble(facts, label, frame, kinds)
 
 
 def read_minimax_m3(facts: Facts, label: Label) -> ModelArchitecture:
