@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from planner.models.architecture import MediaItem
-from planner.models.families.facts import Facts
 from planner.models.families import glm5next
+from planner.models.families.facts import Facts
 from planner.models.families.towers import items, sounds, tiles
 
 
