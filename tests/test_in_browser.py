@@ -13,10 +13,10 @@ import planner
 from benchmarks import lite as benchmark
 from benchmarks.app import figures
 from planner import learn
-from planner.app.widgets import background, run_panel, run_section
+from planner.app.widgets import background, results, run_panel
 from planner.app.widgets.explorer import Explorer
+from planner.app.widgets.results import RunSection
 from planner.app.widgets.run_panel import RunPanel
-from planner.app.widgets.run_section import RunSection
 from planner.confirming import installation
 from planner.engine.devices import attached
 from planner.errors import PlannerError
@@ -36,7 +36,7 @@ def in_browser(monkeypatch) -> None:
     """As in a web page, for those who ask."""
     for asking in (
         *(attached, frame, frames, hub_errors, installation, background),
-        *(run_panel, run_section),
+        *(run_panel, results),
     ):
         monkeypatch.setattr(asking, "is_in_browser", lambda: True)
 

@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 `layers/linear.py` LinearMethodBase.create_weights,
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -51,6 +52,11 @@ class LinearOnRank:
         return sum(self.output_partition_sizes)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns on this rank."""
+        return self.output_size_per_partition, self.input_size_per_partition
+
+    @property
     def is_row_parallel(self) -> bool:
         """Whether the inputs are divided over ranks."""
         return self.input_size != self.input_size_per_partition
@@ -75,6 +81,36 @@ class ExpertsOnRank:
     is_renormalized: bool = True
     activation: str = "silu"
     uses_expert_parallel: bool = False
+
+    @property
+    def w13_rows(self) -> int:
+        """Rows of gate and up together, or of up only without a gate."""
+        return (2 if self.is_gated else 1) * self.intermediate_size_per_partition
+
+    def padded(self, columns: int, hidden_size: int | None = None) -> ExpertsOnRank:
+        """Return the experts with the sizes to which a kernel pads them."""
+        return replace(
+            self,
+            intermediate_size_per_partition=columns,
+            hidden_size=self.hidden_size if hidden_size is None else hidden_size,
+        )
+
+    def each(self, *elements: int, dtype: str | None = None) -> Tensors:
+        """Return tensors of which each expert has so many elements."""
+        return tuple(Tensor(self.num_experts * n, dtype) for n in elements)
+
+    def weights(self, dtype: str | None, per_element: int = 1) -> Tensors:
+        """Return w13 and w2, `per_element` weights packed in an element of `dtype`."""
+        return self.each(
+            self.w13_rows * (self.hidden_size // per_element),
+            self.hidden_size * (self.intermediate_size_per_partition // per_element),
+            dtype=dtype,
+        )
+
+    def biases(self, dtype: str | None = None) -> Tensors:
+        """Return the biases of w13 and w2, none where the model has none."""
+        rows = (self.w13_rows, self.hidden_size) if self.has_bias else ()
+        return self.each(*rows, dtype=dtype)
 
 
 class ExpertsKernel(StrEnum):

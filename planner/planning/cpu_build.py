@@ -8,17 +8,20 @@ Source: vLLM 0.29.0 to 0.33.0 `platforms/cpu.py` check_and_update_config.
 
 from __future__ import annotations
 
-from planner.engine.environment import Environment
+from typing import TYPE_CHECKING
+
 from planner.engine.gpu import GPU
-from planner.engine.layout import ParallelLayout
-from planner.engine.releases import Release
 from planner.engine.releases.change import Change
-from planner.engine.settings import EngineSettings, attention_backend
+from planner.engine.settings import attention_backend
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache.kernels import Kernels
 from planner.memory.kv_cache.kv_spec import AttentionSpec
 from planner.models.architecture import ModelArchitecture
+from planner.planning.defaults import kv_cache_bytes
 from planner.units import GIB
+
+if TYPE_CHECKING:
+    from planner.planning.resolve import Question
 
 _LEAST_WHOLE_PROMPT_TOKENS = 2048
 """Least max_num_batched_tokens where prompts are not split.
@@ -36,25 +39,19 @@ _CPU_BUILD = Change(
 )
 
 
-def check_cpu_build(  # noqa: PLR0913 - what a start is made of
-    gpu: GPU,
-    model: ModelArchitecture,
-    settings: EngineSettings,
-    env: Environment,
-    layout: ParallelLayout,
-    release: Release,
-) -> None:
+def check_cpu_build(question: Question) -> None:
     """Reject starts on a CPU that are not modelled.
 
     Raises:
         UnknownArchitecture: naming the release, the processor or the argument.
     """
+    release, layout, settings = question.release, question.layout, question.settings
     if not release.has(_CPU_BUILD):
         raise UnknownArchitecture(
             f"gpu='CPU' with vllm_version={release.version}: the rules of this "
             "release's CPU build are not modelled. 0.29.0 and later are."
         )
-    processor = gpu.processor
+    processor, model = question.gpu.processor, question.model
     if processor is not None and processor.architecture not in _CPU_ARCHITECTURES:
         raise UnknownArchitecture(
             f"gpu='CPU': processors of {processor.architecture} are not modelled; "
@@ -69,7 +66,7 @@ def check_cpu_build(  # noqa: PLR0913 - what a start is made of
         ("enable_expert_parallel", layout.enable_expert_parallel),
         ("cpu_offload_gb", settings.cpu_offload_gb),
         ("kv_cache_dtype_skip_layers", settings.kv_cache_dtype_skip_layers),
-        ("VLLM_USE_V2_MODEL_RUNNER", env.use_v2_model_runner),
+        ("VLLM_USE_V2_MODEL_RUNNER", question.env.use_v2_model_runner),
     ):
         if is_given:
             raise UnknownArchitecture(
@@ -85,32 +82,31 @@ def whole_prompts(max_model_len: int) -> int:
     return max(max_model_len, _LEAST_WHOLE_PROMPT_TOKENS)
 
 
-def is_latent_plain(
-    model: ModelArchitecture, gpu: GPU, settings: EngineSettings
-) -> bool:
+def is_latent_plain(question: Question) -> bool:
     """Whether the plain kernel of latent attention serves the model."""
-    if not gpu.is_cpu:
+    if not question.gpu.is_cpu:
         return False
     from planner.memory.kv_cache import cpu_attention  # noqa: PLC0415 - the CPU build only
 
-    backend = attention_backend(settings)
-    return cpu_attention.serves_latent_plainly(model, gpu, backend)
+    backend = attention_backend(question.settings)
+    return cpu_attention.serves_latent_plainly(question.model, question.gpu, backend)
 
 
-def recurrent_dtype(requested: str, model: ModelArchitecture, gpu: GPU) -> str:
+def recurrent_dtype(question: Question) -> str:
     """Return mamba_ssm_cache_dtype as the device resolves it."""
-    if not gpu.is_cpu:
+    requested = question.settings.mamba_ssm_cache_dtype or "auto"
+    if not question.gpu.is_cpu:
         return requested
     from planner.memory.kv_cache import cpu_attention  # noqa: PLC0415 - the CPU build only
 
-    return cpu_attention.state_dtype(requested, model, gpu)
+    return cpu_attention.state_dtype(requested, question.model, question.gpu)
 
 
-def cpu_kv_cache_bytes(fixed: int | None, gpu: GPU, env: Environment) -> int | None:
+def cpu_kv_cache_bytes(question: Question) -> int | None:
     """Return the KV cache's fixed size; VLLM_CPU_KVCACHE_SPACE takes precedence."""
-    if not gpu.is_cpu or env.cpu_kv_cache_gib is None:
-        return fixed
-    return env.cpu_kv_cache_gib * GIB
+    given = kv_cache_bytes(question.settings.kv_cache_memory_bytes)
+    size = question.env.cpu_kv_cache_gib
+    return size * GIB if question.gpu.is_cpu and size is not None else given
 
 
 def check_block_size(kernels: Kernels, model: ModelArchitecture, gpu: GPU) -> None:

@@ -160,9 +160,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
             check_keys(name, table(settings, name), question.release)
     check_engine(settings, model, gpu, question.release)
     if gpu.is_cpu:
-        check_cpu_build(
-            gpu, model, settings, question.env, question.layout, question.release
-        )
+        check_cpu_build(question)
     dtype = defaults.resolve_dtype(settings.dtype, model, gpu)
     release = question.release
     length = _max_model_len(question)
@@ -178,7 +176,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     )
     check_batch(tokens, seqs, length, has_chunked_prefill=chunked)
     caching = defaults.prefix_caching(settings, model, release)
-    if is_latent_plain(model, gpu, settings):
+    if is_latent_plain(question):
         tokens, chunked, caching = whole_prompts(length), False, False
     if model.state_layers:
         check_states(has_prefix_caching=caching, has_chunked_prefill=chunked)
@@ -218,9 +216,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
         max_num_batched_tokens=tokens,
         gpu_memory_utilization=settings.gpu_memory_utilization
         or defaults.gpu_memory_utilization(release),
-        kv_cache_memory_bytes=cpu_kv_cache_bytes(
-            defaults.kv_cache_bytes(settings.kv_cache_memory_bytes), gpu, question.env
-        ),
+        kv_cache_memory_bytes=cpu_kv_cache_bytes(question),
         num_gpu_blocks_override=settings.num_gpu_blocks_override,
         tensor_parallel_size=layout.tensor_parallel_size,
         pipeline_parallel_size=layout.pipeline_parallel_size,
@@ -263,18 +259,13 @@ def _batch_sizes(question: Question, max_model_len: int) -> tuple[int, int]:
     """Return max_num_batched_tokens and max_num_seqs."""
     settings, model, release = question.settings, question.model, question.release
     if question.entrypoint == "engine" and not release.has(FILLS_IN_ANY_BATCH):
-        return _older_engine_batch(settings, model, max_model_len, release)
+        return _older_engine_batch(question, max_model_len)
     batch = batches.batch_defaults(question.gpu, question.entrypoint, release)
     length = scheduled_length(settings.max_model_len, model, max_model_len, release)
     return batches.resolve_batch(settings, model, batch, length, release)
 
 
-def _older_engine_batch(
-    settings: EngineSettings,
-    model: ModelArchitecture,
-    max_model_len: int,
-    release: Release,
-) -> tuple[int, int]:
+def _older_engine_batch(question: Question, max_model_len: int) -> tuple[int, int]:
     """Return max_num_batched_tokens and max_num_seqs of an async engine before 0.11.1.
 
     The scheduler's configuration filled them in: enough for pooling models and images,
@@ -283,6 +274,7 @@ def _older_engine_batch(
     Source: vLLM 0.11.0 `config/scheduler.py` SchedulerConfig.__post_init__; 0.10.0
     `engine/arg_utils.py` _set_default_args_v1 (prompts that are not split).
     """
+    settings, model, release = question.settings, question.model, question.release
     default, seqs = batches.ENGINE_BATCH
     seqs = settings.max_num_seqs or seqs
     splits = batches.chunked_prefill(settings, model, release)
@@ -339,9 +331,7 @@ def _context(question: Question, resolved: ResolvedSettings) -> CacheContext:
         ),
         requested_mamba_block_size=settings.mamba_block_size,
         mamba_cache_dtype=settings.mamba_cache_dtype or "auto",
-        mamba_ssm_cache_dtype=recurrent_dtype(
-            settings.mamba_ssm_cache_dtype or "auto", model, question.gpu
-        ),
+        mamba_ssm_cache_dtype=recurrent_dtype(question),
         gdn_prefill_backend=settings.gdn_prefill_backend,
         offloads_blocks=settings.kv_offloading_size is not None,
         max_model_len=resolved.max_model_len,

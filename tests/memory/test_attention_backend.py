@@ -9,10 +9,8 @@ from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache.attention_backends import FlashAttention, FlashInfer
-from planner.memory.kv_cache.attention_caches import (
-    attention_backend,
-    cross_attention_backend,
-)
+from planner.memory.kv_cache.attention_caches import attention_backend, other_backend
+from planner.memory.kv_cache.backend import ENCODER_DECODER
 from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.choosing import kernel_buffers
 from planner.memory.kv_cache.layer_caches import preferred_block_size
@@ -115,7 +113,8 @@ def test_attention_to_an_encoder_is_not_flashinfers() -> None:
     """With fp8 E5M2 only Triton is left."""
     layer = CrossAttentionLayer(num_heads=8, num_kv_heads=8, head_size=64)
     told = context(kv_cache_dtype="fp8_e5m2")
-    assert "TRITON_ATTN" == cross_attention_backend(layer, told).name
+    found = other_backend(layer, told, attn_type=ENCODER_DECODER)
+    assert "TRITON_ATTN" == found.name
 
 
 def test_blocks_hold_16_tokens_unless_the_kernel_wants_more() -> None:

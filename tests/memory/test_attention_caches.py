@@ -9,6 +9,7 @@ from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.memory.kv_cache.attention_backends import FlashAttention, TritonAttention
 from planner.memory.kv_cache.attention_caches import attention_spec
+from planner.memory.kv_cache.backend import CachePlace
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.flash_attention import for_mixed_head_sizes
 from planner.memory.kv_cache.kv_spec import AttentionSpec, FullAttentionSpec
@@ -36,7 +37,8 @@ def spec(*release: int, block_size: int = 16, **facts: Any) -> AttentionSpec:
     """The spec of a layer with a head of 64."""
     layer = AttentionLayer(num_heads=1, num_kv_heads=1, head_size=64, **facts)
     sizes = BlockSizes(block_size=block_size)
-    made = attention_spec(layer, TritonAttention(), context(*release), sizes)
+    place = CachePlace(TritonAttention(), context(*release), sizes)
+    made = place.stored(attention_spec(layer, place))
     assert isinstance(made, AttentionSpec)
     return made
 

@@ -9,6 +9,7 @@ from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.errors import Refused
+from planner.memory.kv_cache.backend import CachePlace
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.kv_spec import Request
 from planner.memory.kv_cache.mamba_caches import (
@@ -51,7 +52,7 @@ def context(gpu: str | GPU = "H100", **changes: object) -> CacheContext:
 def spec(layer: StateLayer, where: CacheContext, **sizes: object) -> MambaSpec:
     """The spec in blocks of 64 tokens."""
     blocks = replace(BlockSizes(block_size=64, mamba_block_size=64), **sizes)  # type: ignore[arg-type]
-    made = state_spec(layer, None, where, blocks)
+    made = state_spec(layer, CachePlace(None, where, blocks))
     assert isinstance(made, MambaSpec)
     return made
 

@@ -9,6 +9,7 @@ from planner.engine.gpu import GPU
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import Release
 from planner.errors import Refused
+from planner.memory.kv_cache.backend import CachePlace
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.kv_groups import bytes_per_block, group
 from planner.memory.kv_cache.layer_caches import (
@@ -117,7 +118,7 @@ def test_a_page_is_one_row_per_token(device: GPU, dtype: str, row_bytes: int) ->
     """64 rows: plain values, or 512 bytes + 4 scales of 4 + 64 x 2 = 656 bytes."""
     here = context(device, kv_cache_dtype=dtype)
     sizes = BlockSizes(block_size=64)
-    spec = mla_spec(V32, mla_backend(V32, here), here, sizes)
+    spec = mla_spec(V32, CachePlace(mla_backend(V32, here), here, sizes))
     assert 64 * row_bytes == spec.page_size_bytes
 
 
@@ -125,8 +126,10 @@ def test_attention_and_indexers_share_one_group() -> None:
     """61 layers: 64 x (656 + 132) bytes each, 3,076,352 bytes a block."""
     here = context(kv_cache_dtype="fp8")
     sizes = BlockSizes(block_size=64)
-    kept = mla_spec(V32, mla_backend(V32, here), here, sizes)
-    keys = indexer_spec(KEYS, DeepseekV32Indexer(), here, sizes)
+    place = CachePlace(mla_backend(V32, here), here, sizes)
+    beside = CachePlace(DeepseekV32Indexer(), here, sizes)
+    kept = place.stored(mla_spec(V32, place))
+    keys = beside.stored(indexer_spec(KEYS, beside))
     specs = [(layer, spec) for layer in range(61) for spec in (keys, kept)]
     (together,) = group(specs)
     assert ("UniformTypeKVCacheSpecs", 122) == (

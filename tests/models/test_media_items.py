@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from planner.models.architecture import MediaItem
+from planner.models.families import glm5next
 from planner.models.families.facts import Facts
-from planner.models.families.towers import budgets, items, sounds, tiles
+from planner.models.families.towers import items, sounds, tiles
 
 
 def facts(model_type: str = "", **config: Any) -> Facts:
@@ -177,7 +178,7 @@ def test_glm_5_3_pads_odd_frames_beyond_its_budget(length: int, tokens: int) -> 
 
     Lengths below 16,000 tokens have room for one pair of frames, of 80 x 100.
     """
-    found = budgets.glm5_next_items(GLM_5_3)
+    found = glm5next.glm5_next_items(GLM_5_3)
     videos = [i for i in found if length in (i.for_lengths or ())]
     assert [tokens] == [item.embeddings for item in videos]
     assert [4 * tokens] == [item.patches for item in videos]
@@ -186,7 +187,7 @@ def test_glm_5_3_pads_odd_frames_beyond_its_budget(length: int, tokens: int) -> 
 
 def test_images_of_glm_5_3_are_eight_thousand_tokens() -> None:
     """Of four patches each, with two frames of 14 x 14 pixels in three colours."""
-    image = budgets.glm5_next_items(GLM_5_3)[0]
+    image = glm5next.glm5_next_items(GLM_5_3)[0]
     assert (8000, 32_000, 32_000 * 2 * 3 * 14 * 14) == (
         image.tokens,
         image.patches,

@@ -300,7 +300,7 @@ def test_gptq_on_hopper_drops_them() -> None:
     weights = 256 * 256 + 256 * 128
     method = GPTQExperts(num_bits=4, group_size=32)
     assert 4 * (weights // 2 + 2 * weights // 32) == size_bytes(method, H100)
-    zeros = GPTQExperts(num_bits=4, group_size=32, is_sym=False)
+    zeros = GPTQExperts(num_bits=4, group_size=32, has_zero_points=True)
     assert 4 * weights // 64 == size_bytes(zeros, H100) - size_bytes(method, H100)
 
 

@@ -65,7 +65,7 @@ def test_integers_are_held_as_gptqs_or_awqs() -> None:
     packing = Packing(num_bits=4, group_size=128, has_zero_points=True)
     assert _read(**AWQ).linear(O_PROJ) == AWQLinear(packing=packing, uses_marlin=True)
     assert _read(**AWQ).experts(EXPERTS) == AWQExperts(
-        num_bits=4, group_size=128, has_zero_point=True
+        num_bits=4, group_size=128, has_zero_points=True
     )
 
 

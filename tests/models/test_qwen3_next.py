@@ -7,7 +7,7 @@ from planner.errors import UnknownArchitecture
 from planner.models.caches import AttentionLayer
 from planner.models.families.qwen3_next import GateProjection
 from planner.models.quantization.choosing import apply
-from planner.models.quantization.interface import BaseConfig
+from planner.models.quantization.interface import QuantizationConfig
 from planner.models.states import GatedDeltaNetState
 from planner.models.tensors import Tensor
 from planner.values import frozen
@@ -112,7 +112,7 @@ def test_layer_scales_are_two_vectors() -> None:
 
 
 @frozen
-class Untouched(BaseConfig):
+class Untouched(QuantizationConfig):
     """A method that quantises nothing, by whatever name."""
 
 

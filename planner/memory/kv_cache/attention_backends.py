@@ -116,17 +116,11 @@ class FlashAttention(AttentionBackend):
         """Whether the GPU uses FlashAttention 3 or 4."""
         return flash_attention.version(context) in (V3, V4)
 
-    def supports_per_head_quant_scales(self, context: CacheContext) -> bool:
-        """Whether the GPU uses FlashAttention 3 or 4."""
-        return flash_attention.version(context) in (V3, V4)
-
     def supports_compute_capability(self, capability: tuple[int, int]) -> bool:
         """Whether it runs on GPUs of that compute capability."""
         return capability >= AMPERE
 
-    def combination_reason(
-        self, config: AttentionSelectorConfig, context: CacheContext
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why it refuses a combination of supported features, or None."""
         has_packed = is_quantized(config.kv_cache_dtype)
         heads = Heads(
@@ -134,12 +128,12 @@ class FlashAttention(AttentionBackend):
             has_sinks=config.has_sink,
             block_size=config.block_size,
         )
-        is_v4 = flash_attention.version(context, heads) == V4
-        if config.has_sink and context.gpu.compute_capability < HOPPER:
+        is_v4 = flash_attention.version(config.context, heads) == V4
+        if config.has_sink and config.context.gpu.compute_capability < HOPPER:
             return "sink not supported on compute capability < 9.0"
-        if config.use_mm_prefix and has_packed and context.major == HOPPER.major:
+        if config.use_mm_prefix and has_packed and config.context.major == HOPPER.major:
             return "SM90 FP8 KV with mm_prefix requires Triton"
-        if has_packed and not self._reads(config, context, heads):
+        if has_packed and not self._reads(config, heads):
             return (
                 "FP8 KV cache requires FA3 on SM90, FA4 with head_size=512 on SM90, "
                 "or FA4 on SM100"
@@ -151,13 +145,11 @@ class FlashAttention(AttentionBackend):
             )
         return None
 
-    def _reads(
-        self, config: AttentionSelectorConfig, context: CacheContext, heads: Heads
-    ) -> bool:
+    def _reads(self, config: AttentionSelectorConfig, heads: Heads) -> bool:
         is_e5m2 = config.kv_cache_dtype == "fp8_e5m2"
-        return not is_e5m2 and flash_attention.reads_fp8(context, heads)
+        return not is_e5m2 and flash_attention.reads_fp8(config.context, heads)
 
-    def refuse(self, config: AttentionSelectorConfig, context: CacheContext) -> None:
+    def refuse(self, config: AttentionSelectorConfig) -> None:
         """Refuse a quantised KV cache that a backend set by the model cannot read.
 
         Raises:
@@ -167,7 +159,7 @@ class FlashAttention(AttentionBackend):
         """
         heads = Heads(size=config.head_size, has_sinks=config.has_sink)
         is_packed = is_quantized(config.kv_cache_dtype)
-        if is_packed and not self._reads(config, context, heads):
+        if is_packed and not self._reads(config, heads):
             raise Refused(
                 f"FlashAttention does not support {config.kv_cache_dtype} kv-cache on "
                 "this device."
@@ -205,9 +197,7 @@ class FlashInfer(AttentionBackend):
     has_dcp = True
 
     def kernel_block_sizes(
-        self,
-        context: CacheContext,
-        spec: KVCacheSpec | None = None,  # noqa: ARG002
+        self, context: CacheContext, spec: KVCacheSpec | None = None
     ) -> tuple[int | MultipleOf, ...]:
         """Return its block sizes: also large ones for grouped heads on Blackwell."""
         heads, kv_heads = context.num_heads_per_rank, context.num_kv_heads_per_rank
@@ -240,13 +230,11 @@ class FlashInfer(AttentionBackend):
         """Whether it runs on GPUs of that compute capability."""
         return AMPERE <= capability <= (12, 1)
 
-    def combination_reason(
-        self, config: AttentionSelectorConfig, context: CacheContext
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why it refuses a combination of supported features, or None."""
         if (
             config.kv_cache_dtype.startswith("nvfp4")
-            and context.major in _NVFP4_WITHOUT_OWN_KERNEL
+            and config.context.major in _NVFP4_WITHOUT_OWN_KERNEL
         ):
             if config.head_size == self.head_sizes[0]:
                 return "fa2 prefill misreads an NVFP4 KV cache at head_size 64"
@@ -287,7 +275,7 @@ class TritonAttention(AttentionBackend):
     has_mm_prefix = True
     has_sink = True
 
-    def supports_head_size(self, head_size: int, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_head_size(self, head_size: int, context: CacheContext) -> bool:
         """Whether it supports heads of that size."""
         return head_size >= _SMALLEST_TRITON_HEAD
 
@@ -298,7 +286,7 @@ class TritonAttention(AttentionBackend):
         content = layout.per_token_head_bytes(spec)
         return replace(spec, state_content_bytes=content)
 
-    def refuse(self, config: AttentionSelectorConfig, context: CacheContext) -> None:
+    def refuse(self, config: AttentionSelectorConfig) -> None:
         """Refuse FP8 before Ada and bfloat16 before Ampere.
 
         Raises:
@@ -306,8 +294,8 @@ class TritonAttention(AttentionBackend):
 
         Source: vLLM 0.33.0 `v1/attention/backends/triton_attn.py` TritonAttentionImpl.
         """
-        if context.layout.release.has(_TRITON_CHECKS_GPU):
-            refuse_on_older(config, context, " by the Triton attention backend", "")
+        if config.context.layout.release.has(_TRITON_CHECKS_GPU):
+            refuse_on_older(config, " by the Triton attention backend", "")
 
 
 class FlexAttention(AttentionBackend):

@@ -7,6 +7,7 @@ Source: vLLM 0.33.0 `layers/attention/attention.py`, `chunked_local_attention.py
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from planner.engine.releases.change import Change
@@ -19,9 +20,9 @@ from planner.memory.kv_cache.backend import (
     AttentionBackend,
     AttentionSelectorConfig,
     CacheFamily,
-    customized,
+    CachePlace,
 )
-from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
+from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.choosing import (
     backends_by_name,
     check_kv_scales,
@@ -101,6 +102,7 @@ def _dtype_of(layer: Layer, context: CacheContext) -> str:
 
 def _config(layer: Layer, context: CacheContext) -> AttentionSelectorConfig:
     return AttentionSelectorConfig(
+        context=context,
         head_size=layer.head_size,
         dtype=context.dtype,
         kv_cache_dtype=_dtype_of(layer, context),
@@ -122,7 +124,7 @@ def attention_backend(layer: AttentionLayer, context: CacheContext) -> Attention
         return FlashAttention()
     if layer.head_size_v not in (None, layer.head_size):
         backend = _diff_kv_backend(layer, context)
-        backend.refuse(config, context)
+        backend.refuse(config)
     else:
         if layer.attention_chunk_size is None:
             # Chunked attention selects a backend before these are known.
@@ -130,10 +132,9 @@ def attention_backend(layer: AttentionLayer, context: CacheContext) -> Attention
                 config,
                 has_sink=layer.has_sinks,
                 use_mm_prefix=context.is_mm_prefix_lm,
-                use_per_head_quant_scales=context.has_per_head_scales,
                 has_sliding_window=layer.sliding_window is not None,
             )
-        backend = select_backend(config, context, priorities(config, context))
+        backend = select_backend(config, priorities(config))
     is_quantised = quant_mode(config.kv_cache_dtype) != "none"
     if layer.reference_window is not None and is_quantised:
         raise UnknownArchitecture(
@@ -164,66 +165,53 @@ def _diff_kv_backend(layer: AttentionLayer, context: CacheContext) -> AttentionB
     return backends_by_name()[name]
 
 
-def cross_attention_backend(
-    layer: CrossAttentionLayer, context: CacheContext
-) -> AttentionBackend:
-    """Return the backend of a decoder's cross-attention."""
-    config = replace(_config(layer, context), attn_type=ENCODER_DECODER)
-    backend = select_backend(config, context, priorities(config, context))
-    check_kv_scales(config.kv_cache_dtype, context)
-    return backend
-
-
-def encoder_only_backend(
-    layer: EncoderOnlyAttentionLayer, context: CacheContext
-) -> AttentionBackend:
-    """Return the backend of an encoder's attention."""
-    config = replace(_config(layer, context), attn_type=ENCODER_ONLY)
-    backend = select_backend(config, context, priorities(config, context))
-    check_kv_scales(config.kv_cache_dtype, context)
-    return backend
-
-
-def attention_spec(
-    layer: AttentionLayer,
-    backend: AttentionBackend,
+def other_backend(
+    layer: CrossAttentionLayer | EncoderOnlyAttentionLayer,
     context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+    *,
+    attn_type: str,
+) -> AttentionBackend:
+    """Return the backend of attention other than a decoder's to its own tokens."""
+    config = replace(_config(layer, context), attn_type=attn_type)
+    backend = select_backend(config, priorities(config))
+    check_kv_scales(config.kv_cache_dtype, context)
+    return backend
+
+
+def attention_spec(layer: AttentionLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of a decoder's attention.
 
     Raises:
         Refused: when KV heads and tensor parallel size do not divide each other.
     """
-    kv_dtype = _dtype_of(layer, context)
-    release = context.layout.release
+    kv_dtype = _dtype_of(layer, place.context)
+    release = place.context.layout.release
     size_v = None if layer.head_size_v == layer.head_size else layer.head_size_v
     may_differ = release.has(_SIZES_VALUES_APART)
     if layer.sliding_window is not None:
         may_differ = release.has(_SIZES_WINDOW_VALUES_APART)
     full = FullAttentionSpec(
-        block_size=sizes.block_size,
-        num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, context.layout),
+        block_size=place.sizes.block_size,
+        num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, place.context.layout),
         head_size=layer.head_size,
         head_size_v=size_v if may_differ else None,
-        element_bytes=kv_element_bytes(context.dtype, kv_dtype),
+        element_bytes=kv_element_bytes(place.context.dtype, kv_dtype),
         kv_quant_mode=quant_mode(kv_dtype),
     )
     if layer.attention_chunk_size is not None:
         if not release.has(_CHUNKED_SPECS):
-            return customized(full, backend, context)
-        chunked = ChunkedLocalAttentionSpec(
+            return full
+        return ChunkedLocalAttentionSpec(
             **_fields(full), attention_chunk_size=layer.attention_chunk_size
         )
-        return customized(chunked, backend, context)
     if layer.reference_window is not None:
         full = RSWASpec(**_fields(full), rswa_window=layer.reference_window)
     if layer.num_sink_tokens:
         full = SinkFullAttentionSpec(**_fields(full), sink_len=layer.num_sink_tokens)
     if layer.num_sink_tokens or layer.sliding_window is None:
-        return customized(full, backend, context)
+        return full
     window = SlidingWindowSpec(**_fields(full), sliding_window=layer.sliding_window)
-    return customized(_resized(window, backend, context, sizes), backend, context)
+    return _resized(window, place)
 
 
 def _fields(spec: FullAttentionSpec) -> dict[str, Any]:
@@ -239,18 +227,14 @@ def _fields(spec: FullAttentionSpec) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in names}
 
 
-def _resized(
-    window: SlidingWindowSpec,
-    backend: AttentionBackend,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> SlidingWindowSpec:
+def _resized(window: SlidingWindowSpec, place: CachePlace) -> SlidingWindowSpec:
     """Return the window with the largest blocks that fit in a page of full attention.
 
     Source: vLLM 0.33.0 `layers/attention/attention.py` get_kv_cache_spec,
     _largest_kernel_block_within.
     """
-    release = context.layout.release
+    backend, sizes = place.backend, place.sizes
+    release = place.context.layout.release
     if not release.has(_SIZES_WINDOWS_APART):
         return window
     shared = sizes.skip_page_size_padded_bytes
@@ -262,7 +246,7 @@ def _resized(
         fitting = 0 if shared is None else fitting
     allowed = [
         max(s.base, fitting // s.base * s.base) if isinstance(s, MultipleOf) else s
-        for s in backend.kernel_block_sizes(context, token)
+        for s in backend.kernel_block_sizes(place.context, token)
     ]
     if not allowed:
         size = sizes.block_size
@@ -271,22 +255,16 @@ def _resized(
     return replace(window, block_size=size, page_size_padded_bytes=shared)
 
 
-def cross_attention_spec(
-    layer: CrossAttentionLayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+def cross_attention_spec(layer: CrossAttentionLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of a decoder's cross-attention."""
-    kv_dtype = _dtype_of(layer, context)
-    spec = CrossAttentionSpec(
-        block_size=sizes.block_size,
-        num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, context.layout),
+    kv_dtype = _dtype_of(layer, place.context)
+    return CrossAttentionSpec(
+        block_size=place.sizes.block_size,
+        num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, place.context.layout),
         head_size=layer.head_size,
-        element_bytes=kv_element_bytes(context.dtype, kv_dtype),
+        element_bytes=kv_element_bytes(place.context.dtype, kv_dtype),
         kv_quant_mode=quant_mode(kv_dtype),
     )
-    return customized(spec, backend, context)
 
 
 def no_spec(*_: object) -> None:
@@ -297,7 +275,10 @@ def no_spec(*_: object) -> None:
 FAMILIES = {
     AttentionLayer: CacheFamily(backend=attention_backend, spec=attention_spec),
     CrossAttentionLayer: CacheFamily(
-        backend=cross_attention_backend, spec=cross_attention_spec
+        backend=partial(other_backend, attn_type=ENCODER_DECODER),
+        spec=cross_attention_spec,
     ),
-    EncoderOnlyAttentionLayer: CacheFamily(backend=encoder_only_backend, spec=no_spec),
+    EncoderOnlyAttentionLayer: CacheFamily(
+        backend=partial(other_backend, attn_type=ENCODER_ONLY), spec=no_spec
+    ),
 }

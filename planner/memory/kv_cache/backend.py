@@ -44,6 +44,8 @@ class AttentionSelectorConfig:
     Source: vLLM 0.33.0 `v1/attention/selector.py` AttentionSelectorConfig.
     """
 
+    context: CacheContext
+    """The deployment of the layer."""
     head_size: int
     dtype: str
     kv_cache_dtype: str
@@ -52,7 +54,6 @@ class AttentionSelectorConfig:
     has_sink: bool = False
     use_sparse: bool = False
     use_mm_prefix: bool = False
-    use_per_head_quant_scales: bool = False
     attn_type: str = DECODER
     has_sliding_window: bool = False
     use_dcp: bool = False
@@ -65,7 +66,7 @@ class AttentionSelectorConfig:
             f"block_size={self.block_size}, use_mla={self.use_mla}, "
             f"has_sink={self.has_sink}, use_sparse={self.use_sparse}, "
             f"use_mm_prefix={self.use_mm_prefix}, "
-            f"use_per_head_quant_scales={self.use_per_head_quant_scales}, "
+            "use_per_head_quant_scales=False, "
             f"attn_type=AttentionType.{self.attn_type.upper()}, "
             f"has_sliding_window={self.has_sliding_window}, use_non_causal=False, "
             "use_batch_invariant=False, use_kv_connector=False, "
@@ -107,7 +108,7 @@ class AttentionBackend:
         """Hash by class."""
         return hash(type(self))
 
-    def supports_head_size(self, head_size: int, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_head_size(self, head_size: int, context: CacheContext) -> bool:
         """Whether it supports heads of that size."""
         return not self.head_sizes or head_size in self.head_sizes
 
@@ -115,14 +116,12 @@ class AttentionBackend:
         """Whether it supports activations of that dtype."""
         return dtype in self.dtypes
 
-    def supports_kv_cache_dtype(self, dtype: str, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_kv_cache_dtype(self, dtype: str, context: CacheContext) -> bool:
         """Whether it reads a KV cache of that dtype."""
         return dtype in self.kv_cache_dtypes
 
     def kernel_block_sizes(
-        self,
-        context: CacheContext,  # noqa: ARG002
-        spec: KVCacheSpec | None = None,  # noqa: ARG002
+        self, context: CacheContext, spec: KVCacheSpec | None = None
     ) -> tuple[int | MultipleOf, ...]:
         """Return the block sizes that its kernels support."""
         return self.block_sizes
@@ -141,92 +140,58 @@ class AttentionBackend:
             return default
         return min(_base(size) for size in sizes)
 
-    def supports_mm_prefix(self, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_mm_prefix(self, context: CacheContext) -> bool:
         """Whether parts of a prompt may attend in both directions."""
         return self.has_mm_prefix
 
-    def supports_sink(self, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_sink(self, context: CacheContext) -> bool:
         """Whether it supports a learned sink per head."""
         return self.has_sink
 
-    def supports_per_head_quant_scales(self, context: CacheContext) -> bool:  # noqa: ARG002
-        """Whether it reads a KV cache with scales per head."""
-        return False
-
-    def supports_compute_capability(self, capability: tuple[int, int]) -> bool:  # noqa: ARG002
+    def supports_compute_capability(self, capability: tuple[int, int]) -> bool:
         """Whether it runs on GPUs of that compute capability."""
         return True
 
-    def combination_reason(
-        self,
-        config: AttentionSelectorConfig,  # noqa: ARG002
-        context: CacheContext,  # noqa: ARG002
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why it refuses a combination of supported features, or None."""
         return None
 
-    def invalid_reasons(
-        self, config: AttentionSelectorConfig, context: CacheContext
-    ) -> tuple[str, ...]:
+    def invalid_reasons(self, config: AttentionSelectorConfig) -> tuple[str, ...]:
         """Return why it refuses a layer, in vLLM's words and order.
 
         Source: vLLM 0.33.0 `v1/attention/backend.py` validate_configuration.
         """
-        attn_type = f"AttentionType.{config.attn_type.upper()}"
-        checks = (
-            (
-                self.supports_head_size(config.head_size, context),
-                "head_size not supported",
+        context = config.context
+        mla = f"{'' if config.use_mla else 'non-'}MLA"
+        sparse = f"{'' if config.use_sparse else 'non-'}sparse"
+        attn_type = f"attention type AttentionType.{config.attn_type.upper()}"
+        supports = {
+            "head_size": self.supports_head_size(config.head_size, context),
+            "dtype": self.supports_dtype(config.dtype),
+            "kv_cache_dtype": self.supports_kv_cache_dtype(
+                config.kv_cache_dtype, context
             ),
-            (self.supports_dtype(config.dtype), "dtype not supported"),
-            (
-                self.supports_kv_cache_dtype(config.kv_cache_dtype, context),
-                "kv_cache_dtype not supported",
+            "block_size": self.supports_block_size(config.block_size, context),
+            "partial multimodal token full attention": (
+                not config.use_mm_prefix or self.supports_mm_prefix(context)
             ),
-            (
-                self.supports_block_size(config.block_size, context),
-                "block_size not supported",
+            mla: config.use_mla == self.is_mla,
+            "attention sinks": not config.has_sink or self.supports_sink(context),
+            sparse: config.use_sparse == self.is_sparse,
+            "compute capability": self.supports_compute_capability(
+                context.gpu.compute_capability
             ),
-            (
-                not config.use_mm_prefix or self.supports_mm_prefix(context),
-                "partial multimodal token full attention not supported",
-            ),
-            (
-                config.use_mla == self.is_mla,
-                f"{'' if config.use_mla else 'non-'}MLA not supported",
-            ),
-            (
-                not config.has_sink or self.supports_sink(context),
-                "attention sinks not supported",
-            ),
-            (
-                config.use_sparse == self.is_sparse,
-                f"{'' if config.use_sparse else 'non-'}sparse not supported",
-            ),
-            (
-                not config.use_per_head_quant_scales
-                or self.supports_per_head_quant_scales(context),
-                "per-head quant scales not supported",
-            ),
-            (
-                self.supports_compute_capability(context.gpu.compute_capability),
-                "compute capability not supported",
-            ),
-            (
-                config.attn_type in self.attn_types,
-                f"attention type {attn_type} not supported",
-            ),
-            (
-                not config.has_sliding_window or self.has_sliding_window,
-                "sliding window not supported",
-            ),
-            (not config.use_dcp or self.has_dcp, "DCP not supported"),
+            attn_type: config.attn_type in self.attn_types,
+            "sliding window": not config.has_sliding_window or self.has_sliding_window,
+            "DCP": not config.use_dcp or self.has_dcp,
+        }
+        reasons = tuple(
+            f"{what} not supported" for what in supports if not supports[what]
         )
-        reasons = tuple(reason for is_fine, reason in checks if not is_fine)
-        reason = self.combination_reason(config, context)
+        reason = self.combination_reason(config)
         return (*reasons, reason) if reason is not None else reasons
 
-    def refuse(self, config: AttentionSelectorConfig, context: CacheContext) -> None:
+    def refuse(self, config: AttentionSelectorConfig) -> None:
         """Refuse what vLLM only detects when it builds the layer.
 
         Raises:
@@ -237,7 +202,19 @@ class AttentionBackend:
         """Return the spec as this backend's kernels store it."""
         return spec
 
-    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:  # noqa: ARG002
+    def stored(self, spec: AttentionSpec, context: CacheContext) -> AttentionSpec:
+        """Return the spec as the backend stores it, with the resulting alignment.
+
+        Source: vLLM 0.33.0 `v1/worker/utils.py` customize_attention_spec.
+        """
+        spec = self.customize_spec(spec)
+        sizes = self.kernel_block_sizes(context, spec)
+        fixed = [size for size in sizes if isinstance(size, int)]
+        if spec.block_stride_alignment is None and sizes and len(fixed) == len(sizes):
+            return replace(spec, block_stride_alignment=MultipleOf(base=max(fixed)))
+        return spec
+
+    def layouts(self, context: CacheContext) -> tuple[KVCacheLayout, ...] | None:
         """Return the layouts that its kernels support on a GPU, preferred first."""
         return self.own_layouts
 
@@ -246,19 +223,19 @@ def _base(size: int | MultipleOf) -> int:
     return size.base if isinstance(size, MultipleOf) else size
 
 
-def customized(
-    spec: AttentionSpec, backend: AttentionBackend, context: CacheContext
-) -> AttentionSpec:
-    """Return the spec as its backend stores it, with the resulting alignment.
+@frozen(kw_only=False)
+class CachePlace:
+    """Where a layer's cache is: its backend, the deployment, and sizes of blocks."""
 
-    Source: vLLM 0.33.0 `v1/worker/utils.py` customize_attention_spec.
-    """
-    spec = backend.customize_spec(spec)
-    sizes = backend.kernel_block_sizes(context, spec)
-    fixed = [size for size in sizes if isinstance(size, int)]
-    if spec.block_stride_alignment is None and sizes and len(fixed) == len(sizes):
-        return replace(spec, block_stride_alignment=MultipleOf(base=max(fixed)))
-    return spec
+    backend: AttentionBackend | Any
+    context: CacheContext
+    sizes: BlockSizes
+
+    def stored(self, spec: KVCacheSpec | None) -> KVCacheSpec | None:
+        """Return the spec as the backend stores it, if there is one."""
+        if self.backend is None or not isinstance(spec, AttentionSpec):
+            return spec
+        return self.backend.stored(spec, self.context)
 
 
 @frozen
@@ -270,10 +247,8 @@ class CacheFamily:
 
     backend: Callable[[Any, CacheContext], AttentionBackend | None]
     """Returns the backend or refuses; None: no backend is involved."""
-    spec: Callable[
-        [Any, AttentionBackend | Any, CacheContext, BlockSizes], KVCacheSpec | None
-    ]
-    """Returns what the layer stores; None: nothing."""
+    spec: Callable[[Any, CachePlace], KVCacheSpec | None]
+    """Returns what the layer stores, as no backend has changed it; None: nothing."""
 
 
 def always(
@@ -283,9 +258,7 @@ def always(
     return lambda _layer, _context: backend
 
 
-def refuse_on_older(
-    config: AttentionSelectorConfig, context: CacheContext, of_fp8: str, of_bf16: str
-) -> None:
+def refuse_on_older(config: AttentionSelectorConfig, of_fp8: str, of_bf16: str) -> None:
     """Refuse FP8 before Ada and bfloat16 before Ampere, in the words of a backend.
 
     Raises:
@@ -294,7 +267,7 @@ def refuse_on_older(
     Source: vLLM 0.33.0 `v1/attention/backends/triton_attn.py` TritonAttentionImpl,
     `v1/attention/backends/mla/triton_mla.py` TritonMLAImpl.
     """
-    gpu, dtype = context.gpu, config.kv_cache_dtype
+    gpu, dtype = config.context.gpu, config.kv_cache_dtype
     major, minor = gpu.compute_capability
     where = f"{gpu.device_name} (compute capability {major}.{minor})"
     if dtype.startswith("fp8") and gpu.compute_capability < ADA:

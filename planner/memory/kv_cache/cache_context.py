@@ -48,8 +48,6 @@ class CacheContext:
     """Whether the config caps attention's logits."""
     is_mm_prefix_lm: bool = False
     """Whether images attend in both directions."""
-    has_per_head_scales: bool = False
-    """Whether the checkpoint has scales of K and V per head."""
     has_kv_cache_scales: bool = False
     """Whether the checkpoint's quantisation loads scales of the KV cache."""
     offloads_blocks: bool = False

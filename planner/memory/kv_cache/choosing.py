@@ -55,23 +55,20 @@ def backends_by_name() -> dict[str, AttentionBackend]:
     return {backend.name: backend for backend in known}
 
 
-def priorities(
-    config: AttentionSelectorConfig, context: CacheContext
-) -> tuple[AttentionBackend, ...]:
+def priorities(config: AttentionSelectorConfig) -> tuple[AttentionBackend, ...]:
     """Return the backends of attention other than MLA, in vLLM's order."""
     own = {DATACENTER_BLACKWELL.major: "TRITON_FLASHINFER"}
     own[HOPPER.major] = "TRITON_FLASH_ATTN"
     first: tuple[AttentionBackend, ...] = ()
-    if config.use_mm_prefix and context.major in own:
-        first = (backends_by_name()[own[context.major]],)
-    if context.major == DATACENTER_BLACKWELL.major:
+    if config.use_mm_prefix and config.context.major in own:
+        first = (backends_by_name()[own[config.context.major]],)
+    if config.context.major == DATACENTER_BLACKWELL.major:
         return (*first, FlashInfer(), FlashAttention(), *_REST)
     return (*first, FlashAttention(), FlashInfer(), *_REST)
 
 
 def select_backend(
     config: AttentionSelectorConfig,
-    context: CacheContext,
     candidates: Sequence[AttentionBackend],
     named: Callable[[], Mapping[str, AttentionBackend]] = backends_by_name,
 ) -> AttentionBackend:
@@ -83,21 +80,21 @@ def select_backend(
         Refused: when none does, with the reasons of each in vLLM's words.
         UnknownArchitecture: for an attention_backend that is not modelled.
     """
-    if context.gpu.is_cpu:
+    if config.context.gpu.is_cpu:
         from planner.memory.kv_cache import cpu_attention  # noqa: PLC0415 - the CPU build only
 
-        return cpu_attention.select(config, context)
-    if context.requested_backend is not None:
-        requested = named().get(context.requested_backend.upper())
-        return _requested(config, context, requested)
+        return cpu_attention.select(config)
+    if config.context.requested_backend is not None:
+        requested = named().get(config.context.requested_backend.upper())
+        return _requested(config, requested)
     reasons = {}
-    release = context.layout.release
+    release = config.context.layout.release
     for backend in candidates:
         if backend.change is not None and not release.has(backend.change):
             continue
-        found = backend.invalid_reasons(config, context)
+        found = backend.invalid_reasons(config)
         if not found:
-            backend.refuse(config, context)
+            backend.refuse(config)
             return backend
         reasons[backend.name] = found
     text = ", ".join(f"{name}: [{', '.join(r)}]" for name, r in reasons.items())
@@ -108,21 +105,20 @@ def select_backend(
 
 def _requested(
     config: AttentionSelectorConfig,
-    context: CacheContext,
     backend: AttentionBackend | None,
 ) -> AttentionBackend:
     if backend is None:
         raise UnknownArchitecture(
-            f"attention_backend={context.requested_backend!r} is not modelled for this "
-            "layer yet. Leave it out."
+            f"attention_backend={config.context.requested_backend!r} is not modelled "
+            "for this layer yet. Leave it out."
         )
-    reasons = backend.invalid_reasons(config, context)
+    reasons = backend.invalid_reasons(config)
     if reasons:
         raise Refused(
             f"Selected backend AttentionBackendEnum.{backend.name} is not valid for "
             f"this configuration. Reason: {list(reasons)}"
         )
-    backend.refuse(config, context)
+    backend.refuse(config)
     return backend
 
 

@@ -46,11 +46,9 @@ class _FlashOnHopper(FlashAttention):
         """Whether the GPU is a Hopper."""
         return capability[0] == HOPPER.major
 
-    def combination_reason(
-        self, config: AttentionSelectorConfig, context: CacheContext
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why it refuses a combination of supported features, or None."""
-        reason = FlashAttention.combination_reason(self, config, context)
+        reason = FlashAttention.combination_reason(self, config)
         if reason is not None:
             return reason
         heads = Heads(
@@ -58,7 +56,7 @@ class _FlashOnHopper(FlashAttention):
             has_sinks=config.has_sink,
             block_size=config.block_size,
         )
-        if flash_attention.version(context, heads) not in (V3, V4):
+        if flash_attention.version(config.context, heads) not in (V3, V4):
             return "causal route requires FlashAttention v3 or v4"
         return None
 
@@ -116,25 +114,23 @@ class _Composite(AttentionBackend):
         """Whether the backend for images lets them attend in both directions."""
         return self.general.supports_mm_prefix(context)
 
-    def combination_reason(
-        self, config: AttentionSelectorConfig, context: CacheContext
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why one of them refuses, or None."""
         text = replace(config, use_mm_prefix=False)
         for backend, part_config in zip(self._both, (config, text), strict=True):
-            reason = backend.combination_reason(part_config, context)
+            reason = backend.combination_reason(part_config)
             if reason:
                 return f"{backend.name}: {reason}"
         return None
 
-    def refuse(self, config: AttentionSelectorConfig, context: CacheContext) -> None:
+    def refuse(self, config: AttentionSelectorConfig) -> None:
         """Refuse what either of them refuses.
 
         Raises:
             Refused: in vLLM's words.
         """
         for backend in self._both:
-            backend.refuse(config, context)
+            backend.refuse(config)
 
     def customize_spec(self, spec: AttentionSpec) -> AttentionSpec:
         """Return the spec as both store it."""

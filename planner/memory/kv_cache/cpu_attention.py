@@ -97,7 +97,7 @@ class CPULatent(LatentBackend):
     name = "CPU_MLA"
     block_sizes = (LATENT_BLOCK_SIZE,)
 
-    def supports_block_size(self, size: int | None, context: CacheContext) -> bool:  # noqa: ARG002
+    def supports_block_size(self, size: int | None, context: CacheContext) -> bool:
         """Whether blocks have its only size; multiples are not supported."""
         return size in (None, LATENT_BLOCK_SIZE)
 
@@ -122,7 +122,7 @@ AMXMLAImpl.process_weights_after_loading, a start of its CPU build.
 """
 
 
-def select(config: AttentionSelectorConfig, context: CacheContext) -> AttentionBackend:
+def select(config: AttentionSelectorConfig) -> AttentionBackend:
     """Return the backend of a layer; the user can only set that of latent attention.
 
     Raises:
@@ -132,26 +132,24 @@ def select(config: AttentionSelectorConfig, context: CacheContext) -> AttentionB
     """
     if config.use_sparse:
         raise Refused("Sparse Attention is not supported on CPU.")
-    _check_kv_cache_dtype(config, context)
+    _check_kv_cache_dtype(config)
     if not config.use_mla:
         return CPUAttention()
-    requests_plain = (context.requested_backend or "").upper() == CPULatent.name
-    if requests_plain or not has_amx(context.gpu):
+    requests_plain = (config.context.requested_backend or "").upper() == CPULatent.name
+    if requests_plain or not has_amx(config.context.gpu):
         return CPULatent()
-    if context.dtype == "float32":
+    if config.context.dtype == "float32":
         raise Refused(_NO_FLOAT32)
     return AMXLatent()
 
 
-def _check_kv_cache_dtype(
-    config: AttentionSelectorConfig, context: CacheContext
-) -> None:
+def _check_kv_cache_dtype(config: AttentionSelectorConfig) -> None:
     """Refuse a quantised KV cache that the kernels cannot read.
 
     Source: vLLM 0.33.0 `v1/attention/backends/cpu_attn.py` _get_attn_isa and
     supports_kv_cache_dtype.
     """
-    dtype, release = config.kv_cache_dtype, context.layout.release
+    dtype, release = config.kv_cache_dtype, config.context.layout.release
     if dtype in PLAIN:
         return
     is_reported = release.has(_REFUSES_KV_CACHE_DTYPES)
@@ -165,14 +163,14 @@ def _check_kv_cache_dtype(
             f"kv_cache_dtype={dtype!r} with gpu='CPU' is not modelled for this layer. "
             "Leave it out."
         )
-    if is_reported and not (is_read and _has_wide_vectors(context.gpu)):
+    if is_reported and not (is_read and _has_wide_vectors(config.context.gpu)):
         raise Refused(
             f"--kv-cache-dtype {dtype} is not supported by the CPU attention backend "
             "on this host."
         )
     if config.head_size % 32 and not config.head_size % 16:
         raise Refused("FP8 KV cache requires head_size divisible by 32 on CPU.")
-    if not _has_wide_vectors(context.gpu):
+    if not _has_wide_vectors(config.context.gpu):
         raise Refused("FP8 KV cache on CPU requires x86 with AVX-512 or AMX.")
 
 

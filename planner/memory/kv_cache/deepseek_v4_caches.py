@@ -15,10 +15,10 @@ from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache.backend import (
     AttentionBackend,
     CacheFamily,
+    CachePlace,
     always,
-    customized,
 )
-from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
+from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.kv_spec import KVCacheSpec, MultipleOf
 from planner.memory.kv_cache.layout import KVCacheLayout
 from planner.memory.kv_cache.specs_of_latent import (
@@ -73,7 +73,7 @@ class DeepseekSparseSWA(AttentionBackend):
     block_sizes: ClassVar[tuple[int | MultipleOf, ...]] = (MultipleOf(base=32),)
     is_mla: ClassVar[bool] = True
 
-    def preferred_block_size(self, default: int, context: CacheContext) -> int:  # noqa: ARG002
+    def preferred_block_size(self, default: int, context: CacheContext) -> int:
         """Return the block size of a model with windows only."""
         return 256
 
@@ -206,80 +206,56 @@ def _vectors(head_size: int, context: CacheContext) -> dict[str, Any]:
     }
 
 
-def window_spec(
-    layer: SlidingWindowMLALayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    _sizes: BlockSizes,
-) -> KVCacheSpec:
+def window_spec(layer: SlidingWindowMLALayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of a layer's window."""
-    spec = SlidingWindowMLASpec(
+    return SlidingWindowMLASpec(
         block_size=_WINDOW_BLOCK,
         sliding_window=layer.window,
-        **_vectors(layer.head_size, context),
+        **_vectors(layer.head_size, place.context),
     )
-    return customized(spec, backend, context)
 
 
-def compressed_spec(
-    layer: CompressedMLALayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+def compressed_spec(layer: CompressedMLALayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of the compressed tokens.
 
     Raises:
         Refused: in vLLM's words, for blocks smaller than one compressed token.
     """
-    if sizes.block_size < layer.compress_ratio:
+    if place.sizes.block_size < layer.compress_ratio:
         raise Refused("ZeroDivisionError: integer division or modulo by zero")
-    spec = CompressedMLASpec(
-        block_size=sizes.block_size,
+    return CompressedMLASpec(
+        block_size=place.sizes.block_size,
         tokens_per_state=layer.compress_ratio,
-        **_vectors(layer.head_size, context),
+        **_vectors(layer.head_size, place.context),
     )
-    return customized(spec, backend, context)
 
 
-def indexer_spec(
-    layer: CompressedIndexerLayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+def indexer_spec(layer: CompressedIndexerLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of the indexer's keys: bytes, and a scale per 128 of them."""
-    spec = CompressedMLASpec(
-        block_size=sizes.block_size,
+    return CompressedMLASpec(
+        block_size=place.sizes.block_size,
         num_kv_heads=1,
         head_size=layer.head_size + layer.head_size // _SCALED * 4,
         element_bytes=1,
         tokens_per_state=layer.compress_ratio,
-        alignment_bytes=_alignment_bytes(context),
+        alignment_bytes=_alignment_bytes(place.context),
     )
-    return customized(spec, backend, context)
 
 
-def state_spec(
-    layer: CompressorStateLayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    _sizes: BlockSizes,
-) -> KVCacheSpec:
+def state_spec(layer: CompressorStateLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of a compressor's states: a vector and a score in float32.
 
     Compressors of the lower ratio overlap two groups of tokens.
     """
     groups = 2 if layer.compress_ratio == _OVERLAPPING else 1
-    spec = SlidingWindowMLASpec(
+    return SlidingWindowMLASpec(
         block_size=_STATE_BLOCKS[layer.compress_ratio],
         num_kv_heads=1,
         head_size=2 * groups * layer.head_size,
         element_bytes=4,
         sliding_window=groups * layer.compress_ratio,
-        alignment_bytes=_alignment_bytes(context),
+        alignment_bytes=_alignment_bytes(place.context),
     )
-    return customized(spec, backend, context)
 
 
 def _sparse(_layer: object, context: CacheContext) -> AttentionBackend:

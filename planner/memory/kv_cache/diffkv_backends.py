@@ -11,7 +11,6 @@ from planner.memory.kv_cache.backend import (
     AttentionSelectorConfig,
     is_quantized,
 )
-from planner.memory.kv_cache.cache_context import CacheContext
 
 
 class FlashAttentionDiffKV(FlashAttention):
@@ -33,13 +32,13 @@ class TritonAttentionDiffKV(TritonAttention):
     kv_cache_dtypes: ClassVar[tuple[str, ...]] = ("auto", "bfloat16", "fp8", "fp8_e4m3")
     attn_types: ClassVar[tuple[str, ...]] = (DECODER,)
 
-    def refuse(self, config: AttentionSelectorConfig, context: CacheContext) -> None:
+    def refuse(self, config: AttentionSelectorConfig) -> None:
         """Refuse FP8 before Ada, and every other quantised KV cache.
 
         Raises:
             Refused: in vLLM's words.
         """
-        TritonAttention.refuse(self, config, context)
+        TritonAttention.refuse(self, config)
         dtype = config.kv_cache_dtype
         if is_quantized(dtype) and dtype not in self.kv_cache_dtypes:
             raise Refused(

@@ -143,7 +143,7 @@ class KVCacheSpec(ABC):
             for spec in specs
         )
 
-    def promoted(self, block_size: int | None) -> KVCacheSpec:  # noqa: ARG002
+    def promoted(self, block_size: int | None) -> KVCacheSpec:
         """Return the spec that stores every token instead of a window, or itself.
 
         `block_size` is that of the full-attention layers where they have one size.

@@ -16,7 +16,7 @@ from planner.engine.releases.change import Change
 from planner.engine.releases.shared import CONSIDERS_CUTLASS, CONSIDERS_FLASHINFER
 from planner.errors import Refused, UnknownArchitecture
 from planner.memory.kv_cache import attention_caches
-from planner.memory.kv_cache.backend import AttentionBackend, CacheFamily
+from planner.memory.kv_cache.backend import AttentionBackend, CacheFamily, CachePlace
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.kv_spec import KVCacheSpec, MultipleOf
 from planner.memory.kv_cache.layout import kv_element_bytes
@@ -116,7 +116,8 @@ def _spec(
         raise UnknownArchitecture(
             f"{type(cache).__name__}: this kind of KV cache is not modelled yet."
         )
-    return family.spec(cache, backend, context, sizes)
+    place = CachePlace(backend, context, sizes)
+    return place.stored(family.spec(cache, place))
 
 
 def layer_specs(

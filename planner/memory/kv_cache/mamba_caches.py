@@ -22,7 +22,7 @@ from planner.engine.generations import (
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
-from planner.memory.kv_cache.backend import AttentionBackend, CacheFamily
+from planner.memory.kv_cache.backend import AttentionBackend, CacheFamily, CachePlace
 from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
 from planner.memory.kv_cache.cpu_attention import FIRST_STATE_BLOCK_SIZE
 from planner.memory.kv_cache.kv_spec import KVCacheSpec, MultipleOf
@@ -261,22 +261,19 @@ def _has_flashinfer_prefill(layer: GatedDeltaNetState, context: CacheContext) ->
     return is_blackwell and layer.head_k_dim == _CHECKPOINT_HEAD
 
 
-def state_spec(
-    layer: StateLayer,
-    _backend: AttentionBackend | None,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+def state_spec(layer: StateLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of a layer with states."""
-    assert sizes.mamba_block_size is not None
+    assert place.sizes.mamba_block_size is not None
     return MambaSpec(
-        block_size=sizes.mamba_block_size,
+        block_size=place.sizes.mamba_block_size,
         mamba_type=type(layer).__name__,
-        state_bytes=state_bytes(layer, context),
-        mamba_cache_mode=cache_mode(context),
-        num_speculative_blocks=context.num_speculative_tokens,
-        num_prefill_checkpoint_blocks=int(_saves_states(layer, context, sizes)),
-        page_size_padded_bytes=sizes.mamba_page_size_padded_bytes,
+        state_bytes=state_bytes(layer, place.context),
+        mamba_cache_mode=cache_mode(place.context),
+        num_speculative_blocks=place.context.num_speculative_tokens,
+        num_prefill_checkpoint_blocks=int(
+            _saves_states(layer, place.context, place.sizes)
+        ),
+        page_size_padded_bytes=place.sizes.mamba_page_size_padded_bytes,
     )
 
 

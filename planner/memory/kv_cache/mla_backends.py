@@ -17,7 +17,6 @@ from planner.memory.kv_cache.backend import (
     AttentionSelectorConfig,
     refuse_on_older,
 )
-from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.kv_spec import MultipleOf
 
 _CONSIDERS_TOKENSPEED = Change(
@@ -70,11 +69,10 @@ class FlashAttentionMLA(LatentBackend):
 
     def combination_reason(
         self,
-        config: AttentionSelectorConfig,  # noqa: ARG002
-        context: CacheContext,
+        config: AttentionSelectorConfig,
     ) -> str | None:
         """Return why it refuses: FlashAttention 3 runs only on Hopper."""
-        if context.major == HOPPER.major:
+        if config.context.major == HOPPER.major:
             return None
         return "FlashAttention MLA not supported on this device"
 
@@ -90,15 +88,13 @@ class FlashMLA(LatentBackend):
     block_sizes = (64,)
     majors = (HOPPER.major, DATACENTER_BLACKWELL.major)
 
-    def combination_reason(
-        self, config: AttentionSelectorConfig, context: CacheContext
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why it refuses: its kernels run on Hopper, some also on Blackwell."""
-        if config.use_sparse and context.major not in self.majors:
+        if config.use_sparse and config.context.major not in self.majors:
             return (
                 "FlashMLA Sparse is only supported on Hopper and Blackwell DC devices."
             )
-        if not config.use_sparse and context.major != HOPPER.major:
+        if not config.use_sparse and config.context.major != HOPPER.major:
             return "FlashMLA Dense is only supported on Hopper devices."
         return None
 
@@ -116,11 +112,11 @@ class FlashInferMLA(LatentBackend):
 
     def combination_reason(
         self,
-        config: AttentionSelectorConfig,  # noqa: ARG002
-        context: CacheContext,
+        config: AttentionSelectorConfig,
     ) -> str | None:
         """Return why it refuses: it supports three key sizes."""
-        size = 1 if context.latent is None else context.latent.qk_nope_head_dim
+        layer = config.context.latent
+        size = 1 if layer is None else layer.qk_nope_head_dim
         if size in _FLASHINFER_NOPE:
             return None
         return (
@@ -155,11 +151,10 @@ class TokenspeedMLA(LatentBackend):
 
     def combination_reason(
         self,
-        config: AttentionSelectorConfig,  # noqa: ARG002
-        context: CacheContext,
+        config: AttentionSelectorConfig,
     ) -> str | None:
         """Return why it refuses: it supports only DeepSeek-R1's sizes."""
-        layer = context.latent
+        layer = config.context.latent
         sizes = (0, 0, 0)
         if layer is not None:
             sizes = (layer.qk_nope_head_dim, layer.qk_rope_head_dim, layer.v_head_dim)
@@ -182,7 +177,7 @@ class TritonMLA(LatentBackend):
     head_sizes = ()
     block_sizes = (MultipleOf(base=16),)
 
-    def refuse(self, config: AttentionSelectorConfig, context: CacheContext) -> None:
+    def refuse(self, config: AttentionSelectorConfig) -> None:
         """Refuse FP8 before Ada and bfloat16 before Ampere.
 
         Raises:
@@ -190,6 +185,6 @@ class TritonMLA(LatentBackend):
 
         Source: vLLM 0.33.0 `v1/attention/backends/mla/triton_mla.py` TritonMLAImpl.
         """
-        if context.layout.release.has(_TRITON_CHECKS_GPU):
+        if config.context.layout.release.has(_TRITON_CHECKS_GPU):
             own = " by the Triton MLA backend"
-            refuse_on_older(config, context, own, own)
+            refuse_on_older(config, own, own)

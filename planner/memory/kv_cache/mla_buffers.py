@@ -96,7 +96,7 @@ class ImportedWorkspace:
     name: str
     part: Part = Part.BUFFERS
 
-    def tensors(self, layout: ParallelLayout) -> Tensors:  # noqa: ARG002
+    def tensors(self, layout: ParallelLayout) -> Tensors:
         """Return the workspace."""
         return (Tensor(_WORKSPACE_BYTES, "uint8", self.name),)
 

@@ -15,17 +15,17 @@ from planner.memory.kv_cache.backend import (
     AttentionBackend,
     AttentionSelectorConfig,
     CacheFamily,
+    CachePlace,
     always,
-    customized,
     is_quantized,
 )
-from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
+from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.choosing import (
     backends_by_name,
     check_kv_scales,
     select_backend,
 )
-from planner.memory.kv_cache.kv_spec import AttentionSpec, KVCacheSpec
+from planner.memory.kv_cache.kv_spec import KVCacheSpec
 from planner.memory.kv_cache.layout import kv_element_bytes
 from planner.memory.kv_cache.mla_backends import (
     CutlassMLA,
@@ -85,7 +85,7 @@ def _named() -> dict[str, AttentionBackend]:
 
 
 def priorities(
-    config: AttentionSelectorConfig, context: CacheContext, num_heads: int
+    config: AttentionSelectorConfig, num_heads: int
 ) -> tuple[AttentionBackend, ...]:
     """Return the backends of latent attention in vLLM's order.
 
@@ -93,9 +93,9 @@ def priorities(
 
     Source: vLLM 0.33.0 `platforms/cuda.py` _get_backend_priorities.
     """
-    if context.major == DATACENTER_BLACKWELL.major:
+    if config.context.major == DATACENTER_BLACKWELL.major:
         return (*_DENSE_BLACKWELL, *_sparse_blackwell(config, num_heads))
-    if context.major == WORKSTATION_BLACKWELL.major:
+    if config.context.major == WORKSTATION_BLACKWELL.major:
         return (TritonMLA(), FlashInferMLASparseSM120())
     sparse = (FlashAttentionMLASparse(), FlashMLASparse())
     if config.head_size == 512:  # noqa: PLR2004 - no rotated part beside 512
@@ -127,6 +127,7 @@ def mla_backend(layer: MLALayer, context: CacheContext) -> AttentionBackend:
     """
     context = replace(context, latent=layer)
     config = AttentionSelectorConfig(
+        context=context,
         head_size=layer.head_size,
         dtype=context.dtype,
         kv_cache_dtype=_dtype_of(context),
@@ -136,16 +137,14 @@ def mla_backend(layer: MLALayer, context: CacheContext) -> AttentionBackend:
         use_dcp=context.layout.decode_context_parallel_size > 1,
     )
     heads = divide(layer.num_heads, context.layout.tensor_parallel_size)
-    candidates = priorities(config, context, heads)
-    backend = select_backend(config, context, candidates, _named)
+    candidates = priorities(config, heads)
+    backend = select_backend(config, candidates, _named)
     check_kv_scales(config.kv_cache_dtype, context)
-    _check_divided(backend, config, context)
+    _check_divided(backend, config)
     return backend
 
 
-def _check_divided(
-    backend: AttentionBackend, config: AttentionSelectorConfig, context: CacheContext
-) -> None:
+def _check_divided(backend: AttentionBackend, config: AttentionSelectorConfig) -> None:
     """Refuse unquantised values under DCP where kernels do not support them.
 
     Raises:
@@ -154,7 +153,7 @@ def _check_divided(
     Source: vLLM 0.33.0 `v1/attention/backends/mla/flashmla_sparse.py`
     FlashMLASparseImpl.
     """
-    is_divided = context.layout.decode_context_parallel_size > 1
+    is_divided = config.context.layout.decode_context_parallel_size > 1
     if (
         is_divided
         and isinstance(backend, FlashMLASparse)
@@ -181,49 +180,35 @@ def kept_dtype(backend: AttentionBackend, kv_cache_dtype: str) -> str:
     return kv_cache_dtype
 
 
-def mla_spec(
-    layer: MLALayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+def mla_spec(layer: MLALayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of a layer.
 
     Source: vLLM 0.33.0 `layers/attention/mla_attention.py`
     MLAAttention.get_kv_cache_spec.
     """
-    dtype = kept_dtype(backend, _dtype_of(context))
-    spec = MLAAttentionSpec(
-        block_size=sizes.block_size,
+    dtype = kept_dtype(place.backend, _dtype_of(place.context))
+    return MLAAttentionSpec(
+        block_size=place.sizes.block_size,
         head_size=layer.head_size,
-        element_bytes=kv_element_bytes(context.dtype, dtype),
+        element_bytes=kv_element_bytes(place.context.dtype, dtype),
         kv_quant_mode=dtype if is_quantized(dtype) else "none",
         state_content_bytes=DS_MLA_BYTES.get(dtype),
         topk_buffer_width=layer.index_topk,
         is_index_group_leader=layer.has_indexer,
     )
-    if isinstance(backend, FlashMLASparse):
-        return backend.aligned(spec, context)
-    return customized(spec, backend, context)
 
 
-def indexer_spec(
-    layer: IndexerCacheLayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+def indexer_spec(layer: IndexerCacheLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of an indexer's cache.
 
     Source: vLLM 0.33.0 `models/deepseek_v2.py` DeepseekV32IndexerCache.
     """
-    spec: AttentionSpec = MLAAttentionSpec(
-        block_size=sizes.block_size,
+    return MLAAttentionSpec(
+        block_size=place.sizes.block_size,
         head_size=layer.row_bytes,
         element_bytes=1,
         cache_role=INDEXER,
     )
-    return customized(spec, backend, context)
 
 
 FAMILIES = {

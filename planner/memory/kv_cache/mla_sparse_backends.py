@@ -92,19 +92,18 @@ class FlashAttentionMLASparse(SparseBackend):
     head_sizes = ()
     majors = (HOPPER.major,)
 
-    def combination_reason(
-        self, config: AttentionSelectorConfig, context: CacheContext
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why it refuses a quantised cache, another GPU, or DCP."""
         if config.kv_cache_dtype not in PLAIN:
             return (
                 "FlashAttention MLA Sparse currently supports only FP16/BF16 KV cache"
             )
-        if context.major != HOPPER.major:
+        if config.context.major != HOPPER.major:
             return "FlashAttention MLA not supported on this device"
-        if context.layout.decode_context_parallel_size > 1:
+        if config.context.layout.decode_context_parallel_size > 1:
             return "FlashAttention MLA Sparse does not support DCP for now"
-        if context.latent is not None and context.latent.index_topk is None:
+        layer = config.context.latent
+        if layer is not None and layer.index_topk is None:
             return "FlashAttention MLA Sparse requires model with index_topk"
         return None
 
@@ -131,19 +130,17 @@ class FlashMLASparse(SparseBackend):
             return (64,)
         return self.block_sizes
 
-    def aligned(self, spec: AttentionSpec, context: CacheContext) -> AttentionSpec:
+    def stored(self, spec: AttentionSpec, context: CacheContext) -> AttentionSpec:
         """Return the spec as its kernels read it on that GPU."""
         if spec.kv_quant_mode != "none" and context.major != DATACENTER_BLACKWELL.major:
             return replace(spec, block_stride_alignment=MultipleOf(base=64))
         return aligned_to_rows(spec)
 
-    def combination_reason(
-        self, config: AttentionSelectorConfig, context: CacheContext
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why it refuses a head size or a quantised cache on that GPU."""
-        dtype, gpu = config.kv_cache_dtype, context.gpu
+        dtype, gpu = config.kv_cache_dtype, config.context.gpu
         if config.head_size == sum(_DEEPSEEK_LATENT[:1]):
-            reason = self._without_rope(dtype, context)
+            reason = self._without_rope(dtype, config.context)
             if reason is not None:
                 return reason
         if dtype == "nvfp4_ds_mla" and gpu.compute_capability[0] != (
@@ -186,13 +183,11 @@ class FlashInferMLASparse(SparseBackend):
     majors = (DATACENTER_BLACKWELL.major,)
     has_dcp = True
 
-    def combination_reason(
-        self, config: AttentionSelectorConfig, context: CacheContext
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why it refuses a quantised cache, or keys of other sizes."""
         if config.kv_cache_dtype == "fp8_ds_mla":
             return f"{self.name} SM10 does not support fp8_ds_mla kv-cache dtype"
-        layer = context.latent
+        layer = config.context.latent
         return None if layer is None else _flashinfer_sizes(layer)
 
 
@@ -235,15 +230,13 @@ class FlashAttentionMLASparseFA4(FlashInferMLASparse):
     block_sizes = _PAGES_OF_64
     rows = 64
 
-    def combination_reason(
-        self, config: AttentionSelectorConfig, context: CacheContext
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why it refuses a number of selected tokens, latent sizes or heads."""
-        layer = context.latent
-        reason = None if layer is None else _fa4_reason(layer, context)
+        layer = config.context.latent
+        reason = None if layer is None else _fa4_reason(layer, config.context)
         if reason is not None:
             return reason
-        return FlashInferMLASparse.combination_reason(self, config, context)
+        return FlashInferMLASparse.combination_reason(self, config)
 
 
 def _fa4_reason(layer: MLALayer, context: CacheContext) -> str | None:
@@ -279,13 +272,11 @@ class FlashInferMLASparseSM90(SparseBackend):
     head_sizes = (512, 576)
     majors = (HOPPER.major,)
 
-    def combination_reason(
-        self, config: AttentionSelectorConfig, context: CacheContext
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why it refuses: other sizes than DeepSeek's."""
         if not config.use_sparse:
             return "FLASHINFER_MLA_SPARSE_SM90 requires sparse MLA"
-        layer = context.latent
+        layer = config.context.latent
         if layer is not None and layer.kv_lora_rank != _DEEPSEEK_LATENT[0]:
             return "FLASHINFER_MLA_SPARSE_SM90 requires kv_lora_rank=512"
         if layer is not None and layer.qk_rope_head_dim not in (0, 64):
@@ -309,15 +300,14 @@ class FlashInferMLASparseSM120(SparseBackend):
     majors = (WORKSTATION_BLACKWELL.major,)
     required_topk: ClassVar[int] = 2048
 
-    def combination_reason(
-        self, config: AttentionSelectorConfig, context: CacheContext
-    ) -> str | None:
+    def combination_reason(self, config: AttentionSelectorConfig) -> str | None:
         """Return why it refuses a dtype or a number of selected tokens."""
         if config.dtype != "bfloat16":
             return "dtype not supported"
         if config.kv_cache_dtype not in self.kv_cache_dtypes:
             return "kv_cache_dtype not supported"
-        topk = None if context.latent is None else context.latent.index_topk
+        layer = config.context.latent
+        topk = None if layer is None else layer.index_topk
         if topk is None:
             return "FLASHINFER_MLA_SPARSE_SM120 requires a model with index_topk config"
         if topk != self.required_topk:

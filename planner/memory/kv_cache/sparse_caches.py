@@ -17,10 +17,10 @@ from planner.memory.kv_cache.backend import (
     PLAIN,
     AttentionBackend,
     CacheFamily,
+    CachePlace,
     always,
-    customized,
 )
-from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
+from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.kv_spec import (
     AttentionSpec,
     FullAttentionSpec,
@@ -108,38 +108,26 @@ def sparse_backend(
     return MiniMaxM3Sparse()
 
 
-def sparse_spec(
-    layer: BlockSparseAttentionLayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+def sparse_spec(layer: BlockSparseAttentionLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of a sparse layer: keys and values of every token."""
-    dtype = context.kv_cache_dtype
-    spec = FullAttentionSpec(
-        block_size=sizes.block_size,
-        num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, context.layout),
+    dtype = place.context.kv_cache_dtype
+    return FullAttentionSpec(
+        block_size=place.sizes.block_size,
+        num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, place.context.layout),
         head_size=layer.head_size,
-        element_bytes=kv_element_bytes(context.dtype, dtype),
+        element_bytes=kv_element_bytes(place.context.dtype, dtype),
         kv_quant_mode="none" if dtype in PLAIN else dtype,
     )
-    return customized(spec, backend, context)
 
 
-def index_spec(
-    layer: IndexKeysLayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+def index_spec(layer: IndexKeysLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of the indexer's keys, one per token in bfloat16."""
-    spec = MLAAttentionSpec(
-        block_size=sizes.block_size,
+    return MLAAttentionSpec(
+        block_size=place.sizes.block_size,
         head_size=layer.head_size,
         element_bytes=_BF16_BYTES,
         cache_role=INDEXER,
     )
-    return customized(spec, backend, context)
 
 
 class Glm5NextIndexer(AttentionBackend):
@@ -153,9 +141,7 @@ class Glm5NextIndexer(AttentionBackend):
         self.tokens_per_state = tokens_per_state
 
     def kernel_block_sizes(
-        self,
-        context: CacheContext,
-        spec: KVCacheSpec | None = None,  # noqa: ARG002
+        self, context: CacheContext, spec: KVCacheSpec | None = None
     ) -> tuple[int | MultipleOf, ...]:
         """Return the block sizes that its kernels support, in tokens.
 
@@ -180,21 +166,15 @@ def pooled_indexer_backend(
     return Glm5NextIndexer(layer.tokens_per_state)
 
 
-def pooled_indexer_spec(
-    layer: PooledIndexerLayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+def pooled_indexer_spec(layer: PooledIndexerLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of the pooled keys: a row of bytes for several tokens."""
-    spec = MLAAttentionSpec(
-        block_size=sizes.block_size,
+    return MLAAttentionSpec(
+        block_size=place.sizes.block_size,
         head_size=layer.row_bytes,
         element_bytes=1,
         tokens_per_state=layer.tokens_per_state,
         cache_role=INDEXER,
     )
-    return customized(spec, backend, context)
 
 
 def _ring(layer: IndexerTailLayer, context: CacheContext) -> int:
@@ -206,22 +186,16 @@ def _ring(layer: IndexerTailLayer, context: CacheContext) -> int:
     return layer.num_tokens * (1 << (pools - 1).bit_length())
 
 
-def tail_spec(
-    layer: IndexerTailLayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    _sizes: BlockSizes,
-) -> KVCacheSpec:
+def tail_spec(layer: IndexerTailLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of the tail: key and score of each token of a pool."""
-    spec = CircularBufferSpec(
-        block_size=_ring(layer, context),
+    return CircularBufferSpec(
+        block_size=_ring(layer, place.context),
         num_kv_heads=_KEY_AND_SCORE,
         head_size=layer.head_size,
         head_size_v=0,
         element_bytes=_BF16_BYTES,
         dcp_sharded=False,
     )
-    return customized(spec, backend, context)
 
 
 class InklingConvolutions(AttentionBackend):
@@ -230,28 +204,23 @@ class InklingConvolutions(AttentionBackend):
     name: ClassVar[str] = "INKLING_SCONV_SWA"
 
 
-def streams_spec(
-    layer: ConvolutionStreamsLayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    _sizes: BlockSizes,
-) -> KVCacheSpec:
+def streams_spec(layer: ConvolutionStreamsLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of the inputs: a window as long as a kernel, of one wide head.
 
     Raises:
         Refused: in vLLM's words, for more ranks than heads and dtypes but bfloat16.
     """
-    ranks, heads = context.layout.tensor_parallel_size, layer.num_kv_heads
+    ranks, heads = place.context.layout.tensor_parallel_size, layer.num_kv_heads
     if ranks > heads:
         raise Refused(
             f"sconv SWA cache supports tp_size <= num_kv_heads ({heads}), got {ranks}"
         )
-    if context.dtype != "bfloat16":
+    if place.context.dtype != "bfloat16":
         raise Refused(
-            f"sconv SWA cache supports bfloat16 only, got torch.{context.dtype}"
+            f"sconv SWA cache supports bfloat16 only, got torch.{place.context.dtype}"
         )
     width = 2 * layer.head_size + 2 * (layer.hidden_size // heads)
-    spec = SlidingWindowSpec(
+    return SlidingWindowSpec(
         block_size=layer.kernel_size,
         num_kv_heads=heads // ranks,
         head_size=1 << (width - 1).bit_length(),
@@ -259,7 +228,6 @@ def streams_spec(
         element_bytes=_BF16_BYTES,
         sliding_window=layer.kernel_size,
     )
-    return customized(spec, backend, context)
 
 
 FAMILIES: dict[type, CacheFamily] = {

@@ -117,7 +117,7 @@ class SlidingWindowMLASpec(SlidingWindowSpec):
             raise CannotMergeError
         return self
 
-    def promoted(self, block_size: int | None) -> KVCacheSpec:  # noqa: ARG002
+    def promoted(self, block_size: int | None) -> KVCacheSpec:
         """Refuse to store all tokens of the layer, where vLLM raises an exception.
 
         Raises:
@@ -136,7 +136,7 @@ class CircularBufferSpec(AttentionSpec):
     Source: vLLM 0.33.0 `v1/kv_cache_interface.py` CircularBufferSpec.
     """
 
-    def blocks(self, request: Request) -> int:  # noqa: ARG002
+    def blocks(self, request: Request) -> int:
         """Blocks of one request, whatever its length."""
         return 1
 

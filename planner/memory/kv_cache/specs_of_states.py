@@ -51,7 +51,7 @@ class MambaSpec(KVCacheSpec):
             return self.page_size_padded_bytes
         return sum(self.state_bytes)
 
-    def blocks(self, request: Request) -> int:  # noqa: ARG002
+    def blocks(self, request: Request) -> int:
         """Blocks of one request, whatever its length.
 
         One state and one for each draft token; with prefix caching also the previous

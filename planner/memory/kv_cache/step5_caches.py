@@ -15,10 +15,10 @@ from planner.memory.kv_cache.backend import (
     PLAIN,
     AttentionBackend,
     CacheFamily,
+    CachePlace,
     always,
-    customized,
 )
-from planner.memory.kv_cache.cache_context import BlockSizes, CacheContext
+from planner.memory.kv_cache.cache_context import CacheContext
 from planner.memory.kv_cache.kv_spec import (
     AttentionSpec,
     FullAttentionSpec,
@@ -109,75 +109,59 @@ def attention_backend(
     return Step5Dsa()
 
 
-def attention_spec(
-    layer: SummarisedAttentionLayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+def attention_spec(layer: SummarisedAttentionLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of the attention: keys and values of every token."""
-    spec = FullAttentionSpec(
-        block_size=sizes.block_size,
-        num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, context.layout),
+    return FullAttentionSpec(
+        block_size=place.sizes.block_size,
+        num_kv_heads=kv_heads_per_rank(layer.num_kv_heads, place.context.layout),
         head_size=layer.head_size,
-        element_bytes=kv_element_bytes(context.dtype, context.kv_cache_dtype),
-        kv_quant_mode=quant_mode(context.kv_cache_dtype),
+        element_bytes=kv_element_bytes(
+            place.context.dtype, place.context.kv_cache_dtype
+        ),
+        kv_quant_mode=quant_mode(place.context.kv_cache_dtype),
     )
-    return customized(spec, backend, context)
 
 
-def summary_spec(
-    layer: RegionSummaryLayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+def summary_spec(layer: RegionSummaryLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of the summaries: a row of bytes for eight tokens.
 
     Raises:
         Refused: in vLLM's words, for blocks that end within a region.
     """
-    if sizes.block_size % REGION:
+    if place.sizes.block_size % REGION:
         raise Refused("Step5 KV blocks must align to eight-token regions")
-    spec = FullAttentionSpec(
-        block_size=sizes.block_size,
+    return FullAttentionSpec(
+        block_size=place.sizes.block_size,
         num_kv_heads=1,
         head_size=layer.width,
         head_size_v=0,
         element_bytes=1,
         tokens_per_state=REGION,
     )
-    return customized(spec, backend, context)
 
 
-def tail_spec(
-    layer: RegionTailLayer,
-    backend: AttentionBackend,
-    context: CacheContext,
-    sizes: BlockSizes,
-) -> KVCacheSpec:
+def tail_spec(layer: RegionTailLayer, place: CachePlace) -> KVCacheSpec:
     """Return the spec of the open region: a page as large as the attention's.
 
     Raises:
         Refused: where such a page has too few rows.
     """
-    page = attention_spec(layer.attention, Step5Dsa(), context, sizes).page_size_bytes
+    page = attention_spec(layer.attention, place).page_size_bytes
     row = 2 * layer.width * _BF16_BYTES
-    if page % row or page // row < REGION - 1 + context.num_speculative_tokens:
+    if page % row or page // row < REGION - 1 + place.context.num_speculative_tokens:
         raise Refused(
             f"Step5 CSA tail ring: a KV page of {page} bytes has too few rows of "
             f"{row} bytes."
         )
-    spec = CircularBufferSpec(
-        block_size=sizes.block_size,
+    return CircularBufferSpec(
+        block_size=place.sizes.block_size,
         num_kv_heads=1,
-        head_size=page // (sizes.block_size * _BF16_BYTES),
+        head_size=page // (place.sizes.block_size * _BF16_BYTES),
         head_size_v=0,
         element_bytes=_BF16_BYTES,
         dcp_sharded=False,
         block_stride_alignment=row,
     )
-    return customized(spec, backend, context)
 
 
 FAMILIES: dict[type, CacheFamily] = {

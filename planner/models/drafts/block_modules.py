@@ -12,7 +12,7 @@ from planner.engine.layout import ParallelLayout, pad_vocabulary
 from planner.errors import Refused
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.block_facts import BlockHead, windows
-from planner.models.drafts.shared import names_tensor
+from planner.models.drafts.shared import names_tensor, target_ids
 from planner.models.families.assembly import Frame, Label, assemble
 from planner.models.families.decoder import (
     AttentionShape,
@@ -148,11 +148,7 @@ def _heads(head: BlockHead) -> list[Module]:
         words = lm_head(draft, head.hidden_size)
         found.append(replace(words, is_quantizable=False))
     if draft < target or (draft != target and not head.is_spark):
-        found.append(
-            Replicated(
-                "draft_id_to_target_id", Part.LM_HEAD, ((draft,),), dtype="int64"
-            )
-        )
+        found.append(target_ids(draft))
     return [*found, *_markov(head)] if head.is_spark else found
 
 

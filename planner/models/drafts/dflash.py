@@ -32,13 +32,13 @@ from planner.models.drafts.methods import check_modelled, runs
 from planner.models.drafts.shared import (
     Target,
     names_tensor,
+    notes_on_shared,
     raised_positions,
     shares_rope,
 )
 from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_cache
 from planner.models.files import ModelFiles
-from planner.models.layers import Module
 from planner.models.quantization import quantised
 from planner.values import frozen
 
@@ -113,7 +113,8 @@ def read_block_draft(
     _check(head, requested, release)
     model = _quantised(head, requested, release)
     if not shares_rope(head.facts.config, target.files):
-        model = replace(model, every_stage=_rope(head))
+        rope = rope_cache(head.facts, head.shape.head_size)
+        model = replace(model, every_stage=rope)
     return BlockDraft(
         model=model,
         num_aux_states=len(head.target_layers) if head.reads_layers else 0,
@@ -195,14 +196,6 @@ def _quantised(
     return found
 
 
-def _rope(head: BlockHead) -> tuple[Module, ...]:
-    return rope_cache(
-        head.facts,
-        head.shape.head_size,
-        max_position=head.facts.integer("max_position_embeddings"),
-    )
-
-
 def _notes(head: BlockHead) -> tuple[str, ...]:
     shared = [
         words
@@ -212,9 +205,4 @@ def _notes(head: BlockHead) -> tuple[str, ...]:
         )
         if not is_own and names_tensor(head.files, tensor) is not False
     ]
-    if not shared:
-        return ()
-    return (
-        f"The draft's {' and '.join(shared)} are taken for the target's own, as vLLM "
-        "shares them unless the draft's checkpoint has others.",
-    )
+    return notes_on_shared(*shared)

@@ -22,7 +22,13 @@ from planner.errors import UnknownArchitecture
 from planner.models.architecture import LayerKind, ModelArchitecture
 from planner.models.drafts.config import SpeculativeConfig
 from planner.models.drafts.methods import check_modelled, runs
-from planner.models.drafts.shared import Target, raised_positions, shares_rope
+from planner.models.drafts.shared import (
+    Target,
+    notes_on_shared,
+    raised_positions,
+    shares_rope,
+    target_ids,
+)
 from planner.models.families import deepseek_v2, llama
 from planner.models.families.assembly import Label
 from planner.models.families.decoder import embeddings, lm_head
@@ -178,14 +184,7 @@ def _assembled(head: _Head, *, has_rope: bool) -> ModelArchitecture:
     if head.has_head:
         modules.append(lm_head(head.draft_vocab_size, size))
     if head.is_third and head.draft_vocab_size != head.target.model.vocab_size:
-        modules.append(
-            Replicated(
-                "draft_id_to_target_id",
-                Part.LM_HEAD,
-                ((head.draft_vocab_size,),),
-                dtype="int64",
-            )
-        )
+        modules.append(target_ids(head.draft_vocab_size))
     words = embeddings(base.vocab_size, size)
     kinds = tuple(LayerKind(base.layer_kinds[kind].caches, ()) for kind in base.layers)
     return replace(
@@ -244,14 +243,5 @@ def _norm(name: str, size: int) -> Replicated:
 
 
 def _notes(head: _Head) -> tuple[str, ...]:
-    shared = []
-    if not head.has_embeddings:
-        shared.append("word embeddings")
-    if not head.has_head:
-        shared.append("head")
-    if not shared:
-        return ()
-    return (
-        f"The draft's {' and '.join(shared)} are taken for the target's own, as vLLM "
-        "shares them unless the draft's checkpoint has others.",
-    )
+    own = ("word embeddings", head.has_embeddings), ("head", head.has_head)
+    return notes_on_shared(*(words for words, is_own in own if not is_own))

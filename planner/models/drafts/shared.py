@@ -22,6 +22,7 @@ from planner.models.architecture import ModelArchitecture
 from planner.models.drafts.config import SpeculativeConfig
 from planner.models.families.facts import Facts
 from planner.models.files import ModelFiles
+from planner.models.layers import Part, Replicated
 from planner.models.lengths import derived_max_model_len
 from planner.values import frozen
 
@@ -81,6 +82,21 @@ def raised_positions(config: Mapping[str, Any], target: Target) -> int:
     """
     own = Facts(config, "llama").integer("max_position_embeddings", default=8192)
     return max(own, target.max_model_len) if only_sizes_rope(config) else own
+
+
+def notes_on_shared(*shared: str) -> tuple[str, ...]:
+    """Return what was assumed of a draft's modules that may be the target's."""
+    if not shared:
+        return ()
+    return (
+        f"The draft's {' and '.join(shared)} are taken for the target's own, as vLLM "
+        "shares them unless the draft's checkpoint has others.",
+    )
+
+
+def target_ids(words: int) -> Replicated:
+    """Return the target's number of each of a draft's words."""
+    return Replicated("draft_id_to_target_id", Part.LM_HEAD, ((words,),), dtype="int64")
 
 
 def names_tensor(files: ModelFiles, part: str) -> bool | None:

@@ -23,10 +23,11 @@ from planner.models.drafts.methods import check_modelled, runs
 from planner.models.drafts.shared import Target, shares_rope
 from planner.models.families import read
 from planner.models.families.assembly import Frame, Label, assemble
+from planner.models.families.composite import with_towers
 from planner.models.families.decoder import lm_head
 from planner.models.families.facts import Facts
 from planner.models.files import ModelFiles
-from planner.models.layers import Module, Part, Replicated, prefixed
+from planner.models.layers import Module, Part, Replicated
 from planner.models.quantization import quantised
 
 _RUNS_DRAFT_MODELS = runs("draft models", "0.18.0")
@@ -143,13 +144,12 @@ def _quantised(files: ModelFiles, requested: str | None) -> ModelArchitecture:
     config = {k: v for k, v in files.config.items() if k not in _QUANTISATION}
     plain = replace(files, config=config, hf_quant_config=None, tensor_shapes={})
     model = read(plain)
-    named = replace(
+    named = with_towers(
         model,
+        model.towers,
         layer_prefix=_NAME + model.layer_prefix,
-        first_stage=prefixed(model.first_stage, _NAME),
-        last_stage=prefixed(model.last_stage, _NAME),
-        every_stage=prefixed(model.every_stage, _NAME),
-        tied_embeddings=prefixed(model.tied_embeddings, _NAME),
+        prefix_renames=model.prefix_renames,
+        head_prefix=_NAME,
     )
     found = quantised(named, files, requested)
     refusal = found.quantization_limits.mismatch or found.quantization_limits.refusal

@@ -33,7 +33,7 @@ def read_alice_ai(facts: Facts, label: Label) -> ModelArchitecture:
     mixer = delta_attention(linear, size, name="linear_attn")
     shape = replace(gated_shape(facts), has_gate=True, qkv_bias=False)
     bias = correction_bias(facts.integer("num_experts"))
-    rest = (*sparse_block(facts, size), bias, norms(size))
+    rest = (*sparse_block(facts), bias, norms(size))
     layers = [
         LayerKind(
             (delta_state(linear) if kind == _LINEAR else kv_of(shape),),

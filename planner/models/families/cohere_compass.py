@@ -53,10 +53,7 @@ def _text(facts: Facts, label: Label) -> ModelArchitecture:
     sliding = LayerKind((windowed,), modules)
     rotated = {kind for kind, own in facts.mapping("rope_parameters").items() if own}
     tables = typed_ropes(
-        facts,
-        [kind for kind in types if kind in rotated],
-        head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings"),
+        facts, [kind for kind in types if kind in rotated], shape.head_size
     )
     frame = Frame(
         hidden_size=size,

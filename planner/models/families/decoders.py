@@ -77,8 +77,7 @@ def _plamo3_ropes(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     tables = typed_ropes(
         facts,
         (FULL if window is None else SLIDING for window in windows),
-        head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings"),
+        shape.head_size,
         local=facts.having(rope_parameters=theta),
     )
     return tuple(replace(table, ends_with_length=True) for table in tables)
@@ -86,12 +85,7 @@ def _plamo3_ropes(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
 
 def _rnj1_ropes(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     normalizer = Replicated("model.normalizer", Part.BUFFERS, ((),), dtype="float32")
-    tables = typed_ropes(
-        facts,
-        facts.value("layer_types") or [FULL],
-        head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings"),
-    )
+    tables = typed_ropes(facts, facts.value("layer_types") or [FULL], shape.head_size)
     return (*tables, normalizer)
 
 

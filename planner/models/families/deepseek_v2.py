@@ -61,7 +61,6 @@ def read_latent(facts: Facts, label: Label, *, style: Style) -> ModelArchitectur
         label,
         Frame(shape.hidden_size, every, is_tied=False),
         layers,
-        num_experts=facts.optional_integer("n_routed_experts") or 0,
         **declared_heads(facts, shape),
     )
 

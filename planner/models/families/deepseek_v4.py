@@ -108,7 +108,6 @@ def read_deepseek_v4(facts: Facts, label: Label) -> ModelArchitecture:
         label,
         _frame(facts, shape),
         layers,
-        num_experts=facts.integer("n_routed_experts"),
         num_attention_heads=shape.num_heads,
         num_kv_heads=facts.integer("num_key_value_heads"),
         head_size=shape.head_dim,

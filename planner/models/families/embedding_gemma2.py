@@ -44,12 +44,7 @@ def read_embedding_gemma2(facts: Facts, label: Label) -> ModelArchitecture:
     size, types = text.integer("hidden_size"), text.value("layer_types")
     ropes = {}
     for shape, kind in zip(shapes, types, strict=False):
-        for table in typed_ropes(
-            text,
-            [kind],
-            head_size=shape.head_size,
-            max_position=text.integer("max_position_embeddings"),
-        ):
+        for table in typed_ropes(text, [kind], shape.head_size):
             ropes[kind] = replace(table, ends_with_length=True)
     frame = Frame(
         size,

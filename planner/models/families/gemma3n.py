@@ -206,12 +206,7 @@ def read_gemma3n(facts: Facts, label: Label) -> ModelArchitecture:
         _layer(facts, shape, types[i], int(widths[i]), is_shared=sources[i] != i)
         for i in range(num_layers)
     ]
-    ropes = typed_ropes(
-        facts,
-        types,
-        head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings"),
-    )
+    ropes = typed_ropes(facts, types, shape.head_size)
     frame = Frame(
         shape.hidden_size,
         (*ropes, *_around(facts)),

@@ -237,7 +237,6 @@ def read_inkling_text(facts: Facts, label: Label) -> ModelArchitecture:
         frame,
         layers,
         vocab_size=vocab_size,
-        num_experts=facts.integer("n_routed_experts"),
         prefix_renames=RENAMES,
         # vLLM's checks see the heads of full attention.
         num_attention_heads=full.num_heads,

@@ -61,8 +61,7 @@ def read_laguna(facts: Facts, label: Label) -> ModelArchitecture:
     rope = typed_ropes(
         facts,
         (SLIDING if each else FULL for each in sliding),
-        head_size=plain.head_size,
-        max_position=facts.integer("max_position_embeddings"),
+        plain.head_size,
         local=with_rope(facts, own) if own else None,
     )
     return assemble(facts, label, Frame(size, rope), layers)

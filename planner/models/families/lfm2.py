@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.experts import FusedMoE
 from planner.models.families.assembly import (
     Frame,
     Label,
@@ -16,19 +15,19 @@ from planner.models.families.assembly import (
 )
 from planner.models.families.decoder import (
     attention,
-    correction_bias,
     even_shape,
+    experts,
     kv_of,
     norms,
 )
 from planner.models.families.facts import Facts
 from planner.models.families.heads import pooled
 from planner.models.families.rope import rope_cache
+from planner.models.families.styles import Experts, experts_shape, unless_off
 from planner.models.layers import (
     ColumnParallelLinear,
     Module,
     Part,
-    ReplicatedLinear,
     RowParallelLinear,
 )
 from planner.models.states import ShortConvolutionState
@@ -59,15 +58,18 @@ def read_lfm2_moe(facts: Facts, label: Label) -> ModelArchitecture:
     num_dense = facts.integer("num_dense_layers")
     layers = [
         _layer(
-            facts, kind, hidden_size, dense if index < num_dense else _experts(facts)
+            facts,
+            kind,
+            hidden_size,
+            dense if index < num_dense else experts(experts_shape(facts, _EXPERTS)),
         )
         for index, kind in enumerate(_layer_types(facts))
     ]
-    return _build(facts, label, layers, num_experts=facts.integer("num_experts"))
+    return _build(facts, label, layers)
 
 
 def _build(
-    facts: Facts, label: Label, layers: Sequence[LayerKind], num_experts: int = 0
+    facts: Facts, label: Label, layers: Sequence[LayerKind]
 ) -> ModelArchitecture:
     frame = Frame(
         facts.integer("hidden_size"),
@@ -75,7 +77,7 @@ def _build(
         embeddings_on=Placement.EVERYWHERE,
         is_tied=True,
     )
-    return assemble(facts, label, frame, layers, num_experts=num_experts)
+    return assemble(facts, label, frame, layers)
 
 
 def _layer_types(facts: Facts) -> tuple[str, ...]:
@@ -108,7 +110,7 @@ def _layer(
 
 
 def short_convolution(
-    state: ShortConvolutionState, *, bias: bool, name: str = "short_conv"
+    state: ShortConvolutionState, *, bias: bool
 ) -> tuple[Module, ...]:
     """Return the modules of a short convolution.
 
@@ -117,7 +119,7 @@ def short_convolution(
     size = state.intermediate_size
     return (
         ColumnParallelLinear(
-            f"{name}.conv1d",
+            "short_conv.conv1d",
             Part.MIXERS,
             state.conv_kernel,
             (size,),
@@ -125,9 +127,9 @@ def short_convolution(
             is_quantizable=False,
         ),
         ColumnParallelLinear(
-            f"{name}.in_proj", Part.MIXERS, size, (size, size, size), bias=bias
+            "short_conv.in_proj", Part.MIXERS, size, (size, size, size), bias=bias
         ),
-        RowParallelLinear(f"{name}.out_proj", Part.MIXERS, size, size, bias=bias),
+        RowParallelLinear("short_conv.out_proj", Part.MIXERS, size, size, bias=bias),
     )
 
 
@@ -156,24 +158,14 @@ def _mlp(hidden_size: int, size: int) -> tuple[Module, ...]:
     )
 
 
-def _experts(facts: Facts) -> tuple[Module, ...]:
-    """Source: vLLM 0.33.0 `models/lfm2_moe.py` Lfm2MoeSparseMoeBlock."""
-    hidden_size = facts.integer("hidden_size")
-    num_experts = facts.integer("num_experts")
-    bias = correction_bias(num_experts, "feed_forward.gate.e_score_correction_bias")
-    return (
-        ReplicatedLinear("feed_forward.gate", Part.ROUTER, hidden_size, (num_experts,)),
-        *((bias,) if facts.flag("use_expert_bias", default=True) else ()),
-        FusedMoE(
-            name="feed_forward.experts",
-            num_experts=num_experts,
-            top_k=facts.integer("num_experts_per_tok"),
-            hidden_size=hidden_size,
-            intermediate_size=facts.integer("moe_intermediate_size"),
-            is_renormalized=facts.flag("norm_topk_prob", default=True),
-            shards=("w1", "w3", "w2"),
-        ),
-    )
+_EXPERTS = Experts(
+    has_correction_bias=unless_off("use_expert_bias"),
+    is_renormalized=unless_off("norm_topk_prob"),
+    name="feed_forward",
+    is_router_quantizable=True,
+    shards=("w1", "w3", "w2"),
+)
+"""Source: vLLM 0.33.0 `models/lfm2_moe.py` Lfm2MoeSparseMoeBlock."""
 
 
 def read_lfm2_bidirectional(facts: Facts, label: Label) -> ModelArchitecture:

@@ -58,9 +58,7 @@ def read_llama4_text(facts: Facts, label: Label) -> ModelArchitecture:
         shape.head_size,
         default_positions=8192,
     )
-    frame = Frame(shape.hidden_size, tables)
-    num_experts = facts.integer("num_local_experts")
-    return assemble(facts, label, frame, layers, num_experts=num_experts)
+    return assemble(facts, label, Frame(shape.hidden_size, tables), layers)
 
 
 def _has_rope(facts: Facts, num_layers: int) -> tuple[bool, ...]:

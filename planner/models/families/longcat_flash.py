@@ -51,7 +51,6 @@ def read_longcat_flash(facts: Facts, label: Label) -> ModelArchitecture:
         label,
         Frame(shape.hidden_size, rope, is_tied=False),
         [kind] * facts.integer("num_layers", "num_hidden_layers"),
-        num_experts=facts.integer("n_routed_experts"),
         **declared_heads(facts, shape),
     )
 

@@ -70,10 +70,7 @@ def read_dory(facts: Facts, label: Label) -> ModelArchitecture:
         return LayerKind((kept,) * times, (*attention(shape), *again, gate, scales))
 
     rope = typed_ropes(
-        facts,
-        (kind for kind in types if kind != "mlp"),
-        head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings"),
+        facts, (kind for kind in types if kind != "mlp"), shape.head_size
     )
     alone = Condition(name="backbone", part=Part.BUFFERS, check=_check_alone)
     logit_scale = Replicated(

@@ -111,8 +111,7 @@ def read_jamba(facts: Facts, label: Label) -> ModelArchitecture:
         is_tied=False,
         is_head_quantizable=False,
     )
-    num_experts = facts.integer("num_experts", "num_local_experts")
-    return assemble(facts, label, frame, layers, num_experts=num_experts)
+    return assemble(facts, label, frame, layers)
 
 
 def _layer(facts: Facts, index: int) -> LayerKind:

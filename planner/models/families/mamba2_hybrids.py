@@ -46,8 +46,7 @@ def read_granite_hybrid(facts: Facts, label: Label) -> ModelArchitecture:
     hidden_size = facts.integer("hidden_size")
     layers = [_granite_layer(facts, kind) for kind in _granite_layer_types(facts)]
     frame = Frame(hidden_size, _granite_rope(facts), placement=Placement.EVERYWHERE)
-    count = facts.optional_integer("num_local_experts") or 0
-    return assemble(facts, label, frame, layers, num_experts=count)
+    return assemble(facts, label, frame, layers)
 
 
 def _granite_layer_types(facts: Facts) -> tuple[str, ...]:

@@ -107,16 +107,8 @@ def read_mimo_v2(facts: Facts, label: Label) -> ModelArchitecture:
         for layer in range(num_layers)
     ]
     frame = Frame(facts.integer("hidden_size"), _rotary(facts))
-    num_experts = facts.integer("n_routed_experts", default=0)
     # vLLM strips attention_chunk_size, which no layer of the model respects.
-    return assemble(
-        facts,
-        label,
-        frame,
-        layers,
-        num_experts=num_experts,
-        attention_chunk_size=None,
-    )
+    return assemble(facts, label, frame, layers, attention_chunk_size=None)
 
 
 def _rotary(facts: Facts) -> tuple[Module, ...]:

@@ -38,11 +38,7 @@ _AXES = 3
 
 
 def minimax_m3_tower(
-    facts: Facts,
-    *,
-    text_size: int,
-    projector_size: int | None,
-    name: str = "vision_tower",
+    facts: Facts, *, text_size: int, projector_size: int | None
 ) -> Tower:
     """Return the tower with its projector and the merger of its patches.
 
@@ -55,7 +51,7 @@ def minimax_m3_tower(
     middle, size = projector_size or text_size, facts.integer("hidden_size")
     return Tower(
         modalities=blocks.IMAGE_AND_VIDEO,
-        modules=tuple(_modules(facts, name, text_size, middle)),
+        modules=tuple(_modules(facts, text_size, middle)),
         items=items.minimax_m3_items(facts),
         supports_data_parallel=True,
         forward=TowerPass(
@@ -73,7 +69,7 @@ def minimax_m3_tower(
     )
 
 
-def _modules(facts: Facts, name: str, text_size: int, middle: int) -> Iterator[Module]:
+def _modules(facts: Facts, text_size: int, middle: int) -> Iterator[Module]:
     compression = facts.mapping("img_token_compression_config")
     sizes, patch = blocks.Sizes.of(facts), facts.integer("patch_size")
     frames = int(compression.get("temporal_patch_size", 2))
@@ -81,17 +77,21 @@ def _modules(facts: Facts, name: str, text_size: int, middle: int) -> Iterator[M
     size, channels = sizes.width, facts.integer("num_channels", default=3)
     # Rotary angles are shared out among time, height and width.
     angles = ((2 * (size // sizes.heads // 2 // _AXES) // 2,),) * _AXES
-    model, kernel = f"{name}.vision_model", (frames, patch, patch)
+    model, kernel = "vision_tower.vision_model", (frames, patch, patch)
     embedding = f"{model}.embeddings.patch_embedding"
     yield blocks.convolution(embedding, size, channels, *kernel, bias=False)
     yield blocks.norms(f"{model}.pre_layrnorm", size, bias=True)
     yield blocks.replicated(f"{model}.inv_freq", *angles, dtype="float32")
     parts = replace(blocks.CLIP, mlp=("fc1", "fc2"))
     yield from blocks.layers(f"{model}.encoder.layers", sizes, parts)
-    projector, merger = f"{name}.multi_modal_projector", f"{name}.patch_merge_mlp"
-    for part, width in ((projector, size), (merger, text_size * merged)):
-        yield blocks.column(f"{part}.linear_1", width, middle, bias=True)
-        yield blocks.row(f"{part}.linear_2", middle, text_size, bias=True)
+    merged_size = text_size * merged
+    for part, width in (
+        ("multi_modal_projector", size),
+        ("patch_merge_mlp", merged_size),
+    ):
+        name = f"vision_tower.{part}"
+        yield blocks.column(f"{name}.linear_1", width, middle, bias=True)
+        yield blocks.row(f"{name}.linear_2", middle, text_size, bias=True)
 
 
 _DEFAULTS = own_defaults("MiniMaxM3TextConfig")
@@ -163,13 +163,8 @@ def read_minimax_m3_text(facts: Facts, label: Label) -> ModelArchitecture:
         ((facts.integer("max_position_embeddings"), rotated),),
     )
     frame = Frame(shape.hidden_size, (rope, *_chosen_blocks(facts)), is_tied=False)
-    return assemble(
-        facts,
-        label,
-        frame,
-        (_layer(facts, shape, layer) for layer in layers),
-        num_experts=facts.integer("num_local_experts"),
-    )
+    kinds = (_layer(facts, shape, layer) for layer in layers)
+    return assemble(facts, label, frame, kinds)
 
 
 def read_minimax_m3(facts: Facts, label: Label) -> ModelArchitecture:

@@ -65,12 +65,7 @@ def _modernbert_ropes(facts: Facts, head_size: int) -> tuple[Module, ...]:
             "sliding_attention": {"rope_theta": facts.value("local_rope_theta")},
         }
     facts = facts.having(rope_parameters=given)
-    return typed_ropes(
-        facts,
-        given,
-        head_size=head_size,
-        max_position=facts.integer("max_position_embeddings"),
-    )
+    return typed_ropes(facts, given, head_size)
 
 
 def _head_shapes(facts: Facts, size: int) -> tuple[tuple[int, ...], ...]:

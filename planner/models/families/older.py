@@ -49,10 +49,7 @@ def _with_types(facts: Facts, shape: AttentionShape) -> AttentionShape:
 
 def _tables_by_type(facts: Facts, shape: AttentionShape) -> tuple[Module, ...]:
     return typed_ropes(
-        facts,
-        facts.value("layer_types"),
-        head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings", default=8192),
+        facts, facts.value("layer_types"), shape.head_size, default_positions=8192
     )
 
 

@@ -6,18 +6,19 @@ from dataclasses import replace
 
 from planner.engine.layout import ParallelLayout
 from planner.models.architecture import LayerKind, ModelArchitecture
-from planner.models.experts import FusedMoE
 from planner.models.families.assembly import Frame, Label, Placement, assemble
 from planner.models.families.decoder import (
     AttentionShape,
     attention,
     attention_shape,
+    experts,
     gated_mlp,
     kv_of,
     norms,
 )
 from planner.models.families.facts import Facts
 from planner.models.families.rope import rope_cache
+from planner.models.families.styles import Experts, experts_shape, unless_off
 from planner.models.layers import (
     ColumnParallelLinear,
     LinearByLayout,
@@ -185,49 +186,25 @@ def _layer_scales(facts: Facts) -> tuple[Module, ...]:
 
 
 def _mlp(facts: Facts, is_sparse: bool) -> tuple[Module, ...]:
-    hidden_size = facts.integer("hidden_size")
-    if not is_sparse:
-        return gated_mlp(hidden_size, facts.integer("intermediate_size"))
-    return sparse_block(facts, hidden_size)
+    if is_sparse:
+        return sparse_block(facts)
+    return gated_mlp(*facts.integers("hidden_size", "intermediate_size"))
 
 
-def sparse_block(facts: Facts, hidden_size: int) -> tuple[Module, ...]:
+_EXPERTS = Experts(
+    shared=lambda facts: facts.integer("shared_expert_intermediate_size"),
+    shared_name="shared_expert",
+    has_shared_gate=True,
+    is_renormalized=unless_off("norm_topk_prob"),
+)
+
+
+def sparse_block(facts: Facts) -> tuple[Module, ...]:
     """Return routed experts beside a shared one with a gate of its own.
 
     Source: vLLM 0.33.0 `models/qwen3_next.py` Qwen3NextSparseMoeBlock.
     """
-    num_experts = facts.integer("num_experts")
-    shared = facts.integer("shared_expert_intermediate_size")
-    return (
-        ReplicatedLinear(
-            "mlp.gate", Part.ROUTER, hidden_size, (num_experts,), is_quantizable=False
-        ),
-        ReplicatedLinear(
-            "mlp.shared_expert_gate",
-            Part.SHARED_EXPERTS,
-            hidden_size,
-            (1,),
-            is_quantizable=False,
-        ),
-        *(
-            gated_mlp(
-                hidden_size,
-                shared,
-                part=Part.SHARED_EXPERTS,
-                name="mlp.shared_expert",
-            )
-            if shared
-            else ()
-        ),
-        FusedMoE(
-            name="mlp.experts",
-            num_experts=num_experts,
-            top_k=facts.integer("num_experts_per_tok"),
-            hidden_size=hidden_size,
-            intermediate_size=facts.integer("moe_intermediate_size"),
-            is_renormalized=facts.flag("norm_topk_prob", default=True),
-        ),
-    )
+    return experts(experts_shape(facts, _EXPERTS))
 
 
 @frozen

@@ -46,7 +46,7 @@ def read_qwen4_exp(facts: Facts, label: Label) -> ModelArchitecture:
         "" if (layer + 1) % _FULL_EVERY == 0 else _LINEAR for layer in range(num_layers)
     ]
     rest = (
-        *sparse_block(facts, size),
+        *sparse_block(facts),
         *_mixing(facts, "attn_hyper_connection"),
         *_mixing(facts, "mlp_hyper_connection"),
     )

@@ -67,12 +67,7 @@ def _ultravbert_text(outer: Facts, label: Label) -> ModelArchitecture:
     size, wide = shape.hidden_size, facts.integer("intermediate_size")
     mlp = gated_mlp(size, wide, bias=facts.flag("mlp_bias"))
     kind = LayerKind((encoder_only(shape),), (*attention(shape), *mlp, norms(size)))
-    rope = typed_ropes(
-        facts,
-        facts.value("layer_types"),
-        head_size=shape.head_size,
-        max_position=facts.integer("max_position_embeddings"),
-    )
+    rope = typed_ropes(facts, facts.value("layer_types"), shape.head_size)
     # Its embeddings have no head beside them.
     frame = Frame(size, rope, placement=Placement.EVERYWHERE, is_tied=True)
     return assemble(

@@ -237,9 +237,9 @@ def inverse_frequencies(
 def typed_ropes(
     facts: Facts,
     types: Iterable[str],
-    *,
     head_size: int,
-    max_position: int,
+    *,
+    default_positions: int | None = None,
     local: Facts | None = None,
 ) -> tuple[RotaryCache, ...]:
     """Return one rotary table for each set of parameters among these kinds of layer.
@@ -248,12 +248,13 @@ def typed_ropes(
         facts: of the config, whose rope_parameters may differ by kind of layer.
         types: the kinds that occur.
         head_size: of the attention.
-        max_position: rows before any scaling.
+        default_positions: rows before any scaling where the config does not say.
         local: what holds for windows where the config does not keep it by kind.
 
     Source: vLLM 0.33.0 `layers/rotary_embedding/__init__.py` get_rope, which shares
     tables that are alike.
     """
+    max_position = facts.integer("max_position_embeddings", default=default_positions)
     tables: dict[str, RotaryCache] = {}
     for kind in dict.fromkeys(types):
         own = for_layer_type(facts, kind)

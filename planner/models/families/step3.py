@@ -181,7 +181,7 @@ def _ropes(facts: Facts, types: list[str], head_size: int) -> tuple[Module, ...]
     max_position = facts.integer("max_position_embeddings")
     by_type = facts.mapping("rope_parameters")
     if any(isinstance(value, dict) for value in by_type.values()):
-        return typed_ropes(facts, types, head_size=head_size, max_position=max_position)
+        return typed_ropes(facts, types, head_size)
     scaled_only = facts.value("yarn_only_types")
     thetas, factors = facts.value("rope_theta"), facts.value("partial_rotary_factors")
     tables: dict[str, Module] = {}

@@ -13,9 +13,9 @@ from planner.engine.releases.change import Change
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts.wna16 import AWQExperts
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
+    QuantizationConfig,
     flag,
     given_integer,
     listed,
@@ -86,10 +86,7 @@ class AWQLinear:
 
         Source: vLLM 0.33.0 BaseAWQLinearMethod.create_weights.
         """
-        rows, columns = (
-            on_rank.output_size_per_partition,
-            on_rank.input_size_per_partition,
-        )
+        rows, columns = on_rank.shape
         size = (
             on_rank.input_size
             if self.packing.group_size == -1
@@ -113,7 +110,7 @@ class AWQLinear:
 
 
 @frozen
-class AWQConfig(BaseConfig):
+class AWQConfig(QuantizationConfig):
     """AWQ as read from a checkpoint."""
 
     group_size: int
@@ -148,7 +145,7 @@ class AWQConfig(BaseConfig):
         return AWQExperts(
             num_bits=_BITS,
             group_size=self.group_size,
-            has_zero_point=self.has_zero_points,
+            has_zero_points=self.has_zero_points,
         )
 
 

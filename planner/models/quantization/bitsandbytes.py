@@ -16,11 +16,11 @@ from typing import Any
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.shared import KEEPS_GPTQ_WORKSPACE
 from planner.errors import Refused, UnknownArchitecture
-from planner.models.quantization.experts.serving import served, w13_rows
+from planner.models.quantization.experts.serving import served
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
+    QuantizationConfig,
     flag,
     listed,
 )
@@ -153,7 +153,7 @@ class BitsAndBytesExperts:
         if self.is_prequantised:
             _check_ranks(layout)
         hidden, columns = on_rank.hidden_size, on_rank.intermediate_size_per_partition
-        w13 = on_rank.num_experts * w13_rows(on_rank) * hidden
+        w13 = on_rank.num_experts * on_rank.w13_rows * hidden
         w2 = on_rank.num_experts * hidden * columns
         return (
             Tensor(w13 // 2, "uint8", unpacked=w13 + w2),
@@ -165,15 +165,12 @@ class BitsAndBytesExperts:
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""
-        return served(
-            on_rank,
-            ExpertsKernel.TRITON,
-            keeps_workspace=layout.release.has(KEEPS_GPTQ_WORKSPACE),
-        )
+        kernel = ExpertsKernel.TRITON
+        return served(on_rank, layout, kernel, workspace=KEEPS_GPTQ_WORKSPACE)
 
 
 @frozen
-class BitsAndBytesConfig(BaseConfig):
+class BitsAndBytesConfig(QuantizationConfig):
     """bitsandbytes as read from a checkpoint, or 4 bits made while loading."""
 
     is_prequantised: bool
@@ -189,7 +186,7 @@ class BitsAndBytesConfig(BaseConfig):
             return EightBitLinear()
         return FourBitLinear(is_prequantised=self.is_prequantised)
 
-    def experts(self, place: Place) -> ExpertsMethod | None:  # noqa: ARG002
+    def experts(self, place: Place) -> ExpertsMethod | None:
         """Quantise all routed experts, whatever the list says."""
         return BitsAndBytesExperts(
             is_prequantised=self.is_prequantised, is_8bit=self.is_8bit
@@ -208,10 +205,7 @@ def _is_skipped(prefix: str, skipped: tuple[str, ...]) -> bool:
     return any(name in parts or name in beginnings for name in skipped)
 
 
-def read_bitsandbytes(
-    given: Mapping[str, Any],
-    context: Context,  # noqa: ARG001
-) -> BitsAndBytesConfig:
+def read_bitsandbytes(given: Mapping[str, Any], context: Context) -> BitsAndBytesConfig:
     """Read `quantization_config` of a bitsandbytes checkpoint; empty: while loading.
 
     Raises:

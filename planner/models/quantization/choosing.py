@@ -332,7 +332,8 @@ def _applied(
     """Apply a checkpoint's method; to an estimated one as such are usually made."""
     if files is None or not files.is_estimated:
         return apply(model, config)
-    return replace(apply(model, Usual(config=config)), towers=model.towers)
+    usual = Usual(name=config.name, config=config)
+    return replace(apply(model, usual), towers=model.towers)
 
 
 def _with_kv(

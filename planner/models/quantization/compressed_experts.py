@@ -137,7 +137,7 @@ def _packed(scheme: Scheme) -> ExpertsMethod:
     return PackedExperts(
         num_bits=weights.num_bits,
         group_size=weights.group_size or -1,
-        is_sym=weights.is_symmetric,
+        has_zero_points=not weights.is_symmetric,
     )
 
 

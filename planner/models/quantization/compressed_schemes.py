@@ -227,10 +227,7 @@ class W4A8Fp8Linear:
             raise Refused("No compressed-tensors compatible scheme was found for W4A8.")
         check_groups(on_rank, _FP8_GROUP)
         packing = Packing(num_bits=4, group_size=_FP8_GROUP)
-        rows, columns = (
-            on_rank.output_size_per_partition,
-            on_rank.input_size_per_partition,
-        )
+        rows, columns = on_rank.shape
         if rows % _FP8_GROUP or layout.dtype != "bfloat16":
             return humming_tensors(packing, on_rank, layout)
         scales = rows * packing.groups(columns) * _PACKED_SCALES
@@ -251,15 +248,8 @@ class PackedEmbedding:
 
     packing: Packing
 
-    def tensors(
-        self,
-        on_rank: LinearOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> Tensors:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return rows and scales on a rank."""
-        rows, columns = (
-            on_rank.output_size_per_partition,
-            on_rank.input_size_per_partition,
-        )
+        rows, columns = on_rank.shape
         scales = Tensor(rows * self.packing.groups(columns))
         return (self.packing.words(rows * columns), scales, _SHAPE)

@@ -27,7 +27,12 @@ from planner.models.quantization.compressed_schemes import (
     W4A8Fp8Linear,
 )
 from planner.models.quantization.fp8_kernels import BLOCK
-from planner.models.quantization.interface import BaseConfig, Context, Place, listed
+from planner.models.quantization.interface import (
+    Context,
+    Place,
+    QuantizationConfig,
+    listed,
+)
 from planner.models.quantization.linear_kernels import (
     Mxfp4Linear,
     Mxfp8Linear,
@@ -50,7 +55,7 @@ _WIDTHS = range(2, 9)
 
 
 @frozen
-class CompressedTensorsConfig(BaseConfig):
+class CompressedTensorsConfig(QuantizationConfig):
     """compressed-tensors as read from a checkpoint."""
 
     schemes: tuple[tuple[str, Scheme], ...]

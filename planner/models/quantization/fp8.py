@@ -16,9 +16,9 @@ from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization import fp8_kernels
 from planner.models.quantization.experts import fp8 as experts
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
+    QuantizationConfig,
     listed,
     required,
 )
@@ -125,10 +125,7 @@ class Fp8OnlineBlockLinear:
         """Return weight and scales on a rank."""
         plain = Fp8BlockLinear(model_type=self.model_type, is_checked=False)
         weight, *scales = plain.tensors(on_rank, layout)
-        rows, columns = (
-            on_rank.output_size_per_partition,
-            on_rank.input_size_per_partition,
-        )
+        rows, columns = on_rank.shape
         is_as_cast = weight == Tensor(rows * columns, "float8_e4m3fn")
         if is_as_cast and columns % fp8_kernels.BLOCK == 0:
             weight = Tensor(
@@ -172,7 +169,7 @@ def check_block_shape(on_rank: LinearOnRank, layout: ParallelLayout) -> None:
 
 
 @frozen
-class Fp8Config(BaseConfig):
+class Fp8Config(QuantizationConfig):
     """FP8 as read from a checkpoint."""
 
     is_static: bool
@@ -294,7 +291,7 @@ def _check_fbgemm_on_marlin(layout: ParallelLayout) -> None:
 
 
 @frozen
-class FbgemmConfig(BaseConfig):
+class FbgemmConfig(QuantizationConfig):
     """FBGEMM's FP8 as read from a checkpoint: linear layers only."""
 
     ignored: tuple[str, ...]
@@ -307,7 +304,7 @@ class FbgemmConfig(BaseConfig):
 
 def read_fbgemm(
     given: Mapping[str, Any],
-    context: Context,  # noqa: ARG001 - names are taken as they are
+    context: Context,  # names are taken as they are
 ) -> FbgemmConfig:
     """Read `quantization_config` of an FBGEMM checkpoint.
 

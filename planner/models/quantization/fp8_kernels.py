@@ -82,7 +82,7 @@ def scaled_tensors(
     `num_scales` is 1 or the rows; `is_act_per_tensor` says whether activations have
     one scale too, which one of Blackwell's kernels needs.
     """
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     if runs_marlin(layout):
         return marlin_tensors(on_rank, group_size=-1)
     input_scale = (Tensor(1, "float32"),) if has_input_scale else ()
@@ -105,7 +105,7 @@ def marlin_tensors(on_rank: LinearOnRank, *, group_size: int) -> Tensors:
     prepare_fp8_layer_for_marlin: scales come by row, or by row and group, in the
     model's dtype.
     """
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     padded_rows, padded_columns = padded_nk(rows, columns, group_size)
     groups = 1 if group_size == -1 else padded_columns // group_size
     tensors = (Tensor(padded_rows * padded_columns, FP8), Tensor(padded_rows * groups))
@@ -134,7 +134,7 @@ def block_tensors(
     Source: vLLM 0.33.0 `kernels/linear/scaled_mm/deep_gemm.py`, `cutlass.py` and
     `marlin.py`.
     """
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     if not quantises_block_inputs(layout):
         return marlin_tensors(on_rank, group_size=BLOCK)
     weight = Tensor(rows * columns, FP8)

@@ -16,8 +16,8 @@ from typing import Any
 
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
-from planner.models.quantization.experts.serving import served, w13_rows
-from planner.models.quantization.interface import BaseConfig, Context, Place
+from planner.models.quantization.experts.serving import served
+from planner.models.quantization.interface import Context, Place, QuantizationConfig
 from planner.models.sources.gguf import TYPES, Shapes, row_bytes
 from planner.models.tensors import (
     ExpertsKernel,
@@ -104,25 +104,20 @@ class GGUFExperts:
     def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return w13, w2 and their types on a rank."""
         ranks = layout.experts_tensor_parallel_size
-        w13 = w13_rows(on_rank) * row_bytes(self.gate, on_rank.hidden_size)
+        w13 = on_rank.w13_rows * row_bytes(self.gate, on_rank.hidden_size)
         columns = row_bytes(self.down, on_rank.intermediate_size) // ranks
         return (
-            Tensor(on_rank.num_experts * w13, "uint8"),
-            Tensor(on_rank.num_experts * on_rank.hidden_size * columns, "uint8"),
+            *on_rank.each(w13, on_rank.hidden_size * columns, dtype="uint8"),
             *(Tensor(1, "uint8"),) * 2,
         )
 
-    def served(
-        self,
-        on_rank: ExpertsOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> ServedExperts:
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""
-        return served(on_rank, ExpertsKernel.TRITON, keeps_workspace=False)
+        return served(on_rank, layout, ExpertsKernel.TRITON, workspace=None)
 
 
 @frozen
-class GGUFConfig(BaseConfig):
+class GGUFConfig(QuantizationConfig):
     """The types of a file's tensors."""
 
     tensors: Shapes = field(default_factory=dict)
@@ -207,7 +202,7 @@ def _name(prefix: str) -> str:
     return f"blk.{layer[1]}.{_NAMES[layer[2]]}.weight"
 
 
-def read_gguf(given: Mapping[str, Any], context: Context) -> GGUFConfig:  # noqa: ARG001
+def read_gguf(given: Mapping[str, Any], context: Context) -> GGUFConfig:
     """Return the method of a GGUF file.
 
     Raises:

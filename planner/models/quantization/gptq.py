@@ -16,9 +16,9 @@ from planner.engine.releases.change import Change, RefusedSince
 from planner.errors import Refused
 from planner.models.quantization.experts.wna16 import GPTQExperts
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
+    QuantizationConfig,
     flag,
     given_integer,
     required,
@@ -106,7 +106,7 @@ class Rule:
 
 
 @frozen
-class GPTQConfig(BaseConfig):
+class GPTQConfig(QuantizationConfig):
     """GPTQ as read from a checkpoint."""
 
     weights: Weights
@@ -147,7 +147,7 @@ class GPTQConfig(BaseConfig):
             num_bits=weights.bits,
             group_size=weights.group_size,
             desc_act=weights.desc_act,
-            is_sym=weights.is_sym,
+            has_zero_points=not weights.is_sym,
         )
 
     def _weights(self, prefix: str) -> Weights | None:

@@ -24,9 +24,9 @@ from planner.models.quantization.experts.wna16 import AWQExperts, GPTQExperts
 from planner.models.quantization.fp8 import Fp8BlockLinear
 from planner.models.quantization.gptq import GPTQLinear
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
+    QuantizationConfig,
     given_integer,
     required,
 )
@@ -114,7 +114,7 @@ class Settings:
 
 
 @frozen
-class INCConfig(BaseConfig):
+class INCConfig(QuantizationConfig):
     """AutoRound as read from a checkpoint."""
 
     settings: Settings
@@ -156,14 +156,11 @@ class INCConfig(BaseConfig):
                 "are not modelled for AutoRound: integers of 4 and 8 bits, MXFP4 and "
                 "MXFP8 are."
             )
-        if "gptq" in self.packing:
-            return GPTQExperts(
-                num_bits=found.bits, group_size=found.group_size, is_sym=found.is_sym
-            )
-        return AWQExperts(
+        method = GPTQExperts if "gptq" in self.packing else AWQExperts
+        return method(
             num_bits=found.bits,
             group_size=found.group_size,
-            has_zero_point=not found.is_sym,
+            has_zero_points=not found.is_sym,
         )
 
     def _linear(self, found: Settings) -> LinearMethod:

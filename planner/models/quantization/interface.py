@@ -9,7 +9,7 @@ Source: vLLM 0.33.0 `layers/quantization/base_config.py` QuantizationConfig.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from planner.engine.releases.change import RefusedSince
 from planner.errors import Refused, UnknownArchitecture
@@ -47,75 +47,38 @@ class Place:
 
 
 @frozen
-class BaseConfig:
-    """Base of the methods: leaves every layer in the model's dtype."""
+class QuantizationConfig:
+    """A quantisation method with its settings, as read from a checkpoint.
+
+    This base of the methods leaves every layer in the model's dtype.
+    """
 
     name: str
+    """vLLM's name of the method, which `resolved.quantization` shows."""
     kv_cache_dtype: str | None = None
+    """What the engine argument kv_cache_dtype "auto" becomes; None: unchanged."""
     has_kv_scales: bool = False
+    """Whether attention layers load scales, which fp8_e5m2 caches cannot use."""
     refused_later: RefusedSince | None = None
+    """Later releases' refusal of what earlier ones took; None: no release's."""
     forces_eager: bool = False
-
-    def linear(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
-        """Leave a linear layer in the model's dtype."""
-        return None
-
-    def experts(self, place: Place) -> ExpertsMethod | None:  # noqa: ARG002
-        """Leave routed experts in the model's dtype."""
-        return None
-
-    def head(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
-        """Leave the LM head in the model's dtype."""
-        return None
-
-    def embedding(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
-        """Leave word embeddings in the model's dtype."""
-        return None
-
-
-class QuantizationConfig(Protocol):
-    """A quantisation method with its settings, as read from a checkpoint."""
-
-    @property
-    def name(self) -> str:
-        """vLLM's name of the method, which `resolved.quantization` shows."""
-        ...
-
-    @property
-    def kv_cache_dtype(self) -> str | None:
-        """What the engine argument kv_cache_dtype "auto" becomes; None: unchanged."""
-        ...
-
-    @property
-    def has_kv_scales(self) -> bool:
-        """Whether attention layers load scales, which fp8_e5m2 caches cannot use."""
-        ...
-
-    @property
-    def refused_later(self) -> RefusedSince | None:
-        """Later releases' refusal of what earlier ones took; None: no release's."""
-        ...
-
-    @property
-    def forces_eager(self) -> bool:
-        """Whether vLLM runs such a checkpoint without CUDA graphs only."""
-        ...
+    """Whether vLLM runs such a checkpoint without CUDA graphs only."""
 
     def linear(self, place: Place) -> LinearMethod | None:
         """Return how a linear layer is held; None leaves it in the model's dtype."""
-        ...
+        return None
 
     def experts(self, place: Place) -> ExpertsMethod | None:
         """Return how a block of routed experts is held; None as above."""
-        ...
+        return None
 
     def head(self, place: Place) -> LinearMethod | None:
         """Return how the LM head is held; None as above."""
-        ...
+        return None
 
     def embedding(self, place: Place) -> LinearMethod | None:
         """Return how word embeddings are held; None as above."""
-        ...
+        return None
 
 
 _LEFT_PARTS = (
@@ -129,7 +92,7 @@ _ROUTERS = ("gate", "router", "shared_expert_gate")
 
 
 @frozen
-class Usual:
+class Usual(QuantizationConfig):
     """A method with what published checkpoints usually leave in 16 bits.
 
     Left are embeddings, the LM head, routers, recurrent layers and encoders. Publishers
@@ -137,31 +100,6 @@ class Usual:
     """
 
     config: QuantizationConfig
-
-    @property
-    def name(self) -> str:
-        """The method's name."""
-        return self.config.name
-
-    @property
-    def refused_later(self) -> RefusedSince | None:
-        """None: no release refuses it."""
-        return None
-
-    @property
-    def forces_eager(self) -> bool:
-        """False: CUDA graphs are used."""
-        return False
-
-    @property
-    def kv_cache_dtype(self) -> str | None:
-        """None: the KV cache stays as the user chooses it."""
-        return None
-
-    @property
-    def has_kv_scales(self) -> bool:
-        """False: no scales are assumed."""
-        return False
 
     def linear(self, place: Place) -> LinearMethod | None:
         """Quantise a linear layer that is not usually left."""
@@ -172,14 +110,6 @@ class Usual:
     def experts(self, place: Place) -> ExpertsMethod | None:
         """Quantise routed experts as the method does."""
         return self.config.experts(place)
-
-    def head(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
-        """Leave the LM head in the model's dtype."""
-        return None
-
-    def embedding(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
-        """Leave word embeddings in the model's dtype."""
-        return None
 
 
 @frozen

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
-from planner.engine.releases.shared import KEEPS_EXPERT_WORKSPACE
-from planner.models.quantization.experts.serving import biases, weights
+from planner.models.quantization.experts.serving import served
 from planner.models.tensors import (
     ExpertsKernel,
     ExpertsMethod,
@@ -34,11 +35,7 @@ class LaterLinear:
         """
         if layout.release.has(self.since):
             return self.method.tensors(on_rank, layout)
-        return (
-            Tensor(
-                on_rank.output_size_per_partition * on_rank.input_size_per_partition
-            ),
-        )
+        return (Tensor(prod(on_rank.shape)),)
 
 
 @frozen
@@ -60,16 +57,10 @@ class LaterExperts:
         """
         if layout.release.has(self.since):
             return self.method.tensors(on_rank, layout)
-        plain = tuple(Tensor(one.elements) for one in weights(on_rank, "bfloat16"))
-        return (*plain, *biases(on_rank))
+        return (*on_rank.weights(None), *on_rank.biases())
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""
         if layout.release.has(self.since):
             return self.method.served(on_rank, layout)
-        return ServedExperts(
-            kernel=ExpertsKernel.TRITON,
-            hidden_size=on_rank.hidden_size,
-            intermediate_size=on_rank.intermediate_size_per_partition,
-            keeps_workspace=layout.release.has(KEEPS_EXPERT_WORKSPACE),
-        )
+        return served(on_rank, layout, ExpertsKernel.TRITON)

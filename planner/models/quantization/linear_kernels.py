@@ -87,7 +87,7 @@ def _tiled(on_rank: LinearOnRank, alignment: int) -> Tensors:
     Source: vLLM 0.33.0 `layers/quantization/utils/nvfp4_utils.py`
     pad_nvfp4_weight_for_cutlass and swizzle_blockscale.
     """
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     weight = round_up(rows, alignment) * round_up(columns, alignment) // 2
     scales = round_up(rows, 128) * round_up(columns // _NV_GROUP, 4)
     return (Tensor(weight, "uint8"), Tensor(scales, FP8))
@@ -100,7 +100,7 @@ def _marlin(on_rank: LinearOnRank, weight: str, group: int, scale: str) -> Tenso
 
     Source: vLLM 0.33.0 prepare_fp4_layer_for_marlin, prepare_mxfp8_layer_for_marlin.
     """
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     padded_rows, padded_columns = padded_nk(rows, columns, group)
     elements = padded_rows * padded_columns
     tensors = (
@@ -119,8 +119,7 @@ class Mxfp4Linear:
     def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight and scales on a rank."""
         if layout.compute_capability >= DATACENTER_BLACKWELL:
-            rows = on_rank.output_size_per_partition
-            columns = on_rank.input_size_per_partition
+            rows, columns = on_rank.shape
             scales = round_up(rows, 128) * round_up(columns // _MX_GROUP, 4)
             return (Tensor(rows * columns // 2, "uint8"), Tensor(scales, "uint8"))
         if layout.compute_capability == HOPPER and layout.release.has(PREFERS_HUMMING):
@@ -155,7 +154,7 @@ class Mxfp8Linear:
 
 def _suits_flashinfer(on_rank: LinearOnRank, layout: ParallelLayout) -> bool:
     """Whether FlashInfer's kernels take the shape on this GPU."""
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     is_workstation = layout.compute_capability[0] == WORKSTATION_BLACKWELL.major
     return (
         layout.compute_capability >= DATACENTER_BLACKWELL
@@ -167,7 +166,7 @@ def _suits_flashinfer(on_rank: LinearOnRank, layout: ParallelLayout) -> bool:
 
 def _swizzled(on_rank: LinearOnRank) -> Tensors:
     """Return a weight and its scales, padded to tiles of 128 rows and four groups."""
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     scales = round_up(rows, 128) * round_up(columns // _MX_GROUP, 4)
     return (Tensor(rows * columns, FP8), Tensor(scales, "uint8"))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from fnmatch import fnmatchcase
 from typing import Literal
 
 from planner.errors import Refused
@@ -62,9 +61,7 @@ def is_layer_skipped(
     return skipped.pop()
 
 
-def is_match(
-    value: str, target: str, *, contains: bool = False, wildcards: bool = False
-) -> bool:
+def is_match(value: str, target: str, *, contains: bool = False) -> bool:
     """Return whether a target matches a value: equal, or by regex after "re:".
 
     Source: vLLM 0.33.0 `layers/quantization/utils/config_utils.py`
@@ -74,12 +71,10 @@ def is_match(
         return re.match(target[3:], value) is not None
     if contains:
         return target.lower() in value.lower()
-    return target == value or (wildcards and fnmatchcase(value, target))
+    return target == value
 
 
-def should_ignore(
-    place: Place, ignored: Iterable[str], *, wildcards: bool = False
-) -> bool:
+def should_ignore(place: Place, ignored: Iterable[str]) -> bool:
     """Return whether a list of names and regexes leaves a layer out.
 
     Raises:
@@ -92,7 +87,7 @@ def should_ignore(
     names = tuple(ignored)
 
     def is_named(prefix: str) -> bool:
-        return any(is_match(prefix, name, wildcards=wildcards) for name in names)
+        return any(is_match(prefix, name) for name in names)
 
     if is_named(place.prefix):
         return True

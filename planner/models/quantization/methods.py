@@ -40,7 +40,6 @@ from planner.models.quantization.gguf import read_gguf
 from planner.models.quantization.gptq import read_gptq
 from planner.models.quantization.inc import read_inc
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
     QuantizationConfig,
@@ -106,7 +105,7 @@ _INSTEAD = {
 """What to do in place of methods that are not modelled."""
 
 
-@frozen
+@frozen(kw_only=False)
 class Method:
     """A quantisation method of vLLM."""
 
@@ -121,6 +120,7 @@ class Method:
 _BF16_HALF = ("bfloat16", "float16")
 _BF16 = ("bfloat16",)
 _HALF_BF16 = ("float16", "bfloat16")
+_ALL_FLOATS = ("float32", "float16", "bfloat16")
 
 _ONLINE_NAMES = (
     "fp8",
@@ -147,17 +147,17 @@ _NAMES_ONLINE_METHODS = Change(
 
 
 @frozen
-class OnlineConfig(BaseConfig):
+class OnlineConfig(QuantizationConfig):
     """One method for all linear layers and one for all routed experts."""
 
     linear_method: LinearMethod | None = None
     experts_method: ExpertsMethod | None = None
 
-    def linear(self, place: Place) -> LinearMethod | None:  # noqa: ARG002
+    def linear(self, place: Place) -> LinearMethod | None:
         """Quantise every linear layer alike."""
         return self.linear_method
 
-    def experts(self, place: Place) -> ExpertsMethod | None:  # noqa: ARG002
+    def experts(self, place: Place) -> ExpertsMethod | None:
         """Quantise all routed experts alike."""
         return self.experts_method
 
@@ -209,24 +209,13 @@ def _read_online(
     return online_config(name, context.text_model_type)
 
 
-def _needs_checkpoint(
-    name: str, _given: Mapping[str, Any], _context: Context
-) -> QuantizationConfig:
-    """Refuse a method of checkpoints that vLLM cannot apply while loading.
+def _refused(words: str) -> Method:
+    """Return a method that is refused whatever it is to read."""
 
-    Raises:
-        Refused: always; vLLM fails while it looks for settings, or for weights.
-    """
-    raise Refused(
-        f"quantization={name!r} is for checkpoints that were quantised so, and this "
-        "one is not: leave it out, or name a method that vLLM applies while loading."
-    )
+    def refuse(_given: Mapping[str, Any], _context: Context) -> QuantizationConfig:
+        raise Refused(words)
 
-
-def _refuse(
-    words: str, _given: Mapping[str, Any], _context: Context
-) -> QuantizationConfig:
-    raise Refused(words)
+    return Method(refuse, (), 0)
 
 
 def _read_mxfp8(given: Mapping[str, Any], context: Context) -> QuantizationConfig:
@@ -237,46 +226,24 @@ def _read_mxfp8(given: Mapping[str, Any], context: Context) -> QuantizationConfi
     return replace(read_modelopt("modelopt_mxfp8", given, context), name="mxfp8")
 
 
-_BITSANDBYTES = Method(
-    read=read_bitsandbytes,
-    supported_dtypes=("float32", "float16", "bfloat16"),
-    min_capability=70,
-)
+_BITSANDBYTES = Method(read_bitsandbytes, _ALL_FLOATS, 70)
 
-_GGUF = Method(
-    read=read_gguf,
-    supported_dtypes=("float16", "bfloat16", "float32"),
-    min_capability=60,
-)
+_GGUF = Method(read_gguf, ("float16", "bfloat16", "float32"), 60)
 
 METHODS: dict[str, Method] = {
-    "fp8": Method(read=read_fp8, supported_dtypes=_BF16_HALF, min_capability=75),
-    "fbgemm_fp8": Method(
-        read=read_fbgemm, supported_dtypes=_BF16_HALF, min_capability=80
-    ),
-    "fp_quant": Method(read=read_fp_quant, supported_dtypes=_BF16, min_capability=100),
-    "auto_gptq": Method(read=read_gptq, supported_dtypes=_HALF_BF16, min_capability=60),
-    "compressed-tensors": Method(
-        read=read_compressed_tensors,
-        supported_dtypes=("float32", "float16", "bfloat16"),
-        min_capability=70,
-    ),
-    "auto_awq": Method(read=read_awq, supported_dtypes=_HALF_BF16, min_capability=75),
+    "fp8": Method(read_fp8, _BF16_HALF, 75),
+    "fbgemm_fp8": Method(read_fbgemm, _BF16_HALF, 80),
+    "fp_quant": Method(read_fp_quant, _BF16, 100),
+    "auto_gptq": Method(read_gptq, _HALF_BF16, 60),
+    "compressed-tensors": Method(read_compressed_tensors, _ALL_FLOATS, 70),
+    "auto_awq": Method(read_awq, _HALF_BF16, 75),
     "bitsandbytes": _BITSANDBYTES,
     "gguf": _GGUF,
-    "quark": Method(read=read_quark, supported_dtypes=_HALF_BF16, min_capability=70),
-    "torchao": Method(
-        read=read_torchao,
-        supported_dtypes=("float32", "float16", "bfloat16"),
-        min_capability=75,
-    ),
-    "inc": Method(read=read_inc, supported_dtypes=_HALF_BF16, min_capability=60),
+    "quark": Method(read_quark, _HALF_BF16, 70),
+    "torchao": Method(read_torchao, _ALL_FLOATS, 75),
+    "inc": Method(read_inc, _HALF_BF16, 60),
     **{
-        name: Method(
-            read=partial(read_modelopt, name),
-            supported_dtypes=supported_dtypes,
-            min_capability=min_capability,
-        )
+        name: Method(partial(read_modelopt, name), supported_dtypes, min_capability)
         for name, supported_dtypes, min_capability in (
             ("modelopt", _BF16_HALF, 80),
             ("modelopt_fp4", (*_BF16_HALF, "float8_e4m3fn"), 75),
@@ -284,33 +251,28 @@ METHODS: dict[str, Method] = {
             ("modelopt_mixed", _BF16_HALF, 75),
         )
     },
-    "mxfp8": Method(read=_read_mxfp8, supported_dtypes=_BF16, min_capability=80),
-    "deepseek_v4_fp8": Method(
-        read=read_deepseek_v4_fp8, supported_dtypes=_BF16_HALF, min_capability=75
-    ),
-    "moe_wna16": Method(
-        read=read_moe_wna16, supported_dtypes=_BF16_HALF, min_capability=70
-    ),
-    "mxfp4": Method(read=read_mxfp4, supported_dtypes=_BF16, min_capability=80),
-    "gpt_oss_mxfp4": Method(
-        read=read_gpt_oss_mxfp4, supported_dtypes=_BF16, min_capability=80
-    ),
+    "mxfp8": Method(_read_mxfp8, _BF16, 80),
+    "deepseek_v4_fp8": Method(read_deepseek_v4_fp8, _BF16_HALF, 75),
+    "moe_wna16": Method(read_moe_wna16, _BF16_HALF, 70),
+    "mxfp4": Method(read_mxfp4, _BF16, 80),
+    "gpt_oss_mxfp4": Method(read_gpt_oss_mxfp4, _BF16, 80),
 }
 """Methods of checkpoints."""
 
 ONLINE: dict[str, Method] = {
     name: Method(
-        read=partial(_read_online, name),
-        supported_dtypes=_BF16_HALF,
-        min_capability=80 if name == "experts_int8" else 75,
+        partial(_read_online, name), _BF16_HALF, 80 if name == "experts_int8" else 75
     )
     for name in _ONLINE_NAMES
 } | {
     "bitsandbytes": _BITSANDBYTES,
     "gguf": _GGUF,
+    # vLLM fails with these while it looks for settings, or for weights.
     **{
-        name: Method(
-            read=partial(_needs_checkpoint, name), supported_dtypes=(), min_capability=0
+        name: _refused(
+            f"quantization={name!r} is for checkpoints that were quantised so, and "
+            "this one is not: leave it out, or name a method that vLLM applies while "
+            "loading."
         )
         for name in ("fbgemm_fp8", "fp_quant")
     },
@@ -332,7 +294,7 @@ def method_named(name: str, *, is_in_checkpoint: bool) -> Method:
     words = _refusal_of(name, is_in_checkpoint=is_in_checkpoint)
     if words is None:
         raise _not_modelled(name, table, is_in_checkpoint=is_in_checkpoint)
-    return Method(read=partial(_refuse, words), supported_dtypes=(), min_capability=0)
+    return _refused(words)
 
 
 def _refusal_of(name: str, *, is_in_checkpoint: bool) -> str | None:

@@ -20,7 +20,12 @@ from planner.models.quantization.experts.fp8 import (
     Mxfp8Experts,
 )
 from planner.models.quantization.experts.nvfp4 import NvFp4Experts
-from planner.models.quantization.interface import BaseConfig, Context, Place, listed
+from planner.models.quantization.interface import (
+    Context,
+    Place,
+    QuantizationConfig,
+    listed,
+)
 from planner.models.quantization.later import LaterExperts, LaterLinear
 from planner.models.quantization.linear_kernels import linear_method
 from planner.models.quantization.matching import is_layer_skipped
@@ -66,7 +71,7 @@ _MIXES_WEIGHT_ONLY = Change(
 
 
 @frozen
-class ModelOptConfig(BaseConfig):
+class ModelOptConfig(QuantizationConfig):
     """One algorithm for all layers except those left out."""
 
     algorithm: str

@@ -24,7 +24,6 @@ from planner.models.quantization.experts.wna16 import MoeWNA16Experts
 from planner.models.quantization.fp8 import Fp8Config, read_fp8
 from planner.models.quantization.gptq import read_gptq
 from planner.models.quantization.interface import (
-    BaseConfig,
     Context,
     Place,
     QuantizationConfig,
@@ -46,25 +45,22 @@ _EXPERT_DTYPES = ("fp4", "fp8")
 
 
 @frozen
-class Mxfp4Config(BaseConfig):
+class Mxfp4Config(QuantizationConfig):
     """MXFP4 experts; vLLM reads no exceptions from the checkpoint's settings."""
 
     source: Mxfp4Source = Mxfp4Source.MXFP4
 
-    def experts(self, place: Place) -> ExpertsMethod | None:  # noqa: ARG002
+    def experts(self, place: Place) -> ExpertsMethod | None:
         """Hold all routed experts in MXFP4."""
         return Mxfp4Experts(source=self.source)
 
 
-def read_mxfp4(given: Mapping[str, Any], context: Context) -> Mxfp4Config:  # noqa: ARG001
+def read_mxfp4(given: Mapping[str, Any], context: Context) -> Mxfp4Config:
     """Return the method of Kimi-K3 and other checkpoints with MXFP4 experts."""
     return Mxfp4Config(name="mxfp4")
 
 
-def read_gpt_oss_mxfp4(
-    given: Mapping[str, Any],  # noqa: ARG001
-    context: Context,  # noqa: ARG001
-) -> Mxfp4Config:
+def read_gpt_oss_mxfp4(given: Mapping[str, Any], context: Context) -> Mxfp4Config:
     """Return the method of gpt-oss, for which vLLM has its own rules of kernels."""
     return Mxfp4Config(name="gpt_oss_mxfp4", source=Mxfp4Source.GPT_OSS)
 
@@ -128,11 +124,7 @@ class FPQuantLinear:
     hadamard_group_size: int
     """Rows of the square matrix that rotates activations."""
 
-    def tensors(
-        self,
-        on_rank: LinearOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> Tensors:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales and matrix on a rank.
 
         Raises:
@@ -156,7 +148,7 @@ class FPQuantLinear:
 
 
 @frozen
-class FPQuantConfig(BaseConfig):
+class FPQuantConfig(QuantizationConfig):
     """FP-Quant as read from a checkpoint: linear layers only."""
 
     method: FPQuantLinear
@@ -176,7 +168,7 @@ _FP_QUANT_GROUPS = {"mxfp4": 32, "nvfp4": 16}
 
 def read_fp_quant(
     given: Mapping[str, Any],
-    context: Context,  # noqa: ARG001 - names are taken as they are
+    context: Context,  # names are taken as they are
 ) -> FPQuantConfig:
     """Read `quantization_config` of an FP-Quant checkpoint.
 
@@ -200,7 +192,7 @@ def read_fp_quant(
 
 
 @frozen
-class MoeWNA16Config(BaseConfig):
+class MoeWNA16Config(QuantizationConfig):
     """Linear layers as the checkpoint's own method holds them, experts in bytes."""
 
     linear_config: QuantizationConfig
@@ -221,7 +213,7 @@ class MoeWNA16Config(BaseConfig):
         return MoeWNA16Experts(
             num_bits=self.num_bits,
             group_size=self.group_size,
-            has_zero_point=self.has_zero_points,
+            has_zero_points=self.has_zero_points,
         )
 
     def _is_ignored(self, place: Place) -> bool:

@@ -140,7 +140,7 @@ def _splits_group(packing: Packing, on_rank: LinearOnRank) -> bool:
 
 def fills_marlin(on_rank: LinearOnRank) -> bool:
     """Whether rows and columns fill Marlin's tiles without padding."""
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     return not rows % _MARLIN_ROWS and not columns % _MARLIN_COLUMNS
 
 
@@ -188,7 +188,7 @@ def in_order(
     Source: vLLM 0.25.1 `kernels/linear/mixed_precision/`: can_implement and
     process_weights_after_loading of machete.py, marlin.py and exllama.py.
     """
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     groups = packing.groups(on_rank.input_size)
     held = (packing.words(rows * columns), Tensor(rows * groups))
     zeros = packing.words(rows * groups)
@@ -214,7 +214,7 @@ def _as_published(
     leftovers: Tensors,
 ) -> Tensors:
     """Exllama reads zero points in any case, Triton where they are used."""
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     zeros = packing.zero_points(on_rank)
     if kernel is Kernel.TRITON and not packing.has_zero_points:
         kept = leftovers
@@ -226,7 +226,7 @@ def _as_published(
 
 def _machete(packing: Packing, on_rank: LinearOnRank) -> Tensors:
     """Zero points become products with the scales, in the model's dtype."""
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     scales = Tensor(rows * packing.groups(columns))
     zeros = (scales,) if packing.has_zero_points else ()
     return (packing.words(rows * columns), scales, *zeros)
@@ -234,7 +234,7 @@ def _machete(packing: Packing, on_rank: LinearOnRank) -> Tensors:
 
 def repacked_by_marlin(packing: Packing, on_rank: LinearOnRank) -> Tensors:
     """Rows and columns are padded to a tile, the bias with them."""
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     padded_rows, padded_columns = padded_nk(rows, columns, packing.group_size)
     groups = packing.groups(padded_columns)
     tensors = [

@@ -54,10 +54,7 @@ class Packing:
 
     def zero_points(self, on_rank: LinearOnRank) -> Tensor:
         """Return the zero points as published, packed like the weights."""
-        rows, columns = (
-            on_rank.output_size_per_partition,
-            on_rank.input_size_per_partition,
-        )
+        rows, columns = on_rank.shape
         words = ceil_div(rows * self.num_bits, WORD_BITS)
         return Tensor(words * self.groups(columns), "int32")
 
@@ -72,7 +69,7 @@ def humming_tensors(
 
     A layer with a bias gets a second one of zeros.
     """
-    rows, columns = on_rank.output_size_per_partition, on_rank.input_size_per_partition
+    rows, columns = on_rank.shape
     padded_rows = round_up(rows, _HUMMING_ROWS)
     padded_columns = round_up(columns, _HUMMING_COLUMNS)
     groups = packing.groups(padded_columns)

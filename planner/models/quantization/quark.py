@@ -14,7 +14,12 @@ from fnmatch import fnmatch
 from typing import Any
 
 from planner.errors import Refused
-from planner.models.quantization.interface import BaseConfig, Context, Place, listed
+from planner.models.quantization.interface import (
+    Context,
+    Place,
+    QuantizationConfig,
+    listed,
+)
 from planner.models.quantization.linear_kernels import NvFp4Linear
 from planner.models.quantization.matching import should_ignore
 from planner.models.quantization.padding import Packing
@@ -38,7 +43,7 @@ _PACKED = ("order", "reorder")
 
 
 @frozen
-class QuarkConfig(BaseConfig):
+class QuarkConfig(QuantizationConfig):
     """Quark as read from a checkpoint."""
 
     whole: Mapping[str, Any]

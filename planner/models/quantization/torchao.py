@@ -17,7 +17,12 @@ from typing import Any
 from planner.engine.generations import ADA
 from planner.engine.layout import ParallelLayout
 from planner.errors import Refused, UnknownArchitecture
-from planner.models.quantization.interface import BaseConfig, Context, Place, listed
+from planner.models.quantization.interface import (
+    Context,
+    Place,
+    QuantizationConfig,
+    listed,
+)
 from planner.models.quantization.padding import round_up
 from planner.models.tensors import LinearMethod, LinearOnRank, Tensor, Tensors
 from planner.values import frozen
@@ -41,11 +46,7 @@ class TorchAOInt8Linear:
     Source: torchao 0.18.0 `workflows/int8/int8_tensor.py` Int8Tensor.
     """
 
-    def tensors(
-        self,
-        on_rank: LinearOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> Tensors:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales and zero points on a rank."""
         rows = on_rank.output_size_per_partition
         elements = rows * on_rank.input_size_per_partition
@@ -98,14 +99,9 @@ class TorchAOInt4Linear:
     is_tiled: bool
     """Whether rows and columns are padded to tiles."""
 
-    def tensors(
-        self,
-        on_rank: LinearOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> Tensors:
+    def tensors(self, on_rank: LinearOnRank, layout: ParallelLayout) -> Tensors:
         """Return weight, scales and zero points on a rank."""
-        rows = on_rank.output_size_per_partition
-        columns = on_rank.input_size_per_partition
+        rows, columns = on_rank.shape
         if columns % self.group_size:
             return (Tensor(rows * columns),)
         if self.is_tiled:
@@ -116,7 +112,7 @@ class TorchAOInt4Linear:
 
 
 @frozen
-class TorchAOConfig(BaseConfig):
+class TorchAOConfig(QuantizationConfig):
     """torchao as read from a checkpoint."""
 
     method: LinearMethod | None

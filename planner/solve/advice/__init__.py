@@ -1,8 +1,8 @@
 """Changes that make a plan start or serve more, each planned again.
 
-`advising` collects candidates from the `makers`, one per kind of change, and ranks
-them; `trying` plans each candidate and keeps those that help; `combining` plans several
-together; `caveats` adds warnings. `situation.CostClass` says what a change costs.
+`advising` collects candidates from the `makers`, one per kind of change, ranks them and
+adds warnings; `trying` plans each candidate and keeps those that help; `combining`
+plans several together. `situation.CostClass` says what a change costs.
 """
 
 from planner.solve.advice.advising import advise as advise

@@ -34,18 +34,18 @@ _PASSES_RAW_PIXELS_OF_QWEN3 = Change(
 )
 
 
-def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
+def qwen2_vl_tower(facts: Facts) -> Tower:
     """Return Qwen2-VL's tower. Source: vLLM 0.33.0 `models/qwen2_vl.py`."""
     size, heads, depth, text_size = facts.integers(
         "embed_dim", "num_heads", "depth", "hidden_size"
     )
     mlp_size = int(size * facts.number("mlp_ratio"))
     modules = (
-        _patch_embedding(facts, name, size, bias=False),
-        blocks.input_norm(name),
-        blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
+        _patch_embedding(facts, size, bias=False),
+        blocks.input_norm("visual"),
+        blocks.rotary_cache("visual.rotary_pos_emb", size // heads),
         *blocks.repeated(
-            f"{name}.blocks",
+            "visual.blocks",
             depth,
             blocks.norms("norm", size, count=2, bias=True),
             blocks.divided_heads("attn", heads),
@@ -54,7 +54,7 @@ def qwen2_vl_tower(facts: Facts, name: str = "visual") -> Tower:
             *blocks.plain_mlp("mlp.fc1", "mlp.fc2", size, mlp_size),
         ),
         # The class leaves spatial_merge_size of the merger at its default.
-        *merger(f"{name}.merger", size, 4, text_size, bias=True),
+        *merger("visual.merger", size, 4, text_size, bias=True),
     )
     return _tower(
         modules,
@@ -90,9 +90,7 @@ def _qwen2_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
     )
 
 
-def qwen2_5_vl_tower(
-    facts: Facts, name: str = "visual", *, is_omni: bool = False
-) -> Tower:
+def qwen2_5_vl_tower(facts: Facts, *, is_omni: bool = False) -> Tower:
     """Return Qwen2.5-VL's tower, or the same within Qwen2.5-Omni.
 
     Source: vLLM 0.33.0 `models/qwen2_5_vl.py`; `models/qwen2_5_omni_thinker.py`.
@@ -101,11 +99,11 @@ def qwen2_5_vl_tower(
     patches = facts.integer("spatial_merge_size") ** 2
     shards = ("q", "k", "v") if is_omni else ()
     modules = (
-        _patch_embedding(facts, name, size, bias=False),
-        blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
-        *(() if is_omni else (blocks.input_norm(name),)),
+        _patch_embedding(facts, size, bias=False),
+        blocks.rotary_cache("visual.rotary_pos_emb", size // heads),
+        *(() if is_omni else (blocks.input_norm("visual"),)),
         *blocks.repeated(
-            f"{name}.blocks",
+            "visual.blocks",
             facts.integer("depth"),
             blocks.norms("norm", size, count=2, bias=False),
             blocks.qkv("attn.qkv", size, heads, bias=True, shards=shards),
@@ -113,7 +111,7 @@ def qwen2_5_vl_tower(
             *blocks.gated_mlp("mlp", size, wide, bias=True),
         ),
         *merger(
-            f"{name}.merger",
+            "visual.merger",
             size,
             patches,
             facts.integer("out_hidden_size"),
@@ -176,9 +174,7 @@ def _qwen2_5_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
     )
 
 
-def qwen3_vl_tower(
-    facts: Facts, name: str = "visual", *, deepstack_columns: int
-) -> Tower:
+def qwen3_vl_tower(facts: Facts, *, deepstack_columns: int) -> Tower:
     """Return Qwen3-VL's tower.
 
     Deepstack passes features of some blocks to the first decoder layers: a merger for
@@ -193,19 +189,19 @@ def qwen3_vl_tower(
     levels = len(facts.value("deepstack_visual_indexes") or ())
     merged = size * facts.integer("spatial_merge_size") ** 2
     modules = (
-        _patch_embedding(facts, name, size, bias=True),
-        blocks.replicated(f"{name}.pos_embed", (positions, size)),
-        blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
-        blocks.input_norm(name),
-        *_qwen3_merger(facts, f"{name}.merger", norm_size=size),
+        _patch_embedding(facts, size, bias=True),
+        blocks.replicated("visual.pos_embed", (positions, size)),
+        blocks.rotary_cache("visual.rotary_pos_emb", size // heads),
+        blocks.input_norm("visual"),
+        *_qwen3_merger(facts, "visual.merger", norm_size=size),
         *(
             module
             for level in range(levels)
             for module in _qwen3_merger(
-                facts, f"{name}.deepstack_merger_list.{level}", norm_size=merged
+                facts, f"visual.deepstack_merger_list.{level}", norm_size=merged
             )
         ),
-        *_qwen3_blocks(facts, name),
+        *_qwen3_blocks(facts),
         *_deepstack_buffers(levels, deepstack_columns),
     )
     return _tower(
@@ -241,9 +237,7 @@ def _qwen3_pass(facts: Facts, levels: int) -> TowerPass:
     )
 
 
-def qwen3_omni_vision_tower(
-    facts: Facts, name: str = "visual", *, deepstack_columns: int
-) -> Tower:
+def qwen3_omni_vision_tower(facts: Facts, *, deepstack_columns: int) -> Tower:
     """Return Qwen3-Omni's tower: Qwen3-VL's under other names, never held whole.
 
     Source: vLLM 0.33.0 `models/qwen3_omni_moe_thinker.py` Qwen3Omni_VisionTransformer.
@@ -251,13 +245,13 @@ def qwen3_omni_vision_tower(
     size, heads, output = facts.integers("hidden_size", "num_heads", "out_hidden_size")
     positions = (facts.integer("image_size") // facts.integer("patch_size")) ** 2
     levels = len(facts.value("deepstack_visual_indexes") or ())
-    patches, mergers = facts.integer("spatial_merge_size") ** 2, f"{name}.merger_list"
+    patches, mergers = facts.integer("spatial_merge_size") ** 2, "visual.merger_list"
     modules = (
-        _patch_embedding(facts, name, size, bias=True),
-        blocks.replicated(f"{name}.pos_embed", (positions, size)),
-        blocks.rotary_cache(f"{name}.rotary_pos_emb", size // heads),
-        *_qwen3_blocks(facts, name),
-        *merger(f"{name}.merger", size, patches, output, bias=True),
+        _patch_embedding(facts, size, bias=True),
+        blocks.replicated("visual.pos_embed", (positions, size)),
+        blocks.rotary_cache("visual.rotary_pos_emb", size // heads),
+        *_qwen3_blocks(facts),
+        *merger("visual.merger", size, patches, output, bias=True),
         *(
             module
             for level in range(levels)
@@ -275,10 +269,10 @@ def qwen3_omni_vision_tower(
     )
 
 
-def _qwen3_blocks(facts: Facts, name: str) -> tuple[Module, ...]:
+def _qwen3_blocks(facts: Facts) -> tuple[Module, ...]:
     names = ("hidden_size", "num_heads", "intermediate_size", "depth")
     parts = replace(blocks.VIT, mlp=("mlp.linear_fc1", "mlp.linear_fc2"))
-    return blocks.layers(f"{name}.blocks", blocks.Sizes(*facts.integers(*names)), parts)
+    return blocks.layers("visual.blocks", blocks.Sizes(*facts.integers(*names)), parts)
 
 
 def _deepstack_buffers(levels: int, columns: int) -> tuple[Module, ...]:
@@ -288,11 +282,11 @@ def _deepstack_buffers(levels: int, columns: int) -> tuple[Module, ...]:
     return (TokenBuffer(name, columns, part=Part.TOWERS, count=levels),)
 
 
-def _patch_embedding(facts: Facts, name: str, size: int, *, bias: bool) -> Module:
+def _patch_embedding(facts: Facts, size: int, *, bias: bool) -> Module:
     channels, times, patch = facts.integers(
         "in_channels", "temporal_patch_size", "patch_size"
     )
-    name, kernel = f"{name}.patch_embed.proj", (times, patch, patch)
+    name, kernel = "visual.patch_embed.proj", (times, patch, patch)
     return blocks.convolution(name, size, channels, *kernel, bias=bias)
 
 

@@ -11,12 +11,12 @@ from planner.models.families.towers.sizing import AnySize, PaddedSound
 
 
 @if_known
-def gemma4_audio_items(mel_bins: int = 128) -> Items:
+def gemma4_audio_items() -> Items:
     """Return 30 seconds of sound: 750 tokens.
 
     Source: vLLM 0.33.0 `models/gemma4_mm.py` (audio_seq_length).
     """
-    return (MediaItem("audio", 750, patches=750, inputs=3000 * mel_bins),)
+    return (MediaItem("audio", 750, patches=750, inputs=3000 * 128),)
 
 
 @if_known

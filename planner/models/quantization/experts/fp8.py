@@ -25,10 +25,7 @@ from planner.models.quantization.experts.kernels import (
 from planner.models.quantization.experts.mxfp4 import Mxfp4Experts
 from planner.models.quantization.experts.serving import (
     HummingWeights,
-    biases,
     prefers_humming,
-    w13_rows,
-    weights,
 )
 from planner.models.quantization.padding import ceil_div, round_up
 from planner.models.tensors import (
@@ -83,10 +80,10 @@ class Fp8TensorExperts:
             columns = round_up(columns, 16 if on_rank.is_gated else 128)
         num_scales = 4 if kernel is Kernel.FLASHINFER_CUTLASS else 2
         return (
-            *weights(on_rank, _FP8, intermediate_size=columns),
-            *(Tensor(on_rank.num_experts, "float32"),) * num_scales,
+            *on_rank.padded(columns).weights(_FP8),
+            *on_rank.each(*(1,) * num_scales, dtype="float32"),
             *input_scales,
-            *biases(on_rank),
+            *on_rank.biases(),
         )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
@@ -115,10 +112,9 @@ class Fp8ChannelExperts:
                 raise Refused(_NO_CHANNEL_SCALES)
             return _marlin_by_row(on_rank)
         return (
-            *weights(on_rank, _FP8),
-            Tensor(on_rank.num_experts * w13_rows(on_rank), "float32"),
-            Tensor(on_rank.num_experts * on_rank.hidden_size, "float32"),
-            *biases(on_rank),
+            *on_rank.weights(_FP8),
+            *on_rank.each(on_rank.w13_rows, on_rank.hidden_size, dtype="float32"),
+            *on_rank.biases(),
         )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
@@ -159,10 +155,13 @@ class Fp8BlockExperts:
         if kernel is Kernel.MARLIN:
             if refined is not None:
                 raise Refused(_NO_KERNEL)
-            return self._marlin(on_rank, columns, hidden)
-        rows = w13_rows(on_rank, columns)
+            return self._marlin(on_rank.padded(columns, hidden))
+        padded = on_rank.padded(columns, hidden)
         if kernel is Kernel.DEEPGEMM:
-            scales = [_deepgemm_words(rows, hidden), _deepgemm_words(hidden, columns)]
+            scales = [
+                _deepgemm_words(padded.w13_rows, hidden),
+                _deepgemm_words(hidden, columns),
+            ]
             scale_dtype = "int32"
         else:
             block_n, block_k = refined or self.block
@@ -173,9 +172,9 @@ class Fp8BlockExperts:
             ]
             scale_dtype = "float32"
         return (
-            *weights(on_rank, _FP8, intermediate_size=columns, hidden_size=hidden),
-            *(Tensor(on_rank.num_experts * n, scale_dtype) for n in scales),
-            *biases(on_rank, intermediate_size=columns, hidden_size=hidden),
+            *padded.weights(_FP8),
+            *padded.each(*scales, dtype=scale_dtype),
+            *padded.biases(),
         )
 
     def _refined_block(
@@ -209,16 +208,18 @@ class Fp8BlockExperts:
             f"quantization block_k = {block_k}."
         )
 
-    def _marlin(self, on_rank: ExpertsOnRank, columns: int, hidden: int) -> Tensors:
+    def _marlin(self, on_rank: ExpertsOnRank) -> Tensors:
         """Return what Marlin holds: a scale for each row and group of inputs."""
-        group = self.block[1]
-        padded = marlin_columns(columns, group)
-        rows = w13_rows(on_rank, padded)
+        group, hidden = self.block[1], on_rank.hidden_size
+        columns = marlin_columns(on_rank.intermediate_size_per_partition, group)
+        padded = on_rank.padded(columns)
         return (
-            *weights(on_rank, _FP8, intermediate_size=padded, hidden_size=hidden),
-            Tensor(on_rank.num_experts * rows * ceil_div(hidden, group)),
-            Tensor(on_rank.num_experts * hidden * ceil_div(padded, group)),
-            *biases(on_rank, intermediate_size=columns, hidden_size=hidden),
+            *padded.weights(_FP8),
+            *on_rank.each(
+                padded.w13_rows * ceil_div(hidden, group),
+                hidden * ceil_div(columns, group),
+            ),
+            *on_rank.biases(),
         )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
@@ -237,12 +238,12 @@ def _marlin_by_row(on_rank: ExpertsOnRank) -> Tensors:
     Source: vLLM 0.33.0 `layers/quantization/utils/marlin_utils_fp8.py`
     prepare_fp8_moe_layer_for_marlin.
     """
-    padded = marlin_columns(on_rank.intermediate_size_per_partition)
+    columns = marlin_columns(on_rank.intermediate_size_per_partition)
+    padded = on_rank.padded(columns)
     return (
-        *weights(on_rank, _FP8, intermediate_size=padded),
-        Tensor(on_rank.num_experts * w13_rows(on_rank, padded)),
-        Tensor(on_rank.num_experts * on_rank.hidden_size),
-        *biases(on_rank),
+        *padded.weights(_FP8),
+        *on_rank.each(padded.w13_rows, on_rank.hidden_size),
+        *on_rank.biases(),
     )
 
 
@@ -293,28 +294,23 @@ class Mxfp8Experts:
             kept_columns, kept_hidden = round_up(columns, 128), round_up(hidden, 256)
         elif kernel is Kernel.MARLIN:
             kept_columns = marlin_columns(columns, _MX_GROUP)
-        rows = w13_rows(on_rank, kept_columns)
+        kept = on_rank.padded(kept_columns, kept_hidden)
         if kernel is Kernel.DEEPGEMM:
             scale_dtype = "int32"
             scales = (
-                round_up(rows, 4) * ceil_div(hidden // _MX_GROUP, 4),
+                round_up(kept.w13_rows, 4) * ceil_div(hidden // _MX_GROUP, 4),
                 round_up(hidden, 4) * ceil_div(columns // _MX_GROUP, 4),
             )
         else:
             scale_dtype = "uint8"
             scales = (
-                rows * (kept_hidden // _MX_GROUP),
+                kept.w13_rows * (kept_hidden // _MX_GROUP),
                 kept_hidden * (kept_columns // _MX_GROUP),
             )
         return (
-            *weights(
-                on_rank,
-                "float8_e4m3fn",
-                intermediate_size=kept_columns,
-                hidden_size=kept_hidden,
-            ),
-            *(Tensor(on_rank.num_experts * n, scale_dtype) for n in scales),
-            *biases(on_rank),
+            *kept.weights(_FP8),
+            *on_rank.each(*scales, dtype=scale_dtype),
+            *on_rank.biases(),
         )
 
     def _check(self, columns: int, hidden: int) -> None:

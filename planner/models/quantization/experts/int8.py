@@ -12,13 +12,11 @@ from planner.engine.layout import ParallelLayout
 from planner.engine.releases.shared import KEEPS_AWQ_WORKSPACE, KEEPS_GPTQ_WORKSPACE
 from planner.errors import Refused, UnknownArchitecture
 from planner.models.quantization.experts import serving
-from planner.models.quantization.experts.serving import biases, w13_rows, weights
 from planner.models.tensors import (
     ExpertsKernel,
     ExpertsOnRank,
     InputCopy,
     ServedExperts,
-    Tensor,
     Tensors,
 )
 from planner.values import frozen
@@ -38,25 +36,21 @@ class Int8ChannelExperts:
 
     input_copy: ClassVar[InputCopy | None] = serving.BY_TOKEN
 
-    def tensors(
-        self,
-        on_rank: ExpertsOnRank,
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> Tensors:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights and scales on a rank."""
         return (
-            *weights(on_rank, "int8"),
-            Tensor(on_rank.num_experts * w13_rows(on_rank), "float32"),
-            Tensor(on_rank.num_experts * on_rank.hidden_size, "float32"),
-            *biases(on_rank),
+            *on_rank.weights("int8"),
+            *on_rank.each(on_rank.w13_rows, on_rank.hidden_size, dtype="float32"),
+            *on_rank.biases(),
         )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""
         return serving.served(
             on_rank,
+            layout,
             ExpertsKernel.TRITON,
-            keeps_workspace=layout.release.has(KEEPS_GPTQ_WORKSPACE),
+            workspace=KEEPS_GPTQ_WORKSPACE,
             input_copy=self.input_copy,
         )
 
@@ -100,28 +94,25 @@ class W4A8Fp8Experts:
                 "quantization_config: experts of INT4 weights and FP8 activations are "
                 "modelled for Hopper GPUs only."
             )
-        experts, rows = on_rank.num_experts, w13_rows(on_rank)
+        rows, size = on_rank.w13_rows, self.group_size
         return (
-            *weights(on_rank, "int32", per_element=8),
-            Tensor(
-                experts * rows * (hidden // self.group_size) * _SCALE_COPIES,
-                "float8_e4m3fn",
+            *on_rank.weights("int32", per_element=8),
+            *on_rank.each(
+                rows * (hidden // size) * _SCALE_COPIES,
+                hidden * (columns // size) * _SCALE_COPIES,
+                dtype="float8_e4m3fn",
             ),
-            Tensor(
-                experts * hidden * (columns // self.group_size) * _SCALE_COPIES,
-                "float8_e4m3fn",
-            ),
-            Tensor(experts * rows, "float32"),
-            Tensor(experts * hidden, "float32"),
-            *(Tensor(2 * experts),) * 2,
+            *on_rank.each(rows, hidden, dtype="float32"),
+            *on_rank.each(2, 2),
         )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""
         return serving.served(
             on_rank,
+            layout,
             ExpertsKernel.TRITON,
-            keeps_workspace=layout.release.has(KEEPS_AWQ_WORKSPACE),
+            workspace=KEEPS_AWQ_WORKSPACE,
             input_copy=serving.BY_TOKEN,
         )
 
@@ -130,11 +121,7 @@ class W4A8Fp8Experts:
 class W4A8Int8Experts:
     """INT4 weights, INT8 activations: CPUs only."""
 
-    def tensors(
-        self,
-        on_rank: ExpertsOnRank,  # noqa: ARG002
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> Tensors:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Refuse, as vLLM does on a GPU.
 
         Raises:
@@ -142,11 +129,7 @@ class W4A8Int8Experts:
         """
         raise Refused(_CPU_ONLY)
 
-    def served(
-        self,
-        on_rank: ExpertsOnRank,  # noqa: ARG002
-        layout: ParallelLayout,  # noqa: ARG002
-    ) -> ServedExperts:
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Refuse, as vLLM does on a GPU.
 
         Raises:

@@ -23,17 +23,13 @@ from planner.models.quantization.experts import serving
 from planner.models.quantization.experts.kernels import is_datacenter_blackwell
 from planner.models.quantization.experts.serving import (
     HummingWeights,
-    biases,
     prefers_humming,
-    w13_rows,
-    weights,
 )
 from planner.models.quantization.padding import ceil_div, round_up
 from planner.models.tensors import (
     ExpertsKernel,
     ExpertsOnRank,
     ServedExperts,
-    Tensor,
     Tensors,
 )
 from planner.values import frozen
@@ -117,7 +113,7 @@ class Mxfp4Experts:
             return _for_triton(on_rank, layout.release)
         if prefers_humming(layout):
             columns = round_up(on_rank.intermediate_size_per_partition, 64)
-            return _HUMMING.tensors(on_rank, columns)
+            return _HUMMING.tensors(on_rank.padded(columns))
         return _padded(on_rank, bias_dtype=None)
 
     def _uses_triton(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> bool:
@@ -200,55 +196,33 @@ def _padded(
     mxfp4_round_up_hidden_size_and_intermediate_size.
     """
     columns = round_up(on_rank.intermediate_size_per_partition, tile)
-    hidden = round_up(on_rank.hidden_size, 256)
-    return (
-        *weights(
-            on_rank,
-            "uint8",
-            intermediate_size=columns,
-            hidden_size=hidden,
-            per_element=2,
-        ),
-        *_scales(on_rank, columns, hidden),
-        *biases(on_rank, bias_dtype, intermediate_size=columns, hidden_size=hidden),
-    )
+    padded = on_rank.padded(columns, round_up(on_rank.hidden_size, 256))
+    return (*_as_published(padded), *padded.biases(bias_dtype))
 
 
-def _scales(on_rank: ExpertsOnRank, columns: int, hidden: int) -> Tensors:
-    rows = w13_rows(on_rank, columns)
-    return (
-        Tensor(on_rank.num_experts * rows * (hidden // _GROUP), "uint8"),
-        Tensor(on_rank.num_experts * hidden * (columns // _GROUP), "uint8"),
-    )
+def _scales(on_rank: ExpertsOnRank) -> Tensors:
+    columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
+    counts = on_rank.w13_rows * (hidden // _GROUP), hidden * (columns // _GROUP)
+    return on_rank.each(*counts, dtype="uint8")
 
 
 def _as_published(on_rank: ExpertsOnRank) -> Tensors:
-    columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
-    return (
-        *weights(on_rank, "uint8", per_element=2),
-        *_scales(on_rank, columns, hidden),
-    )
+    return (*on_rank.weights("uint8", per_element=2), *_scales(on_rank))
 
 
 def _for_deepgemm(on_rank: ExpertsOnRank) -> Tensors:
     """Return what DeepGEMM holds: four scales of a row in a 32 bit word."""
     columns = round_up(on_rank.intermediate_size_per_partition, 128)
     hidden = round_up(on_rank.hidden_size, 128)
-    rows = w13_rows(on_rank, columns)
+    padded = on_rank.padded(columns, hidden)
     words = (
-        round_up(rows, 4) * ceil_div(hidden // _GROUP, 4),
+        round_up(padded.w13_rows, 4) * ceil_div(hidden // _GROUP, 4),
         round_up(hidden, 4) * ceil_div(columns // _GROUP, 4),
     )
     return (
-        *weights(
-            on_rank,
-            "uint8",
-            intermediate_size=columns,
-            hidden_size=hidden,
-            per_element=2,
-        ),
-        *(Tensor(on_rank.num_experts * n, "int32") for n in words),
-        *biases(on_rank, intermediate_size=columns, hidden_size=hidden),
+        *padded.weights("uint8", per_element=2),
+        *padded.each(*words, dtype="int32"),
+        *padded.biases(),
     )
 
 
@@ -263,17 +237,19 @@ def _for_triton(on_rank: ExpertsOnRank, release: Release) -> Tensors:
     `hopper_scale.py`.
     """
     columns = round_up(on_rank.intermediate_size_per_partition, 64)
-    hidden = on_rank.hidden_size
-    rows = w13_rows(on_rank, columns)
-    experts, groups = on_rank.num_experts, _triton_mxfp4_groups(release)
+    padded, hidden = on_rank.padded(columns), on_rank.hidden_size
+    rows, groups = padded.w13_rows, _triton_mxfp4_groups(release)
     keeps_raw = release.has(_KEEPS_RAW_MXFP4_SCALES)
     return (
-        Tensor(experts * _triton_bytes(rows, hidden, release), "uint8"),
-        Tensor(experts * _triton_bytes(hidden, columns, release), "uint8"),
-        Tensor(experts * _triton_scales(rows, hidden, groups), "uint8"),
-        Tensor(experts * _triton_scales(hidden, columns, groups), "uint8"),
-        *(_scales(on_rank, columns, hidden) if keeps_raw else ()),
-        *biases(on_rank, "float32", intermediate_size=columns),
+        *on_rank.each(
+            _triton_bytes(rows, hidden, release),
+            _triton_bytes(hidden, columns, release),
+            _triton_scales(rows, hidden, groups),
+            _triton_scales(hidden, columns, groups),
+            dtype="uint8",
+        ),
+        *(_scales(padded) if keeps_raw else ()),
+        *padded.biases("float32"),
     )
 
 

@@ -21,17 +21,13 @@ from planner.models.quantization.experts.kernels import (
 )
 from planner.models.quantization.experts.serving import (
     HummingWeights,
-    biases,
     prefers_humming,
-    w13_rows,
-    weights,
 )
 from planner.models.quantization.padding import round_up
 from planner.models.tensors import (
     ExpertsKernel,
     ExpertsOnRank,
     ServedExperts,
-    Tensor,
     Tensors,
 )
 from planner.values import frozen
@@ -48,12 +44,10 @@ _SCALE_ROWS, _SCALE_COLUMNS = 128, 4
 
 
 class _Padded(NamedTuple):
-    """An expert's sizes as a kernel holds them."""
+    """Experts with the sizes of a kernel, and the scales of w13 and w2 of each."""
 
-    columns: int
-    hidden_size: int
-    scales_13: int
-    scales_2: int
+    on_rank: ExpertsOnRank
+    scales: tuple[int, int]
 
 
 @frozen
@@ -76,7 +70,7 @@ class NvFp4Experts:
         shards = 2 if on_rank.is_gated else 1
         # Scales by expert: of both weights; of both inputs; what TRT-LLM derives.
         scalars = {Kernel.MARLIN: 2, Kernel.FLASHINFER_CUTLASS: 4, Kernel.TRTLLM: 5}
-        held = _held(on_rank, _padded(on_rank, kernel, hidden_tile=256))
+        held = _held(_padded(on_rank, kernel, hidden_tile=256))
         per_expert = scalars[kernel]
         if self.is_compressed_tensors:
             # The published scales, turned upside down for the kernel, stay as well.
@@ -87,8 +81,8 @@ class NvFp4Experts:
         return (
             *held,
             *raw,
-            Tensor(on_rank.num_experts * per_expert, "float32"),
-            *biases(on_rank),
+            *on_rank.each(per_expert, dtype="float32"),
+            *on_rank.biases(),
         )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
@@ -117,9 +111,9 @@ class NvFp4OnlineExperts:
             )
         padded = _padded(on_rank, Kernel.TRTLLM, hidden_tile=_online_tile(on_rank))
         return (
-            *_held(on_rank, padded),
-            Tensor(5 * on_rank.num_experts, "float32"),
-            *biases(on_rank),
+            *_held(padded),
+            *on_rank.each(5, dtype="float32"),
+            *on_rank.biases(),
         )
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
@@ -143,31 +137,27 @@ def _served(
     found = serving.by_nvfp4(on_rank, layout, kernel)
     if found.kernel is not ExpertsKernel.TRTLLM:
         return found
-    padded = _padded(on_rank, kernel, hidden_tile=hidden_tile)
+    padded = _padded(on_rank, kernel, hidden_tile=hidden_tile).on_rank
     return replace(
-        found, hidden_size=padded.hidden_size, intermediate_size=padded.columns
+        found,
+        hidden_size=padded.hidden_size,
+        intermediate_size=padded.intermediate_size_per_partition,
     )
 
 
-def _held(on_rank: ExpertsOnRank, padded: _Padded) -> Tensors:
+def _held(padded: _Padded) -> Tensors:
+    on_rank = padded.on_rank
     return (
-        *weights(
-            on_rank,
-            "uint8",
-            intermediate_size=padded.columns,
-            hidden_size=padded.hidden_size,
-            per_element=2,
-        ),
-        Tensor(on_rank.num_experts * padded.scales_13, "float8_e4m3fn"),
-        Tensor(on_rank.num_experts * padded.scales_2, "float8_e4m3fn"),
+        *on_rank.weights("uint8", per_element=2),
+        *on_rank.each(*padded.scales, dtype="float8_e4m3fn"),
     )
 
 
 def _raw_scales(on_rank: ExpertsOnRank) -> Tensors:
     """Return the scales as published."""
     columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
-    counts = (w13_rows(on_rank) * (hidden // _GROUP), hidden * (columns // _GROUP))
-    return tuple(Tensor(on_rank.num_experts * n, "float8_e4m3fn") for n in counts)
+    counts = on_rank.w13_rows * (hidden // _GROUP), hidden * (columns // _GROUP)
+    return on_rank.each(*counts, dtype="float8_e4m3fn")
 
 
 def _padded(on_rank: ExpertsOnRank, kernel: Kernel, *, hidden_tile: int) -> _Padded:
@@ -179,12 +169,9 @@ def _padded(on_rank: ExpertsOnRank, kernel: Kernel, *, hidden_tile: int) -> _Pad
         hidden = round_up(hidden, hidden_tile)
     else:
         columns = round_up(columns, 64 if hidden % 128 == 0 else 128)
-    return _Padded(
-        columns=columns,
-        hidden_size=hidden,
-        scales_13=w13_rows(on_rank, columns) * (hidden // _GROUP),
-        scales_2=hidden * (columns // _GROUP),
-    )
+    padded = on_rank.padded(columns, hidden)
+    scales = padded.w13_rows * (hidden // _GROUP), hidden * (columns // _GROUP)
+    return _Padded(padded, scales)
 
 
 def _padded_for_cutlass(on_rank: ExpertsOnRank) -> _Padded:
@@ -198,7 +185,7 @@ def _padded_for_cutlass(on_rank: ExpertsOnRank) -> _Padded:
     nvfp4_utils.py` swizzle_blockscale.
     """
     columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
-    rows = w13_rows(on_rank)
+    rows = on_rank.w13_rows
     padding = round_up(rows, _SCALE_ROWS) - rows
     if padding and on_rank.is_gated:
         raise Refused(
@@ -206,12 +193,9 @@ def _padded_for_cutlass(on_rank: ExpertsOnRank) -> _Padded:
             "is not currently supported', 'FLASHINFER_CUTLASS')"
         )
     columns += padding
-    return _Padded(
-        columns=columns,
-        hidden_size=hidden,
-        scales_13=_tiles(w13_rows(on_rank, columns), hidden // _GROUP),
-        scales_2=_tiles(hidden, columns // _GROUP),
-    )
+    padded = on_rank.padded(columns)
+    of_w13 = _tiles(padded.w13_rows, hidden // _GROUP)
+    return _Padded(padded, (of_w13, _tiles(hidden, columns // _GROUP)))
 
 
 def _tiles(rows: int, columns: int) -> int:

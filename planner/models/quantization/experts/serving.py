@@ -1,8 +1,7 @@
 """Pieces that the methods for quantised experts share.
 
-Tensors (rows, weights, biases, and Humming's layout, which replaces Marlin's on
-Hopper), and `served`, `by_fp8` and the like: which kernel computes the experts, with
-what it needs at run time.
+Humming's layout of tensors, which replaces Marlin's on Hopper, and `served`, `by_fp8`
+and the like: which kernel computes the experts, with what it needs at run time.
 
 Source: vLLM 0.33.0 `layers/fused_moe/oracle/`, and the same files of older releases;
 `layers/quantization/utils/humming/moe.py` convert_to_humming_moe_kernel_format and
@@ -31,7 +30,6 @@ from planner.models.tensors import (
     ExpertsOnRank,
     InputCopy,
     ServedExperts,
-    Tensor,
     Tensors,
 )
 from planner.values import frozen
@@ -66,58 +64,6 @@ _PREFERS_TRITON_BLOCK_EXPERTS = Change(
 )
 
 
-def w13_rows(on_rank: ExpertsOnRank, intermediate_size: int | None = None) -> int:
-    """Return the rows of gate and up together, or of up only without a gate.
-
-    `intermediate_size` is that of the rank as a kernel pads it; None: unpadded.
-    """
-    columns = (
-        on_rank.intermediate_size_per_partition
-        if intermediate_size is None
-        else intermediate_size
-    )
-    return (2 if on_rank.is_gated else 1) * columns
-
-
-def weights(
-    on_rank: ExpertsOnRank,
-    dtype: str,
-    *,
-    intermediate_size: int | None = None,
-    hidden_size: int | None = None,
-    per_element: int = 1,
-) -> tuple[Tensor, Tensor]:
-    """Return w13 and w2, `per_element` weights packed in an element of `dtype`."""
-    columns = (
-        on_rank.intermediate_size_per_partition
-        if intermediate_size is None
-        else intermediate_size
-    )
-    hidden = on_rank.hidden_size if hidden_size is None else hidden_size
-    rows = w13_rows(on_rank, columns)
-    return (
-        Tensor(on_rank.num_experts * rows * (hidden // per_element), dtype),
-        Tensor(on_rank.num_experts * hidden * (columns // per_element), dtype),
-    )
-
-
-def biases(
-    on_rank: ExpertsOnRank,
-    dtype: str | None = None,
-    *,
-    intermediate_size: int | None = None,
-    hidden_size: int | None = None,
-) -> Tensors:
-    """Return the biases of w13 and w2, none where the model has none."""
-    if not on_rank.has_bias:
-        return ()
-    hidden = on_rank.hidden_size if hidden_size is None else hidden_size
-    return (
-        Tensor(on_rank.num_experts * w13_rows(on_rank, intermediate_size), dtype),
-        Tensor(on_rank.num_experts * hidden, dtype),
-    )
-
-
 def prefers_humming(layout: ParallelLayout) -> bool:
     """Whether vLLM chooses Humming where it would choose Marlin on other GPUs."""
     if layout.moe_backend in ("marlin", "humming"):
@@ -139,52 +85,49 @@ class HummingWeights:
     has_expert_scale: bool = False
     """Whether each expert has a scale of its own on top."""
 
-    def tensors(self, on_rank: ExpertsOnRank, columns: int | None = None) -> Tensors:
-        """Return the tensors of w13 and w2 on a rank, in place of the published ones.
-
-        `columns`: of an expert, where its method pads them before.
-        """
-        inputs = on_rank.intermediate_size_per_partition if columns is None else columns
-        rows, hidden = w13_rows(on_rank, inputs), on_rank.hidden_size
+    def tensors(self, on_rank: ExpertsOnRank) -> Tensors:
+        """Return what is held of w13 and w2 in place of the published tensors."""
+        inputs, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
         return (
-            *self._sublayer(on_rank, rows, hidden),
+            *self._sublayer(on_rank, on_rank.w13_rows, hidden),
             *self._sublayer(on_rank, hidden, inputs),
         )
 
     def _sublayer(self, on_rank: ExpertsOnRank, rows: int, inputs: int) -> Tensors:
-        experts = on_rank.num_experts
         rows, inputs = round_up(rows, _HUMMING_ROWS), round_up(inputs, _HUMMING_COLUMNS)
         groups = 1 if self.group_size == -1 else inputs // self.group_size
         held = [
-            Tensor(experts * rows * inputs * self.num_bits // WORD_BITS, "int32"),
-            Tensor(experts * rows * groups, self.scale_dtype),
+            *on_rank.each(rows * inputs * self.num_bits // WORD_BITS, dtype="int32"),
+            *on_rank.each(rows * groups, dtype=self.scale_dtype),
         ]
         if self.has_zero_points:
             is_small = self.num_bits <= _SMALL_ZERO_POINT_BITS
             bits = _SMALL_ZERO_POINT_BITS if is_small else _ZERO_POINT_BITS
-            held.append(Tensor(experts * rows * groups * bits // WORD_BITS, "int32"))
+            held += on_rank.each(rows * groups * bits // WORD_BITS, dtype="int32")
         if self.has_expert_scale:
-            held.append(Tensor(experts, "float32"))
+            held += on_rank.each(1, dtype="float32")
         if on_rank.has_bias:
-            held.append(Tensor(experts * rows))
+            held += on_rank.each(rows)
         return tuple(held)
 
 
 def served(
     on_rank: ExpertsOnRank,
+    layout: ParallelLayout,
     kernel: ExpertsKernel,
     *,
-    keeps_workspace: bool,
+    workspace: Change | None = KEEPS_EXPERT_WORKSPACE,
     input_copy: InputCopy | None = None,
-    columns: int | None = None,
 ) -> ServedExperts:
-    """Return the kernel with the rank's sizes; `columns` where it pads them."""
-    own = on_rank.intermediate_size_per_partition
+    """Return the kernel with the rank's sizes, as far as it pads them.
+
+    `workspace` is what made releases take its results from the shared one; None: none.
+    """
     return ServedExperts(
         kernel=kernel,
         hidden_size=on_rank.hidden_size,
-        intermediate_size=own if columns is None else columns,
-        keeps_workspace=keeps_workspace,
+        intermediate_size=on_rank.intermediate_size_per_partition,
+        keeps_workspace=workspace is not None and layout.release.has(workspace),
         input_copy=input_copy,
     )
 
@@ -193,27 +136,23 @@ def by_marlin(
     on_rank: ExpertsOnRank,
     layout: ParallelLayout,
     *,
-    keeps_workspace: bool,
+    workspace: Change = KEEPS_EXPERT_WORKSPACE,
     group_size: int = -1,
 ) -> ServedExperts:
     """Return Marlin's kernel, or Humming's in its place; inputs stay as they are."""
     if prefers_humming(layout):
-        return served(on_rank, ExpertsKernel.HUMMING, keeps_workspace=keeps_workspace)
-    return served(
-        on_rank,
-        ExpertsKernel.MARLIN,
-        keeps_workspace=keeps_workspace,
-        columns=_marlin_columns(on_rank, layout, group_size),
-    )
+        return served(on_rank, layout, ExpertsKernel.HUMMING, workspace=workspace)
+    padded = _for_marlin(on_rank, layout, group_size)
+    return served(padded, layout, ExpertsKernel.MARLIN, workspace=workspace)
 
 
-def _marlin_columns(
+def _for_marlin(
     on_rank: ExpertsOnRank, layout: ParallelLayout, group_size: int
-) -> int:
-    columns = on_rank.intermediate_size_per_partition
+) -> ExpertsOnRank:
     if not layout.release.has(PADS_EXPERTS_FOR_MARLIN):
-        return columns
-    return marlin_columns(columns, group_size)
+        return on_rank
+    columns = on_rank.intermediate_size_per_partition
+    return on_rank.padded(marlin_columns(columns, group_size))
 
 
 def by_fp8(
@@ -226,21 +165,10 @@ def by_fp8(
 
     Source: vLLM 0.15.0 `layers/fused_moe/oracle/fp8.py` select_fp8_moe_backend.
     """
-    release = layout.release
-    keeps_workspace = release.has(KEEPS_EXPERT_WORKSPACE)
     if kernel is Kernel.MARLIN:
-        return served(
-            on_rank,
-            ExpertsKernel.MARLIN,
-            keeps_workspace=keeps_workspace,
-            columns=_marlin_columns(on_rank, layout, -1),
-        )
-    return served(
-        on_rank,
-        _KERNELS[kernel],
-        keeps_workspace=keeps_workspace,
-        input_copy=input_copy,
-    )
+        padded = _for_marlin(on_rank, layout, -1)
+        return served(padded, layout, ExpertsKernel.MARLIN)
+    return served(on_rank, layout, _KERNELS[kernel], input_copy=input_copy)
 
 
 def by_fp8_block(
@@ -269,11 +197,7 @@ def by_fp8_block(
         and not is_refined
         and on_rank.activation == "silu"
     ):
-        return served(
-            on_rank,
-            ExpertsKernel.FLASHINFER_BLOCKS,
-            keeps_workspace=release.has(KEEPS_EXPERT_WORKSPACE),
-        )
+        return served(on_rank, layout, ExpertsKernel.FLASHINFER_BLOCKS)
     return by_fp8(on_rank, layout, kernel, FP8_BY_BLOCK)
 
 
@@ -281,14 +205,9 @@ def by_mxfp8(
     on_rank: ExpertsOnRank, layout: ParallelLayout, kernel: Kernel
 ) -> ServedExperts:
     """Return the kernel for MXFP8."""
-    keeps_workspace = layout.release.has(KEEPS_EXPERT_WORKSPACE)
     if kernel is Kernel.MARLIN:
-        return by_marlin(
-            on_rank, layout, keeps_workspace=keeps_workspace, group_size=32
-        )
-    return served(
-        on_rank, _KERNELS[kernel], keeps_workspace=keeps_workspace, input_copy=MXFP8
-    )
+        return by_marlin(on_rank, layout, group_size=32)
+    return served(on_rank, layout, _KERNELS[kernel], input_copy=MXFP8)
 
 
 def by_nvfp4(
@@ -299,16 +218,13 @@ def by_nvfp4(
     Source: vLLM `layers/fused_moe/oracle/nvfp4.py`; before 0.15.0 FlashInfer's
     kernels had to be switched on.
     """
-    keeps_workspace = layout.release.has(KEEPS_EXPERT_WORKSPACE)
     if kernel is Kernel.MARLIN:
-        return by_marlin(on_rank, layout, keeps_workspace=keeps_workspace)
+        return by_marlin(on_rank, layout)
     found = _KERNELS[kernel]
     if not layout.release.has(PREFERS_FLASHINFER_QUANTISED_EXPERTS):
         found = ExpertsKernel.CUTLASS_FP4
-    return replace(
-        served(on_rank, found, keeps_workspace=keeps_workspace, input_copy=NVFP4),
-        has_fp4_weights=True,
-    )
+    made = served(on_rank, layout, found, input_copy=NVFP4)
+    return replace(made, has_fp4_weights=True)
 
 
 def by_mxfp4(
@@ -319,23 +235,15 @@ def by_mxfp4(
     input_copy: InputCopy | None = None,
 ) -> ServedExperts:
     """Return the kernel for MXFP4, whose padding is the weights'."""
-    found = replace(
-        served(
-            on_rank,
-            kernel,
-            keeps_workspace=layout.release.has(_KEEPS_MXFP4_WORKSPACE),
-            input_copy=input_copy,
-        ),
-        has_fp4_weights=True,
-    )
-    if kernel not in (ExpertsKernel.MARLIN, ExpertsKernel.TRTLLM):
-        return found
     is_trtllm = kernel is ExpertsKernel.TRTLLM
-    pads_more = is_trtllm and not layout.release.has(PADS_MXFP4_LESS)
-    tile = 256 if pads_more else 128
-    return replace(
-        found,
-        intermediate_size=round_up(found.intermediate_size, tile),
-        hidden_size=round_up(found.hidden_size, 256),
-        is_declared=True,
-    )
+    is_padded = is_trtllm or kernel is ExpertsKernel.MARLIN
+    if is_padded:
+        pads_more = is_trtllm and not layout.release.has(PADS_MXFP4_LESS)
+        columns = on_rank.intermediate_size_per_partition
+        on_rank = on_rank.padded(
+            round_up(columns, 256 if pads_more else 128),
+            round_up(on_rank.hidden_size, 256),
+        )
+    workspace = _KEEPS_MXFP4_WORKSPACE
+    made = served(on_rank, layout, kernel, workspace=workspace, input_copy=input_copy)
+    return replace(made, has_fp4_weights=True, is_declared=is_padded)

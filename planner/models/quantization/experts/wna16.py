@@ -5,6 +5,8 @@ Source: vLLM 0.33.0 `layers/fused_moe/oracle/int_wna16.py`.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import (
@@ -20,17 +22,13 @@ from planner.models.quantization.experts.kernels import (
 )
 from planner.models.quantization.experts.serving import (
     HummingWeights,
-    biases,
     prefers_humming,
-    w13_rows,
-    weights,
 )
 from planner.models.quantization.padding import WORD_BITS
 from planner.models.tensors import (
     ExpertsKernel,
     ExpertsOnRank,
     ServedExperts,
-    Tensor,
     Tensors,
 )
 from planner.values import frozen
@@ -67,42 +65,41 @@ class _Grouped:
     num_bits: int
     group_size: int
     """-1: one group holds all inputs of a row."""
+    has_zero_points: bool = False
+    """Whether zero points matter: weights are not symmetric."""
+    workspace: ClassVar[Change]
+    """Since when results of Marlin's kernel are in the shared workspace."""
 
     def packed(
         self,
         on_rank: ExpertsOnRank,
-        columns: int,
         *,
         has_zero_points: bool,
         zeros: str | None = "int32",
     ) -> Tensors:
-        """Return weights, scales and zero points with `columns` for each expert.
+        """Return weights, scales and zero points.
 
         `zeros` is the dtype of the zero points; None: the model's.
         """
-        experts, hidden = on_rank.num_experts, on_rank.hidden_size
-        packed = 32 // self.num_bits
-        rows = w13_rows(on_rank, columns)
-        groups = (self.groups(hidden), self.groups(columns))
+        rows, hidden = on_rank.w13_rows, on_rank.hidden_size
+        packed = WORD_BITS // self.num_bits
+        of_w13 = self.groups(hidden)
+        of_w2 = self.groups(on_rank.intermediate_size_per_partition)
         held = (
-            *weights(on_rank, "int32", intermediate_size=columns, per_element=packed),
-            Tensor(experts * groups[0] * rows),
-            Tensor(experts * groups[1] * hidden),
+            *on_rank.weights("int32", per_element=packed),
+            *on_rank.each(of_w13 * rows, of_w2 * hidden),
         )
         if not has_zero_points:
             return held
-        return (
-            *held,
-            Tensor(experts * groups[0] * (rows // packed), zeros),
-            Tensor(experts * groups[1] * (hidden // packed), zeros),
-        )
+        counts = of_w13 * (rows // packed), of_w2 * (hidden // packed)
+        return (*held, *on_rank.each(*counts, dtype=zeros))
 
-    def for_humming(self, on_rank: ExpertsOnRank, *, has_zero_points: bool) -> Tensors:
+    def for_humming(self, on_rank: ExpertsOnRank) -> Tensors:
         """Return the same as Humming holds it, zero points only where they matter."""
         held = HummingWeights(
             num_bits=self.num_bits,
             group_size=self.group_size,
-            has_zero_points=has_zero_points,
+            has_zero_points=self.has_zero_points,
         )
         return held.tensors(on_rank)
 
@@ -126,6 +123,38 @@ class _Grouped:
             and (self.group_size <= 0 or columns % self.group_size == 0)
         )
 
+    def for_marlin(self, on_rank: ExpertsOnRank) -> ExpertsOnRank:
+        """Return the experts with the sizes to which Marlin's kernel pads them."""
+        columns = on_rank.intermediate_size_per_partition
+        return on_rank.padded(marlin_columns(columns, self.group_size))
+
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
+        """Return weights, scales and zero points on a rank."""
+        if not self.suits_marlin(on_rank, layout):
+            return self._in_bytes.tensors(on_rank, layout)
+        if prefers_humming(layout):
+            return self.for_humming(on_rank)
+        padded = self.for_marlin(on_rank)
+        return (*self.packed(padded, has_zero_points=True), *padded.biases())
+
+    @property
+    def _in_bytes(self) -> MoeWNA16Experts:
+        """What holds experts that Marlin's kernel does not take."""
+        return MoeWNA16Experts(
+            num_bits=self.num_bits,
+            group_size=self.group_size,
+            has_zero_points=self.has_zero_points,
+        )
+
+    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
+        """Return the kernel that computes the experts, and its sizes."""
+        if not self.suits_marlin(on_rank, layout):
+            return self._in_bytes.served(on_rank, layout)
+        size = self.group_size
+        return serving.by_marlin(
+            on_rank, layout, workspace=self.workspace, group_size=size
+        )
+
 
 @frozen
 class GPTQExperts(_Grouped):
@@ -137,14 +166,14 @@ class GPTQExperts(_Grouped):
     """
 
     desc_act: bool = False
-    is_sym: bool = True
+    workspace: ClassVar[Change] = KEEPS_GPTQ_WORKSPACE
 
     def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights, scales, zero points and orders on a rank."""
         is_older = not layout.release.has(_HOLDS_WORDS_OF_ZEROS)
         if is_older and self.suits_marlin(on_rank, layout):
             return self._older(on_rank)
-        return _marlin_or_not(on_rank, layout, self, has_zero_points=not self.is_sym)
+        return _Grouped.tensors(self, on_rank, layout)
 
     def _older(self, on_rank: ExpertsOnRank) -> Tensors:
         """Return what Marlin's kernel holds in releases that take desc_act.
@@ -155,31 +184,19 @@ class GPTQExperts(_Grouped):
         Source: vLLM 0.25.1 `layers/quantization/auto_gptq.py` AutoGPTQMoEMethod,
         `layers/fused_moe/oracle/int_wna16.py` _process_weights_marlin.
         """
-        columns = on_rank.intermediate_size_per_partition
-        padded = columns
-        if not self.desc_act:
-            padded = marlin_columns(columns, self.group_size)
+        padded = on_rank if self.desc_act else self.for_marlin(on_rank)
         held = (
-            *self.packed(on_rank, padded, has_zero_points=True, zeros=None),
-            *biases(on_rank, intermediate_size=padded),
+            *self.packed(padded, has_zero_points=True, zeros=None),
+            *padded.biases(),
         )
         if not self.desc_act:
             return held
-        experts, hidden = on_rank.num_experts, on_rank.hidden_size
+        columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
         missing = self.groups(on_rank.intermediate_size) - self.groups(columns)
         packed = WORD_BITS // self.num_bits
-        more = experts * missing * (hidden + hidden // packed)
-        orders = (Tensor(experts * hidden, "int32"), Tensor(experts * columns, "int32"))
-        return (*held, Tensor(more), *orders, *orders)
-
-    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
-        """Return the kernel that computes the experts, and its sizes."""
-        return _served_by_marlin_or_not(
-            on_rank,
-            layout,
-            self,
-            keeps_workspace=layout.release.has(KEEPS_GPTQ_WORKSPACE),
-        )
+        more = on_rank.each(missing * (hidden + hidden // packed))
+        orders = on_rank.each(hidden, columns, dtype="int32")
+        return (*held, *more, *orders, *orders)
 
 
 @frozen
@@ -189,47 +206,8 @@ class AWQExperts(_Grouped):
     Source: vLLM 0.33.0 `layers/quantization/auto_awq.py` AutoAWQMoEMethod.
     """
 
-    has_zero_point: bool = True
-
-    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
-        """Return weights, scales and zero points on a rank."""
-        return _marlin_or_not(
-            on_rank, layout, self, has_zero_points=self.has_zero_point
-        )
-
-    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
-        """Return the kernel that computes the experts, and its sizes."""
-        return _served_by_marlin_or_not(
-            on_rank,
-            layout,
-            self,
-            keeps_workspace=layout.release.has(KEEPS_AWQ_WORKSPACE),
-        )
-
-
-def _marlin_or_not(
-    on_rank: ExpertsOnRank,
-    layout: ParallelLayout,
-    grouped: _Grouped,
-    *,
-    has_zero_points: bool,
-) -> Tensors:
-    if not grouped.suits_marlin(on_rank, layout):
-        other = MoeWNA16Experts(
-            num_bits=grouped.num_bits,
-            group_size=grouped.group_size,
-            has_zero_point=has_zero_points,
-        )
-        return other.tensors(on_rank, layout)
-    if prefers_humming(layout):
-        return grouped.for_humming(on_rank, has_zero_points=has_zero_points)
-    columns = marlin_columns(
-        on_rank.intermediate_size_per_partition, grouped.group_size
-    )
-    return (
-        *grouped.packed(on_rank, columns, has_zero_points=True),
-        *biases(on_rank, intermediate_size=columns),
-    )
+    has_zero_points: bool = True
+    workspace: ClassVar[Change] = KEEPS_AWQ_WORKSPACE
 
 
 @frozen
@@ -237,10 +215,12 @@ class PackedExperts(_Grouped):
     """As compressed-tensors checkpoints of format pack-quantized publish them.
 
     Source: vLLM 0.33.0 `layers/quantization/compressed_tensors/
-    compressed_tensors_moe/compressed_tensors_moe_wna16.py`.
+    compressed_tensors_moe/compressed_tensors_moe_wna16.py`. FlashInfer's kernel for
+    B200 computes them with VLLM_USE_FLASHINFER_MOE_INT4 only, off by default
+    (`layers/quantization/utils/flashinfer_mxint4_moe.py`).
     """
 
-    is_sym: bool = True
+    workspace: ClassVar[Change] = _KEEPS_PACKED_WORKSPACE
 
     def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights, scales, zero points and shapes on a rank.
@@ -250,20 +230,18 @@ class PackedExperts(_Grouped):
                 scale a row on Hopper.
         """
         self._check(on_rank)
-        columns = on_rank.intermediate_size_per_partition
         if prefers_humming(layout):
             if self.group_size == -1:
                 # vLLM stops with a bare assertion where Marlin's kernel is not taken.
                 raise Refused("AssertionError: weight_quant.strategy == 'group'")
-            return self.for_humming(on_rank, has_zero_points=not self.is_sym)
-        if self.suits_marlin(on_rank, layout) and not self._uses_trtllm(
-            on_rank, layout
-        ):
-            columns = marlin_columns(columns, self.group_size)
+            return self.for_humming(on_rank)
+        is_trtllm = self._uses_trtllm(on_rank, layout)
+        if self.suits_marlin(on_rank, layout) and not is_trtllm:
+            on_rank = self.for_marlin(on_rank)
         return (
-            *self.packed(on_rank, columns, has_zero_points=not self.is_sym),
-            *(Tensor(2 * on_rank.num_experts),) * 2,
-            *biases(on_rank, intermediate_size=columns),
+            *self.packed(on_rank, has_zero_points=self.has_zero_points),
+            *on_rank.each(2, 2),
+            *on_rank.biases(),
         )
 
     def _check(self, on_rank: ExpertsOnRank) -> None:
@@ -291,25 +269,10 @@ class PackedExperts(_Grouped):
         return (
             is_datacenter_blackwell(layout)
             and (self.num_bits, self.group_size) == (_TRTLLM_BITS, _TRTLLM_GROUP)
-            and self.is_sym
+            and not self.has_zero_points
             and on_rank.is_gated
             and on_rank.is_renormalized
             and on_rank.activation in ("silu", "swigluoai")
-        )
-
-    def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
-        """Return the kernel that computes the experts, and its sizes.
-
-        FlashInfer's kernel for B200 needs VLLM_USE_FLASHINFER_MOE_INT4, off by default.
-
-        Source: vLLM 0.33.0 `layers/quantization/utils/flashinfer_mxint4_moe.py`
-        is_flashinfer_mxint4_moe_available.
-        """
-        return _served_by_marlin_or_not(
-            on_rank,
-            layout,
-            self,
-            keeps_workspace=layout.release.has(_KEEPS_PACKED_WORKSPACE),
         )
 
 
@@ -322,63 +285,41 @@ class MoeWNA16Experts:
 
     num_bits: int
     group_size: int
-    has_zero_point: bool = False
+    has_zero_points: bool = False
 
-    def tensors(
-        self,
-        on_rank: ExpertsOnRank,
-        layout: ParallelLayout,
-    ) -> Tensors:
+    def tensors(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> Tensors:
         """Return weights, scales and zero points on a rank.
 
         Raises:
             Refused: where no group of 32 or more fits; vLLM stops without words.
         """
-        experts, hidden = on_rank.num_experts, on_rank.hidden_size
-        columns, rows = on_rank.intermediate_size_per_partition, w13_rows(on_rank)
+        columns, hidden = on_rank.intermediate_size_per_partition, on_rank.hidden_size
         size = self.group_size
         while columns % size or hidden % size:
             size //= 2
             if size < _SMALLEST_GROUP:
                 raise Refused("AssertionError: ")
         if prefers_humming(layout):
-            grouped = _Grouped(num_bits=self.num_bits, group_size=size)
-            return grouped.for_humming(on_rank, has_zero_points=self.has_zero_point)
-        packed = 8 // self.num_bits
+            fitting = _Grouped(
+                num_bits=self.num_bits,
+                group_size=size,
+                has_zero_points=self.has_zero_points,
+            )
+            return fitting.for_humming(on_rank)
+        packed, rows = 8 // self.num_bits, on_rank.w13_rows
+        groups = hidden // size, columns // size
         held = (
-            *weights(on_rank, "uint8", per_element=packed),
-            Tensor(experts * rows * (hidden // size)),
-            Tensor(experts * hidden * (columns // size)),
+            *on_rank.weights("uint8", per_element=packed),
+            *on_rank.each(rows * groups[0], hidden * groups[1]),
         )
-        if not self.has_zero_point:
+        if not self.has_zero_points:
             return held
-        return (
-            *held,
-            Tensor(experts * (rows // packed) * (hidden // size), "uint8"),
-            Tensor(experts * (hidden // packed) * (columns // size), "uint8"),
-        )
+        zeros = (rows // packed) * groups[0], (hidden // packed) * groups[1]
+        return (*held, *on_rank.each(*zeros, dtype="uint8"))
 
     def served(self, on_rank: ExpertsOnRank, layout: ParallelLayout) -> ServedExperts:
         """Return the kernel that computes the experts, and its sizes."""
-        keeps_workspace = layout.release.has(_KEEPS_WNA16_WORKSPACE)
         is_humming = prefers_humming(layout)
         kernel = ExpertsKernel.HUMMING if is_humming else ExpertsKernel.TRITON
-        return serving.served(on_rank, kernel, keeps_workspace=keeps_workspace)
-
-
-def _served_by_marlin_or_not(
-    on_rank: ExpertsOnRank,
-    layout: ParallelLayout,
-    grouped: _Grouped,
-    *,
-    keeps_workspace: bool,
-) -> ServedExperts:
-    if grouped.suits_marlin(on_rank, layout):
-        return serving.by_marlin(
-            on_rank,
-            layout,
-            keeps_workspace=keeps_workspace,
-            group_size=grouped.group_size,
-        )
-    other = MoeWNA16Experts(num_bits=grouped.num_bits, group_size=grouped.group_size)
-    return other.served(on_rank, layout)
+        workspace = _KEEPS_WNA16_WORKSPACE
+        return serving.served(on_rank, layout, kernel, workspace=workspace)
