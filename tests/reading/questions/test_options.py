@@ -109,13 +109,14 @@ def test_fp8_without_a_checkpoint_is_made_while_vllm_loads() -> None:
 
 
 LAYOUTS = {
-    # 64 heads are not divided by 3, and 29,568 / 2 by no group of 128.
+    # 64 heads are not divided by 3.
     "Llama-3.3-70B on 3 RTX 3090": {"pipeline_parallel_size": 3},
     "Llama-3.3-70B on 6 L40S": {
         "tensor_parallel_size": 2,
         "pipeline_parallel_size": 3,
     },
-    "Qwen2.5-72B-AWQ on 2x3090": {"pipeline_parallel_size": 2},
+    # Padded to 29,696, which two ranks divide into groups of 128.
+    "Qwen2.5-72B-AWQ on 2x3090": {"tensor_parallel_size": 2},
     "Kimi K2 on 16 H100 across 2 nodes": {
         "tensor_parallel_size": 8,
         "pipeline_parallel_size": 2,
