@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tools.release import answers
 from tools.release.differing import Difference
 from tools.release.judging import Judged, came_and_went
-from tools.release.ranking import Reading
+from tools.release.ranking import Reading, counted
 from tools.release.record import Record
 
 BODY_MINUTES, LINE_MINUTES = 1.0, 0.2
@@ -239,7 +239,9 @@ def stubs(found: Remaining) -> str:
     judged = found.judged
     named = (one for one in judged.short if one.near == "named")
     for one in (*judged.first, *named):
-        module = one.rules[0].partition("::")[0] if one.rules else "planner/"
+        # The rule of a figure, before a reader or a lesson that rests on it too.
+        rules = sorted(one.rules, key=lambda rule: (counted([rule]) < 1, rule))
+        module = rules[0].partition("::")[0] if rules else "planner/"
         file, _, name = one.key.partition("::")
         modules.setdefault(module, []).append(
             f"_{_constant(name)} = Change(\n"
@@ -261,7 +263,7 @@ def stubs(found: Remaining) -> str:
 
 def _constant(name: str) -> str:
     """Return the name of a constant for a function or class."""
-    last = name.strip("._").rpartition(".")[2]
+    last = name.removesuffix(".__init__").rpartition(".")[2].strip("_")
     spaced = "".join(
         f"_{one}" if one.isupper() and last[place - 1 : place].islower() else one
         for place, one in enumerate(last)
