@@ -197,7 +197,8 @@ def _one_of(several: list[Reading]) -> Reading:
     """Return one reading of several, the weightiest first."""
     first = several[0]
     edits = {edit_of(first.body)}
-    alike, beside = [], []
+    alike: list[Difference] = []
+    beside: list[Difference] = []
     for one in several[1:]:
         edit = edit_of(one.body)
         (alike if edit in edits else beside).append(one.body)
