@@ -12,8 +12,10 @@ from tools.release import judging, page
 from tools.release.differing import Difference, differences, paired
 from tools.release.evidence import Evidence
 from tools.release.judging import Judged
+from tools.release.ranking import Cited, in_order
 from tools.release.reach import mentions, reached
 from tools.release.record import Record
+from tools.release.statements import kept_anew
 from tools.release.symbols import Citation
 from tools.release.touched import touched
 
@@ -219,6 +221,60 @@ def test_lists_of_names_and_new_files_are_no_readings(judged: Judged) -> None:
     assert judged.bodies == len(judged.readings) + 1 + len(judged.closed)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("size", "supports_size", "choice"),
+        ("size", "get_attn_backend_cls", "choice"),
+        ("size", "dummy_run", "profiled"),
+        (
+            "rows = ",
+            "if attn_metadata is None: a = torch.empty(3)\n        rows = ",
+            "profiled",
+        ),
+    ],
+)
+def test_names_say_what_an_edit_is_about(
+    tmp_path: Path, old: str, new: str, kind: str
+) -> None:
+    """What is supported, what serves, and what the profile run alone allocates."""
+    text = BODY.replace(old, new)
+    found = difference(tmp_path, BODY if "rows" in old else "", text)
+    assert kind in found.kinds
+
+
+def test_suspected_readings_take_turns_with_untried_ones() -> None:
+    """A feature without a case is not behind every body that some case suspects."""
+    made = [("a", 0.5), ("b", 0.4), ("c", None), ("d", 0.0)]
+    found = in_order(made, lambda one: (0.0, one[0]), lambda one: one[1])
+    assert ["a", "c", "b", "d"] == [name for name, _suspicion in found]
+
+
+def test_tensors_that_objects_keep_from_now_on_are_listed(tmp_path: Path) -> None:
+    """Not those that they kept already in another size."""
+    more = "self.rows = torch.zeros(tokens)\n        return rows"
+    found = difference(
+        tmp_path, BODY, BODY.replace("return rows", more).replace("8", "9")
+    )
+    assert ["self.rows = torch.zeros(tokens)"] == list(kept_anew(*found.edit))
+
+
+def test_a_constructor_is_called_with_its_class() -> None:
+    """A name that many functions have says less than one of its own."""
+    words = {
+        "a.py::rule": frozenset({"Table", "create_rows"}),
+        **{f"b.py::{one}.create_rows": frozenset() for one in "ABC"},
+        "b.py::Table": frozenset(),
+        "b.py::Table.__init__": frozenset(),
+    }
+    cited = Cited({"a.py::rule": ["planner/memory/a.py::A"]}, words)
+
+    def near(name: str) -> str:
+        return cited.near(Difference(file="b.py", name=name, old=[], new=[]))[0]
+
+    assert ("called", "namesake") == (near("Table.__init__"), near("A.create_rows"))
+
+
 def test_what_cases_suspect_is_read_wherever_it_is(tmp_path: Path) -> None:
     """First, before what is cited; what ran in cases that agree comes last."""
     old, new = (
@@ -273,7 +329,7 @@ def test_the_page_says_what_remains(judged: Judged) -> None:
     text = page.page(found)
     assert text.startswith("# vLLM 0.99.0: what remains for a person\n")
     assert "after 2 minutes of the machine" in text
-    assert "| 1 | `v1/rows.py::MOST_MB` |  | value" in text
+    assert "- `v1/rows.py::MOST_MB`: went `MOST_MB = 64`; came `MOST_MB = 128`" in text
     assert "- `NewForCausalLM`: a reader" in text
     assert "came `huge`; went `large`" in text
     assert "+ MOST_MB = 128" in page.edits(found)

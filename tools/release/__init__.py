@@ -14,6 +14,7 @@ what its report means and what is left to do by hand.
     judging.py      every body that differs: closed with a reason, or left for a person
     differing.py      by its form without logging, messages and other platforms
     evidence.py       which cases ran it, and which of them are answered otherwise
+    together.py       what is one reading
     ranking.py        by what rests on it; touched.py: how many models it serves
     missing.py      what the planner lacks of each new name
     page.py         one page of what remains, the edits, and `Change`s to fill in

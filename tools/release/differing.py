@@ -15,7 +15,12 @@ from pathlib import Path
 
 from tools.release import trees
 from tools.release.reach import NOT_OF_A_START
-from tools.release.statements import Statement, kinds, of_body, only_watches
+from tools.release.statements import (
+    Statement,
+    kinds_of_body,
+    of_body,
+    only_watches,
+)
 
 _OTHERS = re.compile(r"(?<![a-z])(?:rocm|xpu|tpu|hpu|aiter|neuron|amd)(?![a-z])")
 """Words in the paths and names of what other platforms use."""
@@ -43,6 +48,11 @@ class Difference:
         return f"{self.file}::{self.name}"
 
     @property
+    def last(self) -> str:
+        """Its name without the class."""
+        return self.name.rstrip(".").rpartition(".")[2]
+
+    @property
     def how(self) -> str:
         """Whether it came, went or changed."""
         return "changed" if self.old and self.new else "came" if self.new else "went"
@@ -66,7 +76,7 @@ class Difference:
     @cached_property
     def kinds(self) -> frozenset[str]:
         """What of memory its edit is about."""
-        found = {kind for part in self.edit for each in part for kind in kinds(each)}
+        found = kinds_of_body(self.last, self.edit)
         if self.how == "came":
             found.discard("default")
         if self.is_constant and self.how == "changed" and self._has_numbers:
@@ -110,7 +120,9 @@ def _without(one: list[Statement], other: list[Statement]) -> Iterator[Statement
 
 
 def _of_others(one: Difference) -> bool:
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", one.key).lower()
+    # Also the beginning of "XPUBackend".
+    split = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    words = re.sub(split, "_", one.key).lower()
     return bool(_OTHERS.search(words))
 
 

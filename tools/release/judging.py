@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.release import ranking, reach
 from tools.release.differing import Difference, differences, paired
 from tools.release.evidence import NONE, Evidence
-from tools.release.ranking import Cited, Reading
+from tools.release.ranking import Cited, Reading, T
+from tools.release.statements import kept_anew
 from tools.release.symbols import Citation, Sources
 from tools.release.touched import touched
 
 FIRST = 40
-"""How many readings a person is asked for; the rest where a case differs."""
+"""How many readings a person is asked to open; the rest where a case differs."""
+SHORT, LINES = 4, 80
+"""How many statements the page shows in a line, and how many such lines it has."""
 _STRONG = 0.5
 """From what suspicion on a body is read wherever it is."""
 _NEW_FILE = (
@@ -39,10 +42,22 @@ class Judged:
 
     readings: tuple[Reading, ...]
     """Left for a person, in order."""
+    kept: tuple[tuple[str, str], ...]
+    """Tensors that objects keep from now on: the body, and its statement."""
     tables: tuple[Difference, ...]
     """Lists of names, near to what is cited: only what came and went is read."""
     closed: tuple[tuple[str, str], ...]
     """Bodies that the machine closed, each with the reason."""
+
+    @property
+    def first(self) -> tuple[Reading, ...]:
+        """The readings that a person opens."""
+        return first(self.readings, lambda one: one.statements)
+
+    @property
+    def short(self) -> tuple[Reading, ...]:
+        """Those that the page shows in full, a line each."""
+        return short(self.readings, lambda one: one.statements)
 
     @property
     def reasons(self) -> Counter[str]:
@@ -52,8 +67,18 @@ class Judged:
     @property
     def bodies(self) -> int:
         """How many bodies differ."""
-        left = sum(1 + len(one.alike) for one in self.readings)
+        left = sum(len((*one.bodies, *one.alike)) for one in self.readings)
         return left + len(self.tables) + len(self.closed)
+
+
+def first(readings: Iterable[T], statements: Callable[[T], int]) -> tuple[T, ...]:
+    """Return the first of those that take more than a line."""
+    return tuple(one for one in readings if statements(one) > SHORT)[:FIRST]
+
+
+def short(readings: Iterable[T], statements: Callable[[T], int]) -> tuple[T, ...]:
+    """Return the first of those that a line shows."""
+    return tuple(one for one in readings if statements(one) <= SHORT)[:LINES]
 
 
 def judged(
@@ -72,7 +97,9 @@ def judged(
     """
     words = reach.mentions(old)
     near = Cited(ranking.places_of(cited, Sources(old)), words)
-    live = reach.reached(reach.mentions(new))
+    words_now = reach.mentions(new)
+    live = reach.reached(words_now)
+    models = touched(new)
     left, tables, closed = [], [], []
     for one in paired(differences(old, new)):
         if reason := _closed(one, near, live, words, evidence):
@@ -82,7 +109,13 @@ def judged(
         else:
             left.append(one)
     return Judged(
-        readings=tuple(ranking.readings(left, near, touched(new), evidence)),
+        readings=tuple(ranking.readings(left, near, models, evidence, words_now)),
+        kept=tuple(
+            (one.key, text)
+            for one in left
+            for text in kept_anew(*one.edit)
+            if models.get(one.file) and not one.last.startswith("forward")
+        ),
         tables=tuple(one for one in tables if near.near(one)[0] != "apart"),
         closed=(
             *closed,

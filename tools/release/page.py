@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from tools.release import answers
 from tools.release.differing import Difference
-from tools.release.judging import FIRST, Judged, came_and_went
-from tools.release.ranking import Reading
+from tools.release.judging import Judged, came_and_went
+from tools.release.ranking import Reading, counted
 from tools.release.record import Record
 
-BODY_MINUTES = 1.0
+BODY_MINUTES, LINE_MINUTES = 1.0, 0.2
 STATEMENTS_A_MINUTE = 10
 """How long a person reads: assumed, nobody has measured it."""
 _MOST_BODIES = 4
@@ -38,33 +38,32 @@ class Remaining:
     seconds: Mapping[str, float] = field(default_factory=dict)
     """How long each step took."""
 
-    @property
-    def first(self) -> tuple[Reading, ...]:
-        """The readings that a person is asked for."""
-        return self.judged.readings[:FIRST]
 
-
-def minutes(one: Reading) -> float:
-    """Return about how long a reading takes."""
-    return BODY_MINUTES + one.statements / STATEMENTS_A_MINUTE
+def minutes(one: Reading, each: float = BODY_MINUTES) -> float:
+    """Return about how long a reading takes, whose bodies take so long to find."""
+    return each * len(one.bodies) + one.statements / STATEMENTS_A_MINUTE
 
 
 def page(found: Remaining) -> str:
     """Write the page."""
     judged = found.judged
-    hours = sum(map(minutes, found.first)) / 60
+    hours = sum(map(minutes, judged.first)) / 60
+    lines = sum(minutes(one, LINE_MINUTES) for one in judged.short)
     machine = sum(found.seconds.values()) / 60
-    left = len(judged.readings) - len(found.first)
+    read = len(judged.first) + len(judged.short)
     parts = [
         f"# vLLM {found.after.release}: what remains for a person",
-        f"{len(found.first)} bodies, about {hours:.1f} hours "
+        f"{len(judged.first)} readings, about {hours:.1f} hours "
         f"({BODY_MINUTES:.0f} minute a body and {STATEMENTS_A_MINUTE} statements a "
-        f"minute, assumed), after {machine:.0f} minutes of the machine. {_OF_DOCS}",
+        f"minute, assumed), and {len(judged.short)} short edits, {lines:.0f} minutes, "
+        f"after {machine:.0f} minutes of the machine. {_OF_DOCS}",
         f"Of {judged.bodies:,} bodies that differ from {found.before.release}, the "
-        f"machine closed {len(judged.closed):,}. {left:,} are behind these "
-        f"{len(found.first)}: open one where a case below differs and none of the "
-        "first explains it.",
-        _table("Read, in this order", _READ, map(_row, enumerate(found.first, 1))),
+        f"machine closed {len(judged.closed):,}. {len(judged.readings) - read:,} "
+        f"readings are behind these {read}: open one where a case below differs and "
+        "none of the first explains it.",
+        _table("Read, in this order", _READ, map(_row, enumerate(judged.first, 1))),
+        _list("Short edits, in this order", map(_line, judged.short)),
+        _list("Tensors that are kept from now on", map(_kept, judged.kept)),
         _list("Lists of names near to what is cited", map(_names, judged.tables)),
         _list("Defaults of configuration", _defaults(found)),
         _list("Names that came, and what is missing", map(_lacks, found.missing)),
@@ -75,23 +74,54 @@ def page(found: Remaining) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-_READ = ("", "body", "alike", "about", "rests on it", "models", "cases", "minutes")
+_READ = (
+    *("", "body", "with it", "alike", "about", "rests on it", "models", "cases"),
+    "minutes",
+)
 
 
 def _row(numbered: tuple[int, Reading]) -> tuple[str, ...]:
     number, one = numbered
-    names = [each.key for each in one.alike]
-    rules = [rule.removeprefix("planner/") for rule in one.rules]
     return (
         str(number),
         f"`{one.key}`",
-        _some(names, _MOST_BODIES),
+        *(
+            _some([each.key for each in some], _MOST_BODIES)
+            for some in (one.beside, one.alike)
+        ),
         ", ".join(one.kinds),
-        f"{one.near}: {_some(rules, _MOST_RULES)}" if rules else one.near,
+        _rests(one),
         str(one.models),
         _said(one.suspicion),
         f"{minutes(one):.0f}",
     )
+
+
+def _rests(one: Reading) -> str:
+    rules = [rule.removeprefix("planner/") for rule in one.rules]
+    return f"{one.near}: {_some(rules, _MOST_RULES)}" if rules else one.near
+
+
+def _line(one: Reading) -> str:
+    """Return an edit in a line: each statement that went or came."""
+    edits = (
+        f"{how} `{_short(each.text)}`"
+        + (f" under `{_short(each.under[-1])}`" if each.under else "")
+        for body in one.bodies
+        for how, part in zip(("went", "came"), body.edit, strict=True)
+        for each in part
+    )
+    alike = f" (and {len(one.alike)} alike)" if one.alike else ""
+    return f"`{one.key}`{alike}: {'; '.join(edits)}. {_rests(one)}"
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _WIDEST else f"{words[:_WIDEST]} ..."
+
+
+def _kept(pair: tuple[str, str]) -> str:
+    return f"`{pair[0]}`: `{_short(pair[1])}`"
 
 
 def _said(suspicion: float | None) -> str:
@@ -130,8 +160,7 @@ def _lacks(pair: tuple[str, str]) -> str:
 
 
 def _sentence(pair: tuple[str, str]) -> str:
-    text = pair[1] if len(pair[1]) <= _WIDEST else f"{pair[1][:_WIDEST]} ..."
-    return f"`{pair[0]}`: {text}"
+    return f"`{pair[0]}`: {_short(pair[1])}"
 
 
 def _cases(found: Remaining) -> Iterator[str]:
@@ -169,17 +198,23 @@ def edits(found: Remaining) -> str:
     Comments, logging and other platforms are left out, as in the comparison.
     """
     parts = [f"# vLLM {found.after.release}: readings, and what was closed"]
-    for number, one in enumerate(found.judged.readings, 1):
-        parts.append(f"## {number}. `{one.key}`\n\nRests on it: {', '.join(one.rules)}")
-        parts.append(_diff(one.body))
+    judged = found.judged
+    shown = {one.key for one in (*judged.first, *judged.short)}
+    parts += _edits(judged.first)
+    parts += ["# Short edits", *_edits(judged.short), "# Behind these"]
+    parts += _edits(one for one in judged.readings if one.key not in shown)
+    parts.append("# Closed by the machine")
+    parts.append("\n".join(f"- `{key}`: {why}" for key, why in judged.closed))
+    return "\n\n".join(parts) + "\n"
+
+
+def _edits(readings: Iterable[Reading]) -> Iterator[str]:
+    for number, one in enumerate(readings, 1):
+        yield f"## {number}. `{one.key}`\n\nRests on it: {', '.join(one.rules)}"
+        yield from map(_diff, one.bodies)
         if one.alike:
             names = ", ".join(f"`{body.key}`" for body in one.alike)
-            parts.append(f"The same edit in {names}")
-        if number == FIRST:
-            parts.append("# Behind the first")
-    parts.append("# Closed by the machine")
-    parts.append("\n".join(f"- `{key}`: {why}" for key, why in found.judged.closed))
-    return "\n\n".join(parts) + "\n"
+            yield f"The same edit in {names}"
 
 
 def _diff(one: Difference) -> str:
@@ -194,12 +229,19 @@ def _diff(one: Difference) -> str:
 
 
 def stubs(found: Remaining) -> str:
-    """Write a `Change` for each reading, under the module whose rule rests on it."""
+    """Write a `Change` for each reading, under the module whose rule rests on it.
+
+    For those of the short edits too that a rule of the planner's cites by name.
+    """
     release = found.after.release
     number = ", ".join(release.split(".")[:2])
     modules: dict[str, list[str]] = {}
-    for one in found.first:
-        module = one.rules[0].partition("::")[0] if one.rules else "planner/"
+    judged = found.judged
+    named = (one for one in judged.short if one.near == "named")
+    for one in (*judged.first, *named):
+        # The rule of a figure, before a reader or a lesson that rests on it too.
+        rules = sorted(one.rules, key=lambda rule: (counted([rule]) < 1, rule))
+        module = rules[0].partition("::")[0] if rules else "planner/"
         file, _, name = one.key.partition("::")
         modules.setdefault(module, []).append(
             f"_{_constant(name)} = Change(\n"
@@ -221,7 +263,7 @@ def stubs(found: Remaining) -> str:
 
 def _constant(name: str) -> str:
     """Return the name of a constant for a function or class."""
-    last = name.strip("._").rpartition(".")[2]
+    last = name.removesuffix(".__init__").rpartition(".")[2].strip("_")
     spaced = "".join(
         f"_{one}" if one.isupper() and last[place - 1 : place].islower() else one
         for place, one in enumerate(last)

@@ -1,27 +1,41 @@
-"""What is left for a person, in the order in which to open it.
+"""What is left for a person, in the order in which to read it.
 
 First comes what explains the cases that are answered otherwise, what most rules of the
 planner rest on, what says most of memory and what serves most of the bundled models.
-What ran in cases that are all answered as before comes last.
+What ran in cases that are all answered as before comes last. Where cases suspect some,
+they take turns with those that no case ran: a feature without a case has no other way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain, zip_longest
 from math import log2
+from typing import TypeVar
 
 from tools.release.differing import Difference
 from tools.release.evidence import Evidence
 from tools.release.reach import Mentions
 from tools.release.statements import KINDS
 from tools.release.symbols import Citation, Sources
+from tools.release.together import defined, edit_of, is_telling, together
 
+T = TypeVar("T")
 Rules = Mapping[str, Collection[str]]
 """The planner's rules that rest on something."""
-NEAR = {"named": 12, "inside": 9, "called": 5, "beside": 4, "apart": 0}
+NEAR = {
+    "named": 12,
+    "inside": 9,
+    "called": 9,
+    "namesake": 4,
+    "beside": 4,
+    "apart": 0,
+}
 """How near a body is to what the planner cites, with what that weighs: cited by name,
-in a class that is cited, called by such a body, in a file with one, apart."""
+in a class that is cited, called by such a body, perhaps called by one (other functions
+have that name too), in a file with one, apart."""
+_MOST_NAMESAKES = 2
 _OF_MEMORY = tuple(
     f"planner/{room}/" for room in ("memory", "models", "planning", "engine")
 )
@@ -48,6 +62,8 @@ class Reading:
     """What cases say of it, as `Evidence.suspicion`."""
     alike: tuple[Difference, ...] = ()
     """Bodies with the same edit, which need not be opened."""
+    beside: tuple[Difference, ...] = ()
+    """Others that are read with it: what it calls alone, and its twins."""
 
     @property
     def key(self) -> str:
@@ -58,18 +74,23 @@ class Reading:
     def weight(self) -> float:
         """What it is ordered by."""
         count = counted(self.rules)
-        kinds = self.body.kinds
-        return weight(self.near, count, kinds, self.models, self.suspicion)
+        return weight(self.near, count, self.kinds, self.models, self.suspicion)
 
     @property
     def kinds(self) -> list[str]:
-        """What of memory its edit is about, the weightiest first."""
-        return [kind for kind in KINDS if kind in self.body.kinds]
+        """What of memory its edits are about, the weightiest first."""
+        found = {kind for body in self.bodies for kind in body.kinds}
+        return [kind for kind in KINDS if kind in found]
+
+    @property
+    def bodies(self) -> tuple[Difference, ...]:
+        """What a person opens."""
+        return self.body, *self.beside
 
     @property
     def statements(self) -> int:
         """How many statements went or came."""
-        return sum(map(len, self.body.edit))
+        return sum(len(part) for body in self.bodies for part in body.edit)
 
 
 class Cited:
@@ -82,6 +103,7 @@ class Cited:
         for place, rules in places.items():
             self.files.setdefault(place.partition("::")[0], set()).update(rules)
         self.known = frozenset(key.partition("::")[0] for key in words)
+        self.defined = defined(words)
         self.called: dict[str, set[str]] = {}
         for key, mentioned in words.items():
             rules = self._own(key)[1]
@@ -105,11 +127,16 @@ class Cited:
         if near != "apart":
             return near, tuple(sorted(rules))
         file, _, name = key.partition("::")
-        last = name.rstrip(".").rpartition(".")[2]
+        # Who calls a class runs its constructor.
+        owner, _, last = name.removesuffix(".__init__").rstrip(".").rpartition(".")
+        is_class = name.endswith(".__init__") and not owner
         # Names of one word, such as `forward`, are those of too many methods.
-        is_telling = "_" in last.strip("_") and not last.startswith("__")
-        if is_telling and last in self.called and file in self.known:
-            return "called", tuple(sorted(self.called[last]))
+        is_said = (is_class or is_telling(last)) and last in self.called
+        if is_said and file in self.known:
+            is_one = self.defined[last] <= _MOST_NAMESAKES
+            if is_one or not is_class:
+                rules = self.called[last]
+                return "called" if is_one else "namesake", tuple(sorted(rules))
         if file in self.files:
             return "beside", tuple(sorted(self.files[file]))
         return "apart", ()
@@ -139,36 +166,71 @@ def readings(
     cited: Cited,
     models: Mapping[str, int],
     evidence: Evidence,
+    words: Mentions,
 ) -> list[Reading]:
-    """Return what is left for a person, the weightiest first.
+    """Return what is left for a person, in the order in which to read it.
 
     Args:
         found: bodies that no machine closed.
         cited: what the planner cites in the release before.
         models: how many bundled models each file serves.
         evidence: what the cases of both releases say.
+        words: what each function of the new release mentions.
     """
-    edits: dict[tuple[tuple[str, ...], ...], list[Reading]] = {}
-    for one in found:
-        near, rules = cited.near(one)
-        reading = Reading(
-            body=one,
-            near=near,
-            rules=rules,
-            models=models.get(one.file, 0),
-            suspicion=evidence.suspicion(one),
-        )
-        edit = tuple(tuple(each.text for each in part) for part in one.edit)
-        edits.setdefault(edit, []).append(reading)
     made = []
-    for same in edits.values():
-        first, *others = _ordered(same)
-        made.append(replace(first, alike=tuple(one.body for one in others)))
-    return _ordered(made)
+    for bodies in together(list(found), words):
+        alone = {
+            one.key: Reading(
+                body=one,
+                near=cited.near(one)[0],
+                rules=cited.near(one)[1],
+                models=models.get(one.file, 0),
+                suspicion=evidence.suspicion(one),
+            )
+            for one in bodies
+        }
+        made.append(_one_of(sorted(alone.values(), key=_order)))
+    return in_order(made, _order, lambda one: one.suspicion)
 
 
-def _ordered(made: Iterable[Reading]) -> list[Reading]:
-    return sorted(made, key=lambda one: (-one.weight, one.key))
+def _one_of(several: list[Reading]) -> Reading:
+    """Return one reading of several, the weightiest first."""
+    first = several[0]
+    edits = {edit_of(first.body)}
+    alike: list[Difference] = []
+    beside: list[Difference] = []
+    for one in several[1:]:
+        edit = edit_of(one.body)
+        (alike if edit in edits else beside).append(one.body)
+        edits.add(edit)
+    said = [one.suspicion for one in several]
+    return Reading(
+        body=first.body,
+        near=max((one.near for one in several), key=lambda near: NEAR[near]),
+        rules=tuple(sorted({rule for one in several for rule in one.rules})),
+        models=max(one.models for one in several),
+        # What no case ran is not cleared by what ran.
+        suspicion=max(filter(None, said), default=None if None in said else 0.0),
+        alike=tuple(alike),
+        beside=tuple(beside),
+    )
+
+
+def _order(one: Reading) -> tuple[float, str]:
+    return -one.weight, one.key
+
+
+def in_order(
+    made: Iterable[T],
+    order: Callable[[T], tuple[float, str]],
+    suspicion: Callable[[T], float | None],
+) -> list[T]:
+    """Return readings by their weight; those that cases suspect every second time."""
+    every = sorted(made, key=order)
+    suspected = [one for one in every if suspicion(one)]
+    others = [one for one in every if not suspicion(one)]
+    turns = chain.from_iterable(zip_longest(suspected, others))
+    return [one for one in turns if one is not None]
 
 
 def counted(rules: Iterable[str]) -> float:

@@ -64,7 +64,7 @@ def undone(wheel: data.Wheel, newest: str) -> list[str]:
     undo = _UNDO | {"planner/data/arguments.json": partial(_arguments, came=came)}
     for path, make in data.writers(wheel).items():
         file = wheel.root / path
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8") if file.is_file() else ""
         without = undo.get(path)
         # What is written whole, of one release, is written of the one before.
         after = without(text, newest) if without else make(wheel, text)

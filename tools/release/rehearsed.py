@@ -34,7 +34,7 @@ from tools.release.judging import Judged
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tests" / "data" / "releases"
-KEPT = 200
+KEPT = 300
 """Readings that are kept: enough to see what others would outrank."""
 
 
@@ -103,6 +103,7 @@ def said(found: Judged) -> dict[str, Any]:
         "tables": {
             one.key: [*map(sorted, judging.came_and_went(one))] for one in found.tables
         },
+        "kept": [list(pair) for pair in found.kept],
         "readings": [
             {
                 "key": one.key,
@@ -112,6 +113,7 @@ def said(found: Judged) -> dict[str, Any]:
                 "models": one.models,
                 "statements": one.statements,
                 "alike": sorted(body.key for body in one.alike),
+                "beside": sorted(body.key for body in one.beside),
                 "suspicion": one.suspicion,
             }
             for one in found.readings[:KEPT]
@@ -126,7 +128,7 @@ def ordered(readings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         what = (one["near"], one["rules"], one["kinds"], one["models"])
         return -ranking.weight(*what, suspicion=one["suspicion"]), one["key"]
 
-    return sorted(readings, key=order)
+    return ranking.in_order(readings, order, lambda one: one["suspicion"])
 
 
 if __name__ == "__main__":

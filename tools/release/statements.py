@@ -12,6 +12,8 @@ from tools.release.trees import FUNCTIONS, called
 KINDS: dict[str, int] = {
     "refusal": 5,
     "value": 5,
+    "choice": 5,
+    "profiled": 5,
     "kept": 3,
     "allocation": 3,
     "default": 2,
@@ -21,19 +23,31 @@ KINDS: dict[str, int] = {
     "module": 1,
     "assert": 1,
 }
-"""What a statement can change of memory, with what it weighs: a refusal, a number with
-a name, a tensor that an object keeps, one of a step, an argument's default, a size, a
-setting, a dtype, a module, what vLLM takes for granted."""
+"""What a body can change of memory, with what it weighs: a refusal, a number with a
+name, what is supported or which implementation serves (it brings its own tensors), what
+the measured profile run allocates, a tensor that an object keeps, one of a step, a
+default of an argument, a size, a setting, a dtype, a module, what vLLM takes for
+granted."""
 _TENSORS = re.compile(
     r"(?:empty|zeros|ones|full|rand|randn|arange|linspace|tensor|as_tensor)(?:_like)?\Z"
     r"|new_\w+\Z|(?:to|float|half|bfloat16|int|long|cuda|clone|contiguous|cat|stack"
     r"|concat|pad|repeat|repeat_interleave|expand|gather|topk|softmax|pin_memory"
     r"|from_numpy|register_buffer|register_parameter|Parameter|ModelWeightParameter"
-    r"|CpuGpuBuffer|UvaBuffer|StagedWriteTensor|get_simultaneous|reserve|reserve_\w+"
-    r"|make_buffer|_make_buffer|alloc\w*|empty_cache|create_weights|replace_parameter"
+    r"|CpuGpuBuffer|UvaBuffer|StagedWriteTensor|get_simultaneous|_?reserve|_?reserve_\w+"
+    r"|make_buffer|_make_buffer|_?alloc\w*|empty_cache|create_weights|replace_parameter"
     r"|\w*workspace\w*|\w*buffer\w*)\Z"
 )
 _KEPT = re.compile(r"self\.\w+ = ")
+_KEPT_ANEW = re.compile(r"(self\.\w+ = ).*\btorch\.(?:empty|zeros|ones|full)\b")
+_CHOOSES = re.compile(
+    r"support|verify|check|valid|reject|refuse|allow|^_?can_|^_?is_.*(?:able|compatible)"
+    r"|(?:^|_)(?:select|choose|resolve|priorit)"
+    r"|get_.*(?:backend|backends|kernels?|method|impl|cls)(?:_|$)"
+)
+_PROFILES = re.compile(
+    r"profil|dummy|reserve_|attn_metadata is None|not isinstance\(attn_metadata, dict\)"
+)
+"""Names of what the profile run calls, and conditions that hold in it alone."""
 _TORCH_ALONE = ("float", "int")
 """Also what Python itself calls a conversion of a number."""
 _WORDED = {
@@ -185,6 +199,31 @@ def kinds(one: Statement) -> set[str]:
         if pattern.search(one.text) or any(map(pattern.search, one.under)):
             found.add(kind)
     return found
+
+
+def kinds_of_body(
+    name: str, edit: tuple[Iterable[Statement], Iterable[Statement]]
+) -> set[str]:
+    """Return what of KINDS the edit of a function of that name is."""
+    went, came = map(list, edit)
+    found = {kind for each in (*went, *came) for kind in kinds(each)}
+    if _CHOOSES.search(name):
+        found.add("choice")
+    if _TENSORS.match(name):
+        found.add("allocation")
+    where = (name, *(one for each in came for one in each.under))
+    if "allocation" in found and any(map(_PROFILES.search, where)):
+        found.add("profiled")
+    return found
+
+
+def kept_anew(went: Iterable[Statement], came: Iterable[Statement]) -> Iterator[str]:
+    """Yield statements by which an object keeps a tensor that it had not."""
+    before = " ".join(each.text for each in went)
+    for each in came:
+        match = _KEPT_ANEW.match(each.text)
+        if match and match[1] not in before:
+            yield each.text
 
 
 def _calls_of(node: ast.AST) -> Iterator[str]:
