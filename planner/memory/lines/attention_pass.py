@@ -23,7 +23,7 @@ _KEEPS_STATES_APART = Change(
     source="dry runs of 0.31.0 and 0.33.0 (PyTorch 2.13, 2.14)",
 )
 _PARALLEL = "GPTNeoXForCausalLM"
-_DELTA_NET_INPUT, _DELTA_NET_OUTPUT = "linear_attn.in_proj_qkvz", "linear_attn.out_proj"
+DELTA_NET_INPUT, _DELTA_NET_OUTPUT = "linear_attn.in_proj_qkvz", "linear_attn.out_proj"
 _SHORT_CONV = "short_conv.in_proj"
 _ROTATES_A_COPY = ("PhiMoEForCausalLM",)
 """Models with long RoPE whose attention is wider than their experts' part of a rank.
@@ -259,7 +259,7 @@ def delta_net_widths(
     Source: vLLM 0.33.0 `layers/mamba/gdn/qwen_gdn_linear_attn.py` forward_cuda,
     fix_query_key_value_ordering; a traced dry run of Qwen3-Next-80B-A3B on four ranks.
     """
-    if not isinstance(module, ColumnParallelLinear) or module.name != _DELTA_NET_INPUT:
+    if not isinstance(module, ColumnParallelLinear) or module.name != DELTA_NET_INPUT:
         return []
     ranks, hidden = run.layout.tensor_parallel_size, run.model.hidden_size
     projected = sum(module.output_sizes) // ranks
