@@ -93,7 +93,14 @@ def test_the_share_leaves_out_starts_without_an_answer() -> None:
     assert "1 of 4 without an answer = 25.0 %" == without
 
 
-MISSED = {"0.31.0": ("deepseek-ai/DeepSeek-OCR",)}
+MISSED = {
+    "0.31.0": (
+        "deepseek-ai/DeepSeek-OCR",
+        "Qwen/Qwen3-4B-Instruct-2507-FP8",
+        "nvidia/Qwen3.6-35B-A3B-NVFP4",
+        "baidu/ERNIE-4.5-0.3B-PT",
+    )
+}
 """Models of the rows that are not right yet; a rule that mends one takes it out."""
 
 
