@@ -4,13 +4,12 @@ usage: python -m tools.dry_random [--seed N] [--count N] [--out FILE] [--run]
            [--most-gib N] [--seconds N] [--release VERSION]
 
 Draws starts of the catalogue's models, an architecture first, on its GPUs, and prints
-the line that starts each. All have an empty cache, for kernels are tuned in eager starts
-too; those that compile, half of them, start again with what they compiled, which is a
-row of its own. With --run, and
-PLANNER_VLLM_PYTHON of that release, vLLM answers those that FILE does not hold, one at
-a time. The rows of FILE are scored: a start is right where weights are within 0.1 % or
-32 MiB, the peak within 2 % or 0.02 GiB, and a refusal is a refusal. Its rows may be
-appended to tests/data/dry/vllm-RELEASE.jsonl.
+the line that starts each. All have an empty cache: eager ones tune kernels too. Half of
+them compile, and start again with what they compiled, which is a row of its own. With
+--run, and PLANNER_VLLM_PYTHON of that release, vLLM answers those that FILE does not
+hold, one at a time. The rows of FILE are scored: a start is right where weights are
+within 0.1 % or 32 MiB, the peak within 2 % or 0.02 GiB, and a refusal is a refusal. Its
+rows may be appended to tests/data/dry/vllm-RELEASE.jsonl.
 """
 
 from __future__ import annotations
