@@ -12,7 +12,7 @@ from planner.solve.layouts import Layout
 
 MODEL = "Qwen/Qwen3-32B"
 LOAD = Load(prompt_tokens=32_000, output_tokens=768, requests=20)
-NAMES = ["B300", "H200", "B200", "H100", "A100-80GB", "A40", "L40S", "V100-32GB", "L4"]
+NAMES = ["B300", "H200", "B200", "H100", "A100-80GB", "A40", "L40S", "RTX8000", "L4"]
 
 
 @pytest.fixture(scope="module")

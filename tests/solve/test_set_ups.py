@@ -13,7 +13,7 @@ QWEN = "Qwen/Qwen3-32B"
 LONG = Load(prompt_tokens=32_000, output_tokens=768, requests=20)
 SHORT = Load(prompt_tokens=3_000, output_tokens=1_000, requests=8)
 CHEAP = {"H100": 3.0, "A40": 0.4}
-PRICES = {"H200": 4.0, "H100": 3.0, "L40S": 1.0, "V100-32GB": 2.0, "L4": 0.4}
+PRICES = {"H200": 4.0, "H100": 3.0, "L40S": 1.0, "RTX8000": 2.0, "L4": 0.4}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_each_set_up_serves(found):
         assert 20 <= set_up.requests_held
         assert set_up.gpus_total == set_up.plan.gpus_total
     counts = {one.gpu.name: one.gpus_total for one in found.ranked()}
-    assert {"H200": 2, "H100": 4, "L40S": 6, "V100-32GB": 8} == counts
+    assert {"H200": 2, "H100": 4, "L40S": 6, "RTX8000": 6} == counts
 
 
 def test_the_order_is_by_gpus_or_by_price(found):
@@ -37,22 +37,22 @@ def test_the_order_is_by_gpus_or_by_price(found):
     fewest = [(one.gpu.name, one.price_per_hour) for one in found.ranked("fewest")]
     cheapest = [one.gpu.name for one in found.ranked("cheapest")]
 
-    kinds = [("H200", 8.0), ("H100", 12.0), ("L40S", 6.0), ("V100-32GB", 16.0)]
+    kinds = [("H200", 8.0), ("H100", 12.0), ("L40S", 6.0), ("RTX8000", 12.0)]
     assert kinds == fewest
-    assert ["L40S", "H200", "H100", "V100-32GB"] == cheapest
+    assert ["L40S", "H200", "H100", "RTX8000"] == cheapest
     assert found.fewest is found.ranked()[0]
     *known, unknown = found.ranked("fastest")
     speeds = [one.tokens_per_second.value for one in known]
     assert sorted(speeds, reverse=True) == speeds
-    # Nothing near a V100 was measured: it comes after those with a forecast.
-    assert ("V100-32GB", None) == (unknown.gpu.name, unknown.tokens_per_second)
+    # Nothing near Turing was measured: it comes after those with a forecast.
+    assert ("RTX8000", None) == (unknown.gpu.name, unknown.tokens_per_second)
     assert unknown.at_most_tokens_per_second > 0
     with pytest.raises(PlannerError, match="use one of fewest, cheapest, fastest"):
         found.ranked("best")
 
 
 def test_a_trade_off_is_beaten_in_nothing(found):
-    """V100: 8 at 16, more than 4 x H100 at 12 on more GPUs, and slower."""
+    """RTX 8000: 6 at 12, as 4 x H100 on fewer GPUs, and slower."""
     assert ["H200", "H100", "L40S"] == [one.gpu.name for one in found.trade_offs()]
     cheap = [one.gpu.name for one in found.trade_offs("cheapest")]
     assert ["L40S", "H200", "H100"] == cheap
