@@ -230,7 +230,7 @@ def _sentence(plan: Plan, margin: int | None) -> str:
     if margin is None or plan.resolved is None or kind == REFUSED:
         return "vLLM stops before it loads anything."
     if kind == NOT_SERVED:
-        return "vLLM measures the memory below, and stops then."
+        return "The memory below is what it would take."
     if stores_nothing(plan):
         return _budget_sentence(plan, margin)
     request = f"one request of {counted(plan.resolved.max_model_len, 'tokens')}"

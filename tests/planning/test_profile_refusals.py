@@ -80,7 +80,7 @@ def test_int8_activations_on_blackwell_end_a_start() -> None:
 
     said = verdict(planner.plan("RedHatAI/phi-4-quantized.w8a8", gpu="B200"))
     assert "Does not start: vLLM does not serve this model here" == said.headline
-    assert ("", "vLLM measures the memory below, and stops then.") == (
+    assert ("", "The memory below is what it would take.") == (
         said.margin,
         said.sentence,
     )
