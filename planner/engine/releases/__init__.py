@@ -71,7 +71,9 @@ def number_of(version: str) -> Number:
     match = _VERSION.match(str(version).strip())
     if match is None:
         raise PlannerError(
-            f"vllm_version={repr(version)[:40]} is not a release such as {NEWEST}."
+            f"vllm_version={repr(version)[:40]} is not a release such as {NEWEST}. "
+            f"A nightly build or main is planned by the rules of {NEWEST}; "
+            "`planner dry-run` asks the vLLM that is installed."
         )
     return int(match[1]), int(match[2]), int(match[3] or 0)
 
