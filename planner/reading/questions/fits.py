@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from planner.errors import PlannerError
+from planner.memory.account import NOT_SERVED
 from planner.planning.result import Outcome, Plan
 from planner.planning.serving import Serving
 from planner.planning.words import served_length
@@ -114,8 +115,11 @@ def _one_request(plan: Plan) -> str:
     needed = format_gib(plan.needed_kv_cache_bytes)
     there = format_gib(rank.available_kv_cache_bytes)
     place = f" on {each_of(plan)}" if plan.gpus_total > 1 else ""
-    if plan.error is not None and plan.error.kind not in ("max_model_len", "too_close"):
-        return f"{verdict(plan).headline}: {plan.error.message}".partition("\n")[0]
+    error = plan.error
+    if error is not None and error.kind == NOT_SERVED:
+        return error.message
+    if error is not None and error.kind not in ("max_model_len", "too_close"):
+        return f"{verdict(plan).headline}: {error.message}".partition("\n")[0]
     longest = plan.max_model_len_that_fits
     more = f"; at most {longest:,} tokens fit" if longest and not plan.fits else ""
     room = (
