@@ -99,7 +99,12 @@ MISSED = {
         "Qwen/Qwen3-4B-Instruct-2507-FP8",
         "nvidia/Qwen3.6-35B-A3B-NVFP4",
         "baidu/ERNIE-4.5-0.3B-PT",
-    )
+    ),
+    "0.33.0": (
+        "Qwen/Qwen3-235B-A22B-Thinking-2507 on RTXPRO6000",
+        "nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16 on RTXPRO6000",
+        "nvidia/Kimi-K2.6-NVFP4 on B300",
+    ),
 }
 """Models of the rows that are not right yet; a rule that mends one takes it out."""
 
@@ -112,6 +117,6 @@ def test_recorded_random_starts_are_right(release: str) -> None:
     *wrong, _share, _without = dry_random.scored(drawn, release)
     missed = MISSED.get(release, ())
     others = [text for text in wrong if not any(model in text for model in missed)]
-    assert len(missed) == len(wrong) - len(others)
-    assert not [text for text in others if text.startswith("verdict")]
+    assert all(any(model in text for text in wrong) for model in missed)
+    assert not [text for text in wrong if text.startswith("verdict")]
     assert len(others) <= 0.03 * len(drawn), others
