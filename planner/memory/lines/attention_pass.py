@@ -109,6 +109,8 @@ def compiled_widths(
     of attention), Qwen3-30B-A3B (4 of 2,048, 4,096, 5,120 and 4,608), Qwen3-4B on
     eight.
     """
+    if isinstance(module, MixerProjection) and module.has_gate_and_heads:
+        return _compiled_mixer_widths(run, module)
     if not isinstance(module, QKVParallelLinear) or module.part is not Part.ATTENTION:
         return []
     if not run.release.has(_KEEPS_STATES_APART):
@@ -128,6 +130,39 @@ def compiled_widths(
             f"2 x {hidden:,} states + {projected:,} projected + {normed:,} normed",
         ),
     ]
+
+
+def mixer_output_width(run: ProfileRun, kind: LayerKind) -> int:
+    """Return what mixers of Mamba 2 leave to the compiled piece that follows them.
+
+    Their states, and all that they projected: the gate is a view of it.
+
+    Source: vLLM 0.16.0, 0.31.0 and 0.33.0 `layers/mamba/mamba_mixer2.py`
+    MambaMixer2.forward; a traced dry run of Nemotron-Nano-9B-v2.
+    """
+    return max((sum(_mixer_widths(run, module)) for module in kind.modules), default=0)
+
+
+def _mixer_widths(run: ProfileRun, module: object) -> tuple[int, int]:
+    """Return what a mixer of Mamba 2 projects and its states; 0 of other modules."""
+    if not isinstance(module, MixerProjection) or not module.has_gate_and_heads:
+        return 0, 0
+    ranks = run.layout.tensor_parallel_size
+    projected = sum(module.as_linear(run.layout).output_sizes) // ranks
+    return projected, module.state.intermediate_size // ranks
+
+
+def _compiled_mixer_widths(
+    run: ProfileRun, module: MixerProjection
+) -> list[tuple[int, str]]:
+    """Return what a compiled piece has at its end, for the mixer that follows it.
+
+    Beside what the mixer before left: the norm's output, and room for the states.
+    """
+    hidden = run.model.hidden_size
+    projected, states = _mixer_widths(run, module)
+    text = f"{hidden:,} normed + {projected:,} projected + {states:,} states"
+    return [(hidden + projected + states, text)]
 
 
 def gated_attention_widths(
@@ -230,11 +265,10 @@ def mixer_widths(
     Source: vLLM 0.12.0 and 0.29.0 `layers/mamba/mamba_mixer2.py` MambaMixer2.forward,
     Mixer2RMSNormGated; allocations of a dry run of 0.29.0.
     """
-    if not isinstance(module, MixerProjection) or not module.has_gate_and_heads:
+    projected, states = _mixer_widths(run, module)
+    if not isinstance(module, MixerProjection) or not projected:
         return []
     ranks = run.layout.tensor_parallel_size
-    projected = sum(module.as_linear(run.layout).output_sizes) // ranks
-    states = module.state.intermediate_size // ranks
     norm = f"{module.name.removesuffix('in_proj')}norm"
     has_norm = any(one.name == norm for one in kind.modules)
     has_kernel = has_norm and module.state.n_groups == ranks == 1

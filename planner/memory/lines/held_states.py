@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from planner.memory.lines.attention_pass import (
     is_left_to_transformers,
+    mixer_output_width,
 )
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind
@@ -203,17 +204,21 @@ def is_own_of_old(run: ProfileRun) -> bool:
 
 
 def _attention_width(run: ProfileRun, kind: LayerKind) -> int:
-    """Return the width of attention's output, the input of the output projection."""
+    """Return the width of attention's output, the input of the output projection.
+
+    Compiled pieces begin after a mixer too. Where an MLP is a layer of its own, it
+    follows a layer of any other kind.
+    """
     ranks = run.layout.tensor_parallel_size
-    return max(
-        (
-            module.input_size // ranks
-            for module in kind.modules
-            if isinstance(module, RowParallelLinear | RecordedModule)
-            and module.part is Part.ATTENTION
-        ),
-        default=0,
+    before = (kind,) if kind.caches else tuple(kinds(run))
+    outputs = (
+        module.input_size // ranks
+        for one in before
+        for module in one.modules
+        if isinstance(module, RowParallelLinear | RecordedModule)
+        and module.part is Part.ATTENTION
     )
+    return max(*(mixer_output_width(run, one) for one in before), *outputs, 0)
 
 
 def _held(run: ProfileRun, hidden: int, attention: int) -> tuple[int, str]:
