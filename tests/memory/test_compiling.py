@@ -153,6 +153,38 @@ def test_an_mlps_activation_has_examples_too() -> None:
     assert peak(made) == 8192 * 2 * (3 * 12_800 + 2 * 5120) + 72 * MIB == 832 * MIB
 
 
+@pytest.mark.parametrize(
+    ("model", "changes", "gib"),
+    [
+        # 8,000,000 positions x 128 values x 2 bytes, and L2's 96 MiB
+        (
+            "Qwen/Qwen3-0.6B",
+            {"hf_overrides": {"max_position_embeddings": 8_000_000}, "gpu": "L40S"},
+            2.01,
+        ),
+        # 10,485,760 positions, and 126 MiB; on four ranks
+        (
+            "RedHatAI/Llama-4-Scout-17B-16E-Instruct-FP8-dynamic",
+            {"tensor_parallel_size": 4, "gpu": "B200"},
+            2.62,
+        ),
+    ],
+)
+def test_a_first_start_holds_a_copy_of_a_rotary_table(
+    model: str, changes: dict[str, object], gib: float
+) -> None:
+    """A kernel that reads it is tuned like that of the word embeddings: traced."""
+    few = {"max_model_len": 2048, "max_num_batched_tokens": 512, "max_num_seqs": 8}
+    cold, warm = (
+        plan(
+            {"model": model, **few}, vllm_version="0.33.0", compile_cache=one, **changes
+        )
+        for one in ("cold", "warm")
+    )
+    assert abs(peak(cold) / GIB - gib) < 0.01
+    assert peak(warm) < GIB / 2
+
+
 def test_0_20_still_flushes_a_buffer_as_it_runs() -> None:
     """960.125 MiB in a dry run of 0.20.0: the pass, 128 MiB and cuBLAS's workspace."""
     made = plan(
