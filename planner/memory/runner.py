@@ -152,9 +152,20 @@ def _is_listed(model: ModelArchitecture, release: Release) -> bool:
     if model.state_layers:
         return is_listed and release.has(_RUNS_HYBRIDS_V2)
     if not release.has(_RUNS_QUANTIZED_V2):
-        is_plain = not model.is_moe and model.quantization is None
-        return is_listed and is_plain
+        return is_listed and not (model.is_moe or _is_stored_quantised(model))
     return is_listed or (release.has(_RUNS_DENSE_V2) and not model.is_moe)
+
+
+def _is_stored_quantised(model: ModelArchitecture) -> bool:
+    """Return whether the checkpoint is quantised, not only what is loaded from it.
+
+    Source: vLLM 0.22.0 `config/model.py` ModelConfig.is_quantized; a dry run of
+    Qwen3-8B with quantization="fp8".
+    """
+    if model.files is None:
+        return model.quantization is not None
+    is_apart = model.files.hf_quant_config is not None
+    return is_apart or "quantization_config" in model.files.config
 
 
 def _supports_speculation(

@@ -47,7 +47,7 @@ _REFUSAL = 40
 
 _FOLDER = re.compile(r"/(?:[\w.-]+/)+models/[0-9a-f]{16}/[\w.-]*\w")
 """Where a dry run keeps the files of a model, which vLLM takes for its name."""
-_NO_ROOM = "OutOfMemoryError"
+_NO_ROOM = "CUDA out of memory"
 """What a start says that does not fit, before vLLM compares anything."""
 NO_ANSWER = "no answer"
 _LOST = (dry_sweep.NO_FIGURE, NO_ANSWER)
