@@ -173,34 +173,6 @@ def test_a_mixer_of_mamba_2_computes_its_norm_in_fp32(
         assert abs(found - 1_357_402_624) < MIB
 
 
-@pytest.mark.parametrize(
-    ("model", "gpu_name", "tokens", "mib"),
-    [
-        # 2 x (22,656 projected + 10,240 states) + 3 x 4,480 hidden states
-        ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", "B200", 691, 104.4),
-        # 2 x (10,304 + 4,096) + 3 x 2,688, of which experts between them need less
-        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "H200", 8192, 576.0),
-    ],
-)
-def test_a_compiled_piece_begins_and_ends_with_a_mixer_of_mamba_2(
-    model: str, gpu_name: str, tokens: int, mib: float
-) -> None:
-    """Its caller holds what the mixer before projected: the gate is a view of it.
-
-    Traced dry runs of 0.33.0.
-    """
-    made = plan(
-        model,
-        gpu=gpu_name,
-        vllm_version="0.33.0",
-        max_model_len=32_768,
-        max_num_batched_tokens=tokens,
-        max_num_seqs=2,
-    )
-    peak = made.ranks[0].line("peak activation").size_bytes
-    assert abs(peak / MIB - mib) < 0.05
-
-
 def test_a_kind_of_layers_that_a_model_leaves_out_is_not_run() -> None:
     """A dense MLP of 6,144 in a model whose every layer has experts."""
     eager = run(QWEN3_MOE, enforce_eager=True)

@@ -1,10 +1,11 @@
 """What the cases of two releases say of a body: whether an answer depends on it.
 
 Each case of the new release is answered with the lines that it ran. A body whose edit
-ran in cases that are all answered as before is second class; one whose edit ran where
-answers differ is suspected, the more the fewer others ran it (Ochiai's coefficient:
-hits / sqrt(all that differ in this way x all that ran it), of one way to differ or of
-one case alone). An edit that no case ran is not judged.
+ran where answers differ is suspected, the more the fewer others ran it (Ochiai's
+coefficient: hits / sqrt(all that differ in this way x all that ran it), of one way to
+differ or of one case alone). What differs in most cases says nothing of one body, and
+neither does what is answered as before: few cases try a feature. An edit that no case
+ran is not judged.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ Lines = Mapping[str, frozenset[int]]
 """Of each file of vLLM, those that one case ran."""
 _VALUES = re.compile(r"-?[\d.,]+|'[^']*'|\S*\d\S*")
 """What is left out of a difference to tell its kind."""
+_RARE, _FEW = 0.1, 3
+"""Up to which share of the cases, or how many, a difference tells bodies apart."""
 _AT_ITS_HEAD = ("argument ", "@")
 """What of a function has no line that a call runs: every call depends on it."""
 
@@ -68,7 +71,8 @@ class Evidence:
     @cached_property
     def _causes(self) -> frozenset[frozenset[str]]:
         """What may have one cause: cases that differ in one way, and each alone."""
-        ways = {*self.differ.values()}
+        most = max(_FEW, _RARE * len(self.ran))
+        ways = {cases for cases in self.differ.values() if len(cases) <= most}
         return frozenset(ways | {frozenset({case}) for way in ways for case in way})
 
 

@@ -53,16 +53,16 @@ def page(found: Remaining) -> str:
     read = len(judged.first) + len(judged.short)
     parts = [
         f"# vLLM {found.after.release}: what remains for a person",
+        f"{len(judged.short)} short edits, {lines:.0f} minutes, then "
         f"{len(judged.first)} readings, about {hours:.1f} hours "
         f"({BODY_MINUTES:.0f} minute a body and {STATEMENTS_A_MINUTE} statements a "
-        f"minute, assumed), and {len(judged.short)} short edits, {lines:.0f} minutes, "
-        f"after {machine:.0f} minutes of the machine. {_OF_DOCS}",
+        f"minute, assumed), after {machine:.0f} minutes of the machine. {_OF_DOCS}",
         f"Of {judged.bodies:,} bodies that differ from {found.before.release}, the "
         f"machine closed {len(judged.closed):,}. {len(judged.readings) - read:,} "
         f"readings are behind these {read}: open one where a case below differs and "
         "none of the first explains it.",
-        _table("Read, in this order", _READ, map(_row, enumerate(judged.first, 1))),
         _list("Short edits, in this order", map(_line, judged.short)),
+        _table("Read, in this order", _READ, map(_row, enumerate(judged.first, 1))),
         _list("Tensors that are kept from now on", map(_kept, judged.kept)),
         _list("Lists of names near to what is cited", map(_names, judged.tables)),
         _list("Defaults of configuration", _defaults(found)),
@@ -127,7 +127,7 @@ def _kept(pair: tuple[str, str]) -> str:
 def _said(suspicion: float | None) -> str:
     if suspicion is None:
         return "none ran it"
-    return f"differ: {suspicion:.2f}" if suspicion else "all as before"
+    return f"differ: {suspicion:.2f}" if suspicion else "none of its own"
 
 
 def _some(names: list[str], most: int) -> str:

@@ -2,8 +2,8 @@
 
 First comes what explains the cases that are answered otherwise, what most rules of the
 planner rest on, what says most of memory and what serves most of the bundled models.
-What ran in cases that are all answered as before comes last. Where cases suspect some,
-they take turns with those that no case ran: a feature without a case has no other way.
+Where cases suspect some, they take turns with the others: a feature without a case has
+no other way.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OF_MEMORY = tuple(
 _OTHER_RULE = 0.25
 """What a rule of the planner weighs that decides no figure, such as a lesson's."""
 _MOST_OF_RULES = 5.0
-_SUSPECTED, _AGREED = 12.0, 12.0
+_SUSPECTED = 12.0
 """What evidence weighs: as much as a name that the planner cites."""
 _MOST_KINDS = 3
 """The weightiest count: a large body has some of each."""
@@ -257,6 +257,4 @@ def weight(
     by_rules = min(_MOST_OF_RULES, log2(1 + rules))
     what = sum(sorted((KINDS[kind] for kind in kinds), reverse=True)[:_MOST_KINDS])
     said = NEAR[near] + by_rules + what + log2(1 + models) / 2
-    if suspicion is None:
-        return said
-    return said + (_SUSPECTED * suspicion if suspicion else -_AGREED)
+    return said + _SUSPECTED * (suspicion or 0)

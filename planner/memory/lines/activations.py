@@ -17,6 +17,7 @@ from planner.engine.releases.change import Change
 from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.memory.account import Basis, Line, Ranged, Variant, around
 from planner.memory.lines.calibration import experts_range
+from planner.memory.lines.compiled_pieces import beside_experts_bytes
 from planner.memory.lines.compiling import (
     blas_after_layers_bytes,
     examples,
@@ -258,7 +259,8 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
     tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
     held = held_bytes(run)
     streams = run.model.residual_streams
-    beside = callers = held + tokens
+    callers = held + tokens
+    beside = callers + beside_experts_bytes(run)
     if streams > 1:
         # Residual streams before and after mixing, the input and the previous output.
         beside = callers = (2 * streams + 2) * tokens

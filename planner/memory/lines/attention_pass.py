@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planner.engine.releases.change import Change
 from planner.memory.profile_run import ProfileRun
 from planner.models.architecture import LayerKind
 from planner.models.families.mamba_mixers import MixerProjection
@@ -14,14 +13,6 @@ from planner.models.layers import (
     RowParallelLinear,
 )
 
-_KEEPS_STATES_APART = Change(
-    since=(0, 31),
-    what=(
-        "Compiled norms have tensors of their own for their sums, as queries and keys "
-        "have after theirs. Earlier releases were not compared."
-    ),
-    source="dry runs of 0.31.0 and 0.33.0 (PyTorch 2.13, 2.14)",
-)
 _PARALLEL = "GPTNeoXForCausalLM"
 DELTA_NET_INPUT, _DELTA_NET_OUTPUT = "linear_attn.in_proj_qkvz", "linear_attn.out_proj"
 _SHORT_CONV = "short_conv.in_proj"
@@ -37,15 +28,6 @@ Source: vLLM 0.31.0 and 0.33.0 `models/qwen3_next.py` use_fused_qk_norm_rope_gat
 needs rotary sections for images, or text alone.
 """
 _ROTATES_IN_FP32 = ("OlmoForCausalLM", "Olmo2ForCausalLM", "Olmo3ForCausalLM")
-_NORMALISES_OUTPUTS = (
-    *("Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma4ForCausalLM"),
-    "Gemma4ForConditionalGeneration",
-)
-"""Models that normalise attention's output: compiled, its sum with others is in fp32.
-
-Source: dry runs of 0.33.0: Gemma 3 1B on four ranks, traced; Gemma 2 27B and Gemma 4
-26B on eight, Gemma 4 31B on four.
-"""
 _FP32 = 4
 
 
@@ -93,76 +75,6 @@ def attention_widths(
         text += f" + {queries + keys:,} rotated"
     text += f" + {sums:,} sum" if sums else ""
     return [(projected + normed + queries + sums, text)]
-
-
-def compiled_widths(
-    run: ProfileRun, kind: LayerKind, module: object
-) -> list[tuple[int, str]]:
-    """Return what a compiled piece has between a layer's output and attention.
-
-    Beside the residual and attention's output, which its caller holds: where the norm
-    adds up, both inputs and both outputs are tensors of their own. At the projection
-    after it, three states, queries, keys and values, and what their own norms return.
-    One of two residuals of `held` is among the states.
-
-    Source: dry runs of 0.33.0: Mixtral 8x22B on four ranks (5 states of 6,144, 1,536
-    of attention), Qwen3-30B-A3B (4 of 2,048, 4,096, 5,120 and 4,608), Qwen3-4B on
-    eight.
-    """
-    if isinstance(module, MixerProjection) and module.has_gate_and_heads:
-        return _compiled_mixer_widths(run, module)
-    if not isinstance(module, QKVParallelLinear) or module.part is not Part.ATTENTION:
-        return []
-    if not run.release.has(_KEEPS_STATES_APART):
-        return []
-    hidden, ranks = run.model.hidden_size, run.layout.tensor_parallel_size
-    queries = module.num_heads // ranks * module.head_size
-    keys = -(-module.num_kv_heads // ranks) * module.head_size
-    has_norms = any(m.name.endswith("qk_norm") for m in kind.modules)
-    normed = queries + keys if has_norms else 0
-    projected = queries + 2 * keys
-    model = run.model.language_architecture or run.model.architecture
-    count = 5 if model in _NORMALISES_OUTPUTS and ranks > 1 else 3
-    return [
-        (count * hidden, f"{count} x {hidden:,} sum and norm"),
-        (
-            2 * hidden + projected + normed,
-            f"2 x {hidden:,} states + {projected:,} projected + {normed:,} normed",
-        ),
-    ]
-
-
-def mixer_output_width(run: ProfileRun, kind: LayerKind) -> int:
-    """Return what mixers of Mamba 2 leave to the compiled piece that follows them.
-
-    Their states, and all that they projected: the gate is a view of it.
-
-    Source: vLLM 0.16.0, 0.31.0 and 0.33.0 `layers/mamba/mamba_mixer2.py`
-    MambaMixer2.forward; a traced dry run of Nemotron-Nano-9B-v2.
-    """
-    return max((sum(_mixer_widths(run, module)) for module in kind.modules), default=0)
-
-
-def _mixer_widths(run: ProfileRun, module: object) -> tuple[int, int]:
-    """Return what a mixer of Mamba 2 projects and its states; 0 of other modules."""
-    if not isinstance(module, MixerProjection) or not module.has_gate_and_heads:
-        return 0, 0
-    ranks = run.layout.tensor_parallel_size
-    projected = sum(module.as_linear(run.layout).output_sizes) // ranks
-    return projected, module.state.intermediate_size // ranks
-
-
-def _compiled_mixer_widths(
-    run: ProfileRun, module: MixerProjection
-) -> list[tuple[int, str]]:
-    """Return what a compiled piece has at its end, for the mixer that follows it.
-
-    Beside what the mixer before left: the norm's output, and room for the states.
-    """
-    hidden = run.model.hidden_size
-    projected, states = _mixer_widths(run, module)
-    text = f"{hidden:,} normed + {projected:,} projected + {states:,} states"
-    return [(hidden + projected + states, text)]
 
 
 def gated_attention_widths(
@@ -253,6 +165,15 @@ def rotation_widths(
     return [(values - held, f"{text} + {values - every - rotated - tables - held:,}")]
 
 
+def mixer_sizes(run: ProfileRun, module: object) -> tuple[int, int]:
+    """Return what a mixer of Mamba 2 projects and its states; 0 of other modules."""
+    if not isinstance(module, MixerProjection) or not module.has_gate_and_heads:
+        return 0, 0
+    ranks = run.layout.tensor_parallel_size
+    projected = sum(module.as_linear(run.layout).output_sizes) // ranks
+    return projected, module.state.intermediate_size // ranks
+
+
 def mixer_widths(
     run: ProfileRun, kind: LayerKind, module: object
 ) -> list[tuple[int, str]]:
@@ -265,7 +186,7 @@ def mixer_widths(
     Source: vLLM 0.12.0 and 0.29.0 `layers/mamba/mamba_mixer2.py` MambaMixer2.forward,
     Mixer2RMSNormGated; allocations of a dry run of 0.29.0.
     """
-    projected, states = _mixer_widths(run, module)
+    projected, states = mixer_sizes(run, module)
     if not isinstance(module, MixerProjection) or not projected:
         return []
     ranks = run.layout.tensor_parallel_size
@@ -293,19 +214,12 @@ def delta_net_widths(
     Source: vLLM 0.33.0 `layers/mamba/gdn/qwen_gdn_linear_attn.py` forward_cuda,
     fix_query_key_value_ordering; a traced dry run of Qwen3-Next-80B-A3B on four ranks.
     """
-    if not isinstance(module, ColumnParallelLinear) or module.name != DELTA_NET_INPUT:
+    projected, values, copied = delta_net_sizes(run, kind, module)
+    if not projected:
         return []
-    ranks, hidden = run.layout.tensor_parallel_size, run.model.hidden_size
-    projected = sum(module.output_sizes) // ranks
-    values = next(
-        m.input_size
-        for m in kind.modules
-        if isinstance(m, RowParallelLinear) and m.name == _DELTA_NET_OUTPUT
-    )
-    values //= ranks
-    is_interleaved = len(module.output_sizes) == 1
-    copied = projected + (projected - values) if is_interleaved else 0
-    states = 5 + int(ranks > 1)
+    hidden = run.model.hidden_size
+    states = 5 + int(run.layout.tensor_parallel_size > 1)
+    copied += projected if copied else 0
     text = f"{projected:,} projected + {copied:,} copied + 2 x {values:,} output"
     return [
         (
@@ -313,3 +227,23 @@ def delta_net_widths(
             f"{text} + {states * hidden - held:,} more hidden states",
         )
     ]
+
+
+def delta_net_sizes(
+    run: ProfileRun, kind: LayerKind, module: object
+) -> tuple[int, int, int]:
+    """Return what a gated delta net projects, its values, and what it joins again.
+
+    Only a projection group by group has queries, keys and values to join.
+    """
+    if not isinstance(module, ColumnParallelLinear) or module.name != DELTA_NET_INPUT:
+        return 0, 0, 0
+    ranks = run.layout.tensor_parallel_size
+    projected = sum(module.output_sizes) // ranks
+    values = next(
+        m.input_size // ranks
+        for m in kind.modules
+        if isinstance(m, RowParallelLinear) and m.name == _DELTA_NET_OUTPUT
+    )
+    is_interleaved = len(module.output_sizes) == 1
+    return projected, values, projected - values if is_interleaved else 0

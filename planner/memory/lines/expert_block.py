@@ -97,9 +97,8 @@ def added_up(block: ExpertBlock) -> Sized:
     """Return a layer's outputs while they are added up.
 
     Those of the routed and of the shared experts have names, beside them their sum, and
-    the sum over ranks, unless the next norm adds it up; and so have the scores. In a
-    compiled piece it is the gate of shared experts: their output, the product in fp32,
-    one more state, and the scores three times.
+    the sum over ranks, unless the next norm adds it up; and so have the scores. Where a
+    compiled piece multiplies the shared experts' output by a gate, it is both outputs.
 
     Source: vLLM 0.33.0 `layers/fused_moe/runner/moe_runner.py` forward,
     `models/qwen2_moe.py` Qwen2MoeMLP.forward; dry runs of MiniMax-M3 on eight H200, of
@@ -114,7 +113,7 @@ def added_up(block: ExpertBlock) -> Sized:
     count = 1 + 2 * int(block.has_shared_experts) + int(sums)
     scores_bytes = _ROUTER_BYTES * experts.num_experts
     if run.compiles:
-        count, scores_bytes = 4, (2 * _ROUTER_BYTES + _TWO) * experts.num_experts
+        count, scores_bytes = 2, 0
     hidden = run.model.hidden_size * run.element_size
     each = count * hidden + scores_bytes
     size_bytes = run.max_num_batched_tokens * each

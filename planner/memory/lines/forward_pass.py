@@ -11,13 +11,13 @@ from planner.engine.releases.change import Change
 from planner.memory.account import Sized
 from planner.memory.lines.attention_pass import (
     attention_widths,
-    compiled_widths,
     delta_net_widths,
     gated_attention_widths,
     mixer_widths,
     rotation_widths,
     short_conv_widths,
 )
+from planner.memory.lines.compiled_pieces import compiled_widths
 from planner.memory.lines.held_states import (
     ADDS_UP_ANEW,
     MORE_ACTIVATIONS,
@@ -228,12 +228,29 @@ def _branches(run: ProfileRun) -> list[tuple[int, str]]:
     return [(3 * hidden, f"3 x {hidden:,} output and sums")]
 
 
+def _compiled_width(
+    run: ProfileRun, module: object, width: int, text: str
+) -> tuple[int, str]:
+    """Return what a compiled MLP has, or shared experts.
+
+    Those run as written, inside of one operator: its input is a tensor too, and their
+    output one beside their activation.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/runner/moe_runner.py` moe_forward_shared; a
+    traced dry run of Qwen1.5-MoE-A2.7B.
+    """
+    if getattr(module, "part", None) is not Part.SHARED_EXPERTS:
+        return width, text
+    hidden = run.model.hidden_size
+    return width + 2 * hidden, f"{text} + 2 x {hidden:,} input and output"
+
+
 def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
     wide, inner = mlp_width(run, module)
     if inner:
         text = f"{wide:,} MLP input + {inner:,} activation"
         if run.compiles:
-            return [(wide + inner, text)]
+            return [_compiled_width(run, module, wide + inner, text)]
         more = MORE_ACTIVATIONS.get(language_model(run), 0)
         if more and not is_own_of_old(run):
             text += f" + {more} x {inner:,}"

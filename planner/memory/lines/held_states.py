@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.memory.lines.attention_pass import (
-    is_left_to_transformers,
-    mixer_output_width,
-)
+from planner.memory.lines.attention_pass import is_left_to_transformers
+from planner.memory.lines.compiled_pieces import left_width
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind
 from planner.models.caches import CrossAttentionLayer
@@ -17,7 +15,6 @@ from planner.models.families.refused import is_served_by_transformers
 from planner.models.families.registry import BUILT_OTHERWISE
 from planner.models.layers import (
     Part,
-    RowParallelLinear,
 )
 
 NAMES_MLP_INPUT = frozenset(
@@ -96,9 +93,7 @@ _ONE_NORM = 2
 def held_bytes(run: ProfileRun) -> int:
     """Return what the experts' callers hold: residuals and attention's output."""
     hidden = run.model.hidden_size
-    widths = [_held(run, hidden, _attention_width(run, kind))[0] for kind in kinds(run)]
-    tokens = run.max_num_batched_tokens * run.element_size
-    return tokens * max(widths, default=2 * hidden)
+    return run.max_num_batched_tokens * run.element_size * _held(run, hidden)[0]
 
 
 @once_for_all_lengths
@@ -155,7 +150,7 @@ def held_of(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     of Llama 3.1 70B on two ranks and two stages; starts of Qwen3-8B on two T4.
     """
     hidden = run.model.hidden_size
-    held, text = _held(run, hidden, _attention_width(run, kind))
+    held, text = _held(run, hidden)
     if run.compiles:
         return held, text
     more = _more_states(run, kind)
@@ -203,32 +198,15 @@ def is_own_of_old(run: ProfileRun) -> bool:
     return is_once_own and not is_left_to_transformers(run)
 
 
-def _attention_width(run: ProfileRun, kind: LayerKind) -> int:
-    """Return the width of attention's output, the input of the output projection.
-
-    Compiled pieces begin after a mixer too. Where an MLP is a layer of its own, it
-    follows a layer of any other kind.
-    """
-    ranks = run.layout.tensor_parallel_size
-    before = (kind,) if kind.caches else tuple(kinds(run))
-    outputs = (
-        module.input_size // ranks
-        for one in before
-        for module in one.modules
-        if isinstance(module, RowParallelLinear | RecordedModule)
-        and module.part is Part.ATTENTION
-    )
-    return max(*(mixer_output_width(run, one) for one in before), *outputs, 0)
-
-
-def _held(run: ProfileRun, hidden: int, attention: int) -> tuple[int, str]:
-    """Return what a layer's caller holds: two residuals, and attention's output.
+def _held(run: ProfileRun, hidden: int) -> tuple[int, str]:
+    """Return what a layer's caller holds: two residuals, and what attention leaves.
 
     Without compilation it is a third hidden state instead of the output, and a fourth
     with all-reduce.
     """
     if run.compiles:
-        return 2 * hidden + attention, f"2 x {hidden:,} residual + {attention:,} output"
+        left = left_width(run)
+        return 2 * hidden + left, f"2 x {hidden:,} residual + {left:,} output"
     count = 3 + int(run.layout.tensor_parallel_size > 1)
     return count * hidden, f"{count} x {hidden:,} hidden states"
 

@@ -33,6 +33,11 @@ _RUNS_SPECULATION = Change(
     since=(0, 13),
     what="vLLM guesses tokens as in 0.13.0, the oldest release that is modelled.",
 )
+_GUESSES_BY_NGRAMS = Change(
+    since=(0, 12),
+    what="Guesses by n-grams are as in 0.13.0.",
+    source="a dry run of Qwen3-8B with 0.12.0",
+)
 _NAMES_NGRAM_GPU = Change(
     since=(0, 32),
     what="The method ngram_gpu is another name of ngram.",
@@ -75,7 +80,8 @@ def speculating(
         UnknownArchitecture: for a draft that is not modelled.
     """
     release = layout.release
-    if not release.has(_RUNS_SPECULATION):
+    has_draft = not _needs_no_draft(requested.method, release)
+    if not release.has(_RUNS_SPECULATION if has_draft else _GUESSES_BY_NGRAMS):
         raise UnknownArchitecture(
             "speculative_config is not modelled for vLLM before 0.13.0. Leave it out."
         )
@@ -84,7 +90,7 @@ def speculating(
             "speculative_config with a model that gives embeddings is not modelled. "
             "Leave it out."
         )
-    if _needs_no_draft(requested.method, release):
+    if not has_draft:
         return replace(model, speculation=_without_draft(requested, model))
     if model.files is None:
         raise PlannerError(

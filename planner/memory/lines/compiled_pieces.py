@@ -1,0 +1,171 @@
+"""What there is while a compiled piece of the model runs.
+
+A piece begins after attention, or the states of a mixer, and ends before the next ones.
+Its caller holds what it takes until it is over, and it allocates what it returns.
+"""
+
+from __future__ import annotations
+
+from planner.engine.releases.change import Change
+from planner.memory.lines.attention_pass import delta_net_sizes, mixer_sizes
+from planner.memory.profile_run import ProfileRun, once_for_all_lengths
+from planner.models.architecture import LayerKind
+from planner.models.families.mamba_mixers import MixerProjection
+from planner.models.families.recorded import RecordedModule
+from planner.models.layers import (
+    ColumnParallelLinear,
+    Part,
+    QKVParallelLinear,
+    RowParallelLinear,
+)
+
+_KEEPS_STATES_APART = Change(
+    since=(0, 31),
+    what=(
+        "Compiled norms have tensors of their own for their sums, as queries and keys "
+        "have after theirs. Earlier releases were not compared."
+    ),
+    source="dry runs of 0.31.0 and 0.33.0 (PyTorch 2.13, 2.14)",
+)
+_CLEARS_STATES_EARLY = Change(
+    since=(0, 33),
+    what=(
+        "A compiled piece clears the next states' room before its experts run. Earlier "
+        "releases were compared with one start of 0.31.0."
+    ),
+)
+_NORMALISES_OUTPUTS = (
+    *("Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma4ForCausalLM"),
+    "Gemma4ForConditionalGeneration",
+)
+"""Models that normalise attention's output: compiled, its sum with others is in fp32.
+
+Source: dry runs of 0.33.0: Gemma 3 1B on four ranks, traced; Gemma 2 27B and Gemma 4
+26B on eight, Gemma 4 31B on four.
+"""
+
+
+def compiled_widths(
+    run: ProfileRun, kind: LayerKind, module: object
+) -> list[tuple[int, str]]:
+    """Return what a compiled piece has between a layer's output and attention.
+
+    Beside the residual and attention's output, which its caller holds: where the norm
+    adds up, both inputs and both outputs are tensors of their own. At the projection
+    after it, three states, queries, keys and values, and what their own norms return.
+    One of two residuals of `held` is among the states.
+
+    Source: dry runs of 0.33.0: Mixtral 8x22B on four ranks (5 states of 6,144, 1,536
+    of attention), Qwen3-30B-A3B (4 of 2,048, 4,096, 5,120 and 4,608), Qwen3-4B on
+    eight.
+    """
+    if isinstance(module, MixerProjection | ColumnParallelLinear):
+        return _before_states(run, kind, module)
+    if not isinstance(module, QKVParallelLinear) or module.part is not Part.ATTENTION:
+        return []
+    if not run.release.has(_KEEPS_STATES_APART):
+        return []
+    hidden, ranks = run.model.hidden_size, run.layout.tensor_parallel_size
+    queries = module.num_heads // ranks * module.head_size
+    keys = -(-module.num_kv_heads // ranks) * module.head_size
+    has_norms = any(m.name.endswith("qk_norm") for m in kind.modules)
+    normed = queries + keys if has_norms else 0
+    projected = queries + 2 * keys
+    model = run.model.language_architecture or run.model.architecture
+    count = 5 if model in _NORMALISES_OUTPUTS and ranks > 1 else 3
+    return [
+        (count * hidden, f"{count} x {hidden:,} sum and norm"),
+        (
+            2 * hidden + projected + normed,
+            f"2 x {hidden:,} states + {projected:,} projected + {normed:,} normed",
+        ),
+    ]
+
+
+def _before_states(
+    run: ProfileRun, kind: LayerKind, module: object
+) -> list[tuple[int, str]]:
+    """Return what a piece returns to a mixer: what it projected, and room for states.
+
+    Beside them is the norm's output. A delta net with groups joins queries, keys and
+    values again once that is freed, and copies z.
+    """
+    projected, states = mixer_sizes(run, module)
+    beside, more = run.model.hidden_size, "normed"
+    if not projected:
+        projected, states, joined = delta_net_sizes(run, kind, module)
+        if joined:
+            beside, more = joined + states, "joined"
+    if not projected:
+        return []
+    text = f"{projected:,} projected + {states:,} states + {beside:,} {more}"
+    return [(projected + states + beside, text)]
+
+
+def beside_experts_bytes(run: ProfileRun) -> int:
+    """Return what a piece with delta nets has more beside its experts.
+
+    Experts that route their input themselves take it three times; and the next layer's
+    room for states is cleared by then.
+
+    Source: vLLM 0.33.0 `layers/fused_moe/runner/moe_runner.py` moe_forward_shared;
+    traced dry runs of Qwen3-Next-80B-A3B-Thinking-FP8 on two ranks and of
+    Qwen3-Next-80B-A3B-Instruct on four.
+    """
+    states = max(
+        (
+            delta_net_sizes(run, kind, module)[1]
+            for kind in run.model.layer_kinds
+            for module in kind.modules
+        ),
+        default=0,
+    )
+    if not (states and run.compiles):
+        return 0
+    width = 2 * run.model.hidden_size
+    width += states if run.release.has(_CLEARS_STATES_EARLY) else 0
+    return run.max_num_batched_tokens * run.element_size * width
+
+
+@once_for_all_lengths
+def left_width(run: ProfileRun) -> int:
+    """Return what a layer leaves, at most, to the piece after its attention or states.
+
+    Attention's output and its gate, which is as wide. A mixer of Mamba 2 leaves its
+    states and all that it projected, of which the gate is a view; a gated delta net its
+    output and z, which is a view where nothing is joined again.
+
+    Source: vLLM 0.16.0, 0.31.0 and 0.33.0 `layers/mamba/mamba_mixer2.py`
+    MambaMixer2.forward; 0.33.0 `layers/mamba/gdn/qwen_gdn_linear_attn.py` forward_cuda,
+    `models/qwen3_next.py` Qwen3NextAttention.forward; traced dry runs of
+    Nemotron-Nano-9B-v2 and Qwen3-Next-80B-A3B.
+    """
+    kinds = (run.model.layer_kinds[index] for index in {*run.model.layers})
+    return max(
+        (_left(run, kind, module) for kind in kinds for module in kind.modules),
+        default=0,
+    )
+
+
+def _left(run: ProfileRun, kind: LayerKind, module: object) -> int:
+    if isinstance(module, RowParallelLinear | RecordedModule):
+        if module.part is not Part.ATTENTION:
+            return 0
+        width = module.input_size // run.layout.tensor_parallel_size
+        return width * (2 if _has_gate(kind) else 1)
+    projected, values, joined = delta_net_sizes(run, kind, module)
+    if joined:
+        projected = values
+    return max(sum(mixer_sizes(run, module)), projected + values)
+
+
+def _has_gate(kind: LayerKind) -> bool:
+    """Return whether attention's output is multiplied by a gate, projected with it."""
+    parts = [one for one in kind.modules if one.part is Part.ATTENTION]
+    queries = sum(
+        one.num_heads * one.head_size
+        for one in parts
+        if isinstance(one, QKVParallelLinear)
+    )
+    output = sum(one.input_size for one in parts if isinstance(one, RowParallelLinear))
+    return bool(output) and queries == 2 * output
