@@ -219,6 +219,20 @@ def test_a_block_holds_at_least_one_compressed_token() -> None:
         assert is_refused is ("integer division or modulo by zero" in said)
 
 
+def test_no_page_is_as_large_as_a_window_of_small_blocks() -> None:
+    """Until 0.28.0 the windows' pages of 37,440 bytes are padded: 19,008 is largest."""
+    for release, is_refused in (("0.26.0", True), ("0.33.0", False)):
+        made = plan(
+            "deepseek-ai/DeepSeek-V4-Flash",
+            gpu="H200",
+            block_size=128,
+            kv_cache_dtype="fp8",
+            vllm_version=release,
+        )
+        said = made.error.message if made.error else ""
+        assert is_refused is said.startswith("AssertionError")
+
+
 def test_attention_holds_padded_queries_and_outputs() -> None:
     """A token of DeepSeek-V4-Flash on eight ranks: 8 heads of 512, padded to 64.
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from planner.engine.releases import Release
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import PACKS_PAGES
+from planner.errors import Refused
 from planner.memory.kv_cache.kv_spec import (
     KVCacheSpec,
     Request,
@@ -127,11 +128,20 @@ def _repeats(kept: Kept) -> int:
 
 
 def _padded(kept: Kept, sizes: Sequence[int]) -> Kept:
-    """Return the layers with pages as large as the nearest of those sizes."""
+    """Return the layers with pages as large as the nearest of those sizes.
+
+    Raises:
+        Refused: where none is as large, as vLLM asserts without a word.
+
+    Source: vLLM 0.26.0 `v1/core/kv_cache_utils.py`.
+    """
     padded: dict[int, KVCacheSpec] = {}
     for _, spec in kept:
         if id(spec) not in padded and isinstance(spec, SlidingWindowMLASpec):
-            size = min(size for size in sizes if size >= spec.page_size_bytes)
+            larger = [size for size in sizes if size >= spec.page_size_bytes]
+            if not larger:
+                raise Refused("AssertionError: ")
+            size = larger[0]
             padded[id(spec)] = replace(
                 spec, page_size_padded_bytes=size, alignment_bytes=None
             )
