@@ -220,7 +220,7 @@ def test_a_block_holds_at_least_one_compressed_token() -> None:
 
 
 def test_no_page_is_as_large_as_a_window_of_small_blocks() -> None:
-    """Until 0.28.0 the windows' pages of 37,440 bytes are padded: 19,008 is largest."""
+    """Before 0.27 the windows' pages of 37,440 bytes are padded: 19,008 is largest."""
     for release, is_refused in (("0.26.0", True), ("0.33.0", False)):
         made = plan(
             "deepseek-ai/DeepSeek-V4-Flash",
