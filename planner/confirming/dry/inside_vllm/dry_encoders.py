@@ -9,7 +9,6 @@ their workspaces, whose size heuristics choose: the figure is a lower bound ther
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
 from typing import Any
 
 from dry_hooks import after_import
@@ -108,43 +107,31 @@ def _split_by_length(module: Any) -> None:
 @after_import("vllm.v1.worker.gpu.mm.encoder_runner")
 def _second_runner(module: Any) -> None:
     """Encoders of the second model runner know what came from the host."""
-    runner = module.EncoderRunner
-    runner.execute_mm_encoder = _knowing(_values(), runner.execute_mm_encoder)
+    import dry_values
+
+    runner, values = module.EncoderRunner, dry_values.KnownValues()
+    runner.execute_mm_encoder = dry_values.knowing(values, runner.execute_mm_encoder)
 
 
 @after_import("vllm.v1.worker.gpu_model_runner")
 def _first_runner(module: Any) -> None:
     """Encoders of the first model runner know what came from the host."""
-    values, runner = _values(), module.GPUModelRunner
+    import dry_values
+
+    values, runner = dry_values.KnownValues(), module.GPUModelRunner
     profile = runner.profile_run
-    runner._get_mm_dummy_batch = _knowing(values, runner._get_mm_dummy_batch)
+    batch = runner._get_mm_dummy_batch
+    runner._get_mm_dummy_batch = dry_values.knowing(values, batch)
 
     def profile_run(self: Any, **kwargs: Any) -> None:
         model = self.model
         if (encode := getattr(model, "embed_multimodal", None)) is not None:
-            model.embed_multimodal = _knowing(values, encode)
+            model.embed_multimodal = dry_values.knowing(values, encode)
         profile(self, **kwargs)
         if encode is not None:
             del model.embed_multimodal
 
     runner.profile_run = profile_run
-
-
-def _values() -> Any:
-    import dry_values
-
-    return dry_values.KnownValues()
-
-
-def _knowing(values: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs where values from the host are known."""
-    import dry_values
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with dry_values.FromLists(), values:
-            return function(*args, **kwargs)
-
-    return run
 
 
 def _convolution(

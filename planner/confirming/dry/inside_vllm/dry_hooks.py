@@ -104,6 +104,19 @@ def _kv_cache_scales(module: Any) -> None:
     method.process_weights_after_loading = process_weights_after_loading
 
 
+@after_import("vllm.model_executor.layers.quantization.utils.marlin_utils_fp8")
+def _repeated_scales(module: Any) -> None:
+    """Widths by which Marlin's scales are repeated came from the host.
+
+    Source: vLLM 0.33.0 prepare_fp8_layer_for_marlin.
+    """
+    import dry_values
+
+    module.prepare_fp8_layer_for_marlin = dry_values.knowing(
+        dry_values.KnownValues(), module.prepare_fp8_layer_for_marlin
+    )
+
+
 @after_import("vllm.model_executor.models.registry")
 def _registry(module: Any) -> None:
     """Model classes are inspected here: another process would see no GPU."""

@@ -8,6 +8,7 @@ no memory of the device, and what the device allocates stays as it is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -181,7 +182,22 @@ class FromLists(TorchFunctionMode):
         if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") is not None:
             device = kwargs.pop("device")
             return func(*args, **kwargs).to(device)
+        if func is torch.Tensor.new_tensor and len(args) > 1:
+            like, data = args[:2]
+            kwargs = {"dtype": like.dtype, "device": like.device} | kwargs
+            device = kwargs.pop("device")
+            return torch.tensor(data, **kwargs).to(device)
         return func(*args, **kwargs)
+
+
+def knowing(values: KnownValues, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs where values from the host are known."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with FromLists(), values:
+            return function(*args, **kwargs)
+
+    return run
 
 
 def _is_tensor(leaf: Any) -> bool:
