@@ -43,6 +43,25 @@ def _symmetric_memory(module: Any) -> None:
     module.empty = empty
 
 
+@after_import("vllm.model_executor.model_loader.dummy_loader")
+def _loaded_weights(module: Any) -> None:
+    """Finish what a model derives from its checkpoint's weights, which are not read.
+
+    Source: vLLM 0.26.0 `models/deepseek_v4/nvidia/model.py` load_weights; 0.31.0 does
+    it for any loader.
+    """
+    loader = module.DummyModelLoader
+    load = loader.load_weights
+
+    def load_weights(self: Any, model: Any, model_config: Any) -> None:
+        load(self, model, model_config)
+        for part in model.modules():
+            if hasattr(part, "finalize_mhc_broadcast_weights"):
+                part.finalize_mhc_broadcast_weights()
+
+    loader.load_weights = load_weights
+
+
 @after_import("vllm.distributed.device_communicators.flashinfer_all_reduce")
 def _fused_all_reduce(module: Any) -> None:
     """FlashInfer's workspace of all-reduce is left out, without an error.
