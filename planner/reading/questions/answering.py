@@ -109,7 +109,7 @@ def _beside(
     is_of_start = any(map(words_of("starts").search, asking)) or question.has_load
     is_other = bool(asking) and not is_of_start
     if first and question.topics:
-        yield from (f"Not answered: {why}." for why, _ in question.topics)
+        yield from (f"Not answered: {why}." for why in dict(question.topics))
         yield f"Serving it: {first}"
     elif first and is_other and reading.intent in ("fits", ""):
         yield f"Whether it starts: {first}"

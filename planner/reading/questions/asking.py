@@ -185,7 +185,7 @@ def _reading(
         *(f'"{one.written.strip()}" is left aside: {why}.' for one, why in left),
         *_other_devices(asked),
         *(f"{one.name} drafts 3 tokens: assumed." for one in asked.drafts[:1]),
-        *(f"Not answered: {why}." for why, _ in asked.topics),
+        *(f"Not answered: {why}." for why in dict(asked.topics)),
     )
     has_more = bool(
         place.gpu or asked.refused or arguments or load.load or versions or format_note

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 
 from planner.reading.logs.pages import gpu_at, gpus_beside
@@ -61,6 +61,12 @@ _RANKS = re.compile(r"tensor[ -]?parallel\w*|\bTP\b(?! ?[=\d])|张量并行", re
 _LISTED_GPUS = re.compile(r"^[\w .()-]*?(?:\b(?:and|und|et|y|e)\b|[+&和与とy])[\w .]*$")
 """What stands between GPUs that are counted together."""
 _BESIDE = 24
+_FOREIGN = 2
+"""Words of a language that tell it: one may be in a name."""
+_NOT_READ = (
+    "what is asked, in words that seem to be {}: questions are read in ten other "
+    "languages, and of this one only what is marked as used is known"
+)
 _BEGINS = re.compile(
     r"\s*(?:is|are|can|could|does|do|will|would|should|kann|passt|reicht|puedo|puede)\s",
     re.IGNORECASE,
@@ -251,12 +257,22 @@ class Question:
         drafts = any(name == "speculative_config" for name, *_ in self.formats)
         is_known = bool(self.drafts) or drafts
         plain = words_of("speculation").sub("", self.plain) if is_known else self.plain
-        return tuple(topics_in(plain))
+        return (*self.foreign, *topics_in(plain))
+
+    @cached_property
+    def foreign(self) -> tuple[tuple[str, tuple[int, int]], ...]:
+        """The words of a language that is not read, where it is in one."""
+        for language, words in _languages_not_read():
+            found = {match[0].lower(): match for match in words.finditer(self.rest)}
+            if len(found) >= _FOREIGN:
+                said = _NOT_READ.format(language)
+                return tuple((said, match.span()) for match in found.values())
+        return ()
 
     @cached_property
     def intents(self) -> dict[str, bool]:
         """What it may ask, and whether a sentence asks it."""
-        return intents_in(self.rest)
+        return {"other": True} if self.foreign else intents_in(self.rest)
 
     @property
     def intent(self) -> str:
@@ -331,6 +347,14 @@ class Question:
         """Whether it says what is served, in any number."""
         known = ("user", "concurrency", "prompt", "answer", "length", "rate")
         return any(one.role in known for one in self.quantities)
+
+
+@cache
+def _languages_not_read() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    rows = signs("languages not read").items()
+    return tuple(
+        (name, re.compile(rf"(?<!\w)(?:{word})(?!\w)", re.I)) for name, word in rows
+    )
 
 
 def topics_in(text: str) -> Iterator[tuple[str, tuple[int, int]]]:

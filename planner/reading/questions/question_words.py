@@ -14,6 +14,7 @@ from math import ceil
 from typing import Any
 
 from planner.data import DATA
+from planner.reading.sign_table import signs
 from planner.values import frozen
 
 _KINDS = (
@@ -62,6 +63,7 @@ _HALF_WIDTH = {wide: chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)} | {
     0x2019: "'",
     0x2013: "-",
 }
+_KANA = re.compile("[\u3040-\u30ff]")
 _TIMES = re.compile(r"(?<=\d)\u0445|\u0445(?=\d)|(?<=\d )\u0445(?= )")
 _CHINESE = {one: at for at, one in enumerate("一二三四五六七八九", 1)} | {
     "两": 2,
@@ -121,12 +123,19 @@ class Term:
 def half_width(text: str) -> str:
     """Return a text with the digits and signs of Latin scripts, none moved.
 
-    So is the letter that stands for times in Cyrillic.
+    So is the letter that stands for times in Cyrillic, and traditional Chinese, which
+    Japanese has in its own words, as it is simplified.
 
     >>> half_width("\uff14\u5f20\uff0c32\uff4b")
     '4\u5f20;32k'
     """
-    return _TIMES.sub("x", text.translate(_HALF_WIDTH))
+    plain = _TIMES.sub("x", text.translate(_HALF_WIDTH))
+    return plain if _KANA.search(plain) else plain.translate(_simplified())
+
+
+@cache
+def _simplified() -> Mapping[int, int]:
+    return str.maketrans(*signs("traditional Chinese"))
 
 
 def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
