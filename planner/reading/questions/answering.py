@@ -247,9 +247,9 @@ def _why(asked: Asked) -> Iterator[str]:
     one = serving(plan)
     if plan.fits and one.requests_held is not None:
         yield (
-            f"It holds {one.requests_held:,} requests of {one.load.request_tokens:,} "
-            "tokens; with more at once vLLM preempts the newest and computes them "
-            "again later."
+            f"It holds {counted(one.requests_held, 'requests')} of "
+            f"{one.load.request_tokens:,} tokens; with more at once vLLM preempts the "
+            "newest and computes them again later."
         )
     yield _LESS
 

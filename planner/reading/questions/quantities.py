@@ -76,6 +76,7 @@ def quantities_in(terms: Sequence[Term], *, is_listed: bool = False) -> list[Qua
             if term.is_digits or one.role != "unknown":
                 found.append(one)
     found = [_like_next(terms, *each) for each in zip_longest(found, found[1:])]
+    found = [_restated(terms, *each) for each in zip([None, *found], found)]
     return [_multiplied(terms, one) for one in found]
 
 
@@ -104,6 +105,16 @@ def _like_next(
     between = terms[one.at + 1].written
     is_joined = words_of("or").fullmatch(between) is not None
     return replace(one, role=following.role) if is_joined else one
+
+
+def _restated(
+    terms: Sequence[Term], before: Quantity | None, one: Quantity
+) -> Quantity:
+    """Return a size with what the one before its bracket is of: "RAM: 16 GB (15.3 GB"."""
+    if one.role != "memory" or before is None or before.role != "ram":
+        return one
+    between = [each.written for each in terms[before.at + 1 : one.at]]
+    return replace(one, role="ram") if between == ["("] else one
 
 
 def _numbered(terms: Sequence[Term], *, is_listed: bool) -> set[int]:

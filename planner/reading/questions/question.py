@@ -11,6 +11,7 @@ from itertools import pairwise
 from planner.reading.logs.pages import gpu_at, gpus_beside
 from planner.reading.questions.devices import (
     Place,
+    cards_by_memory,
     device_terms,
     listed_place,
     mixed,
@@ -169,8 +170,9 @@ class Question:
         if self._is_mixed(found):
             found = (mixed(found),)
         is_named = any(one.kind in ("gpu", "machine") for one in self.devices)
-        is_used = bool(self.refused) or "why" in self.intents  # memory in use is no GPU
-        return found if is_named or not is_used else ()
+        is_card = any(cards_by_memory(self.terms, self.quantities))
+        is_used = "why" in self.intents and not is_card  # memory in use is no GPU
+        return found if is_named or not (self.refused or is_used) else ()
 
     def _is_mixed(self, places: Sequence[Place]) -> bool:
         """Whether GPUs of several kinds are to run one model together."""
