@@ -158,7 +158,9 @@ def _reading(
     name, form, format_note = checkpoint_of(model.name, variant)
     arguments |= form
     arguments, layout_note = laid_out(name, place, arguments)
-    load = loaded(quantities, place.terms, longest_of(name))
+    load = loaded(
+        quantities, place.terms, longest_of(name), arguments.get("max_model_len")
+    )
     if not words_of("apart").search(asked.plain):
         load = of_one_copy(load, beside.get("copy"))
     if load.max_model_len is not None:

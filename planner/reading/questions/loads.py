@@ -43,6 +43,7 @@ def loaded(
     quantities: Sequence[Quantity],
     taken: Sequence[Term],
     longest: float | None = None,
+    given: object = None,
 ) -> Loaded:
     """Return the load of a question, from its numbers but for those that are taken.
 
@@ -51,6 +52,7 @@ def loaded(
         taken: those that are used for something else.
         longest: the tokens that the model takes; "200k" are 200,000 where 204,800 are
             too many.
+        given: the `max_model_len` that a flag has, if any: no request is longer.
     """
     first: dict[str, Term] = {}
     at_once = ("concurrency", "user")  # of 250 people who are there 30 ask at once
@@ -67,6 +69,8 @@ def loaded(
     counts: dict[str, int] = {
         str(role): _count(term, longest) for role, term in known.items()
     }
+    if isinstance(given, int) and "user" in counts:
+        counts.setdefault("length", given)
     part = first.get("part")
     if part is not None and "user" in counts and part.value <= _WHOLE:
         counts["user"] = ceil(counts["user"] * part.value / _WHOLE)

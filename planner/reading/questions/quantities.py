@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from planner.reading.questions.question_words import Term, words_of
 from planner.values import frozen
@@ -76,7 +76,7 @@ def quantities_in(terms: Sequence[Term], *, is_listed: bool = False) -> list[Qua
             if term.is_digits or one.role != "unknown":
                 found.append(one)
     found = [_like_next(terms, *each) for each in zip_longest(found, found[1:])]
-    found = [_restated(terms, *each) for each in zip([None, *found], found)]
+    found = [*found[:1], *(_restated(terms, *each) for each in pairwise(found))]
     return [_multiplied(terms, one) for one in found]
 
 
@@ -107,11 +107,9 @@ def _like_next(
     return replace(one, role=following.role) if is_joined else one
 
 
-def _restated(
-    terms: Sequence[Term], before: Quantity | None, one: Quantity
-) -> Quantity:
-    """Return a size with what the one before its bracket is of: "RAM: 16 GB (15.3 GB"."""
-    if one.role != "memory" or before is None or before.role != "ram":
+def _restated(terms: Sequence[Term], before: Quantity, one: Quantity) -> Quantity:
+    """Return a size with what the one before its bracket is of: "RAM 16 GB (15 GB"."""
+    if one.role != "memory" or before.role != "ram":
         return one
     between = [each.written for each in terms[before.at + 1 : one.at]]
     return replace(one, role="ram") if between == ["("] else one
@@ -182,6 +180,9 @@ def _role(
             continue
         if noun == before and not _is_told(terms, noun, at):
             continue
+        whose = terms[noun - 1].kind if noun == before and noun else ""
+        if kinds[noun] == "token" and whose in ("prompt", "answer"):
+            return whose, noun - 1  # "input tokens: 1000"
         role = "length" if kinds[noun] in ("token", "context") else kinds[noun]
         return role, noun
     is_long = term.letter == "k" and term.value >= _LEAST_TOKENS
@@ -217,7 +218,8 @@ def _is_told(terms: Sequence[Term], noun: int, at: int) -> bool:
     if terms[noun].kind in _LENGTHS or terms[noun].kind in ("utilization", "token"):
         return True
     between = {one.kind for one in terms[noun + 1 : at]}
-    is_said = all(x.written.lower() in _IS for x in terms[noun + 1 : at])
+    said = _IS | {"of"} if terms[noun].kind == "concurrency" else _IS
+    is_said = all(x.written.lower() in said for x in terms[noun + 1 : at])
     is_plain = between <= {"sign"} or is_said or terms[noun].kind in _ITEMS
     return is_plain and terms[noun].kind not in ("gpu", "ram", "vram", "job")
 

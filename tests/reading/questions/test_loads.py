@@ -22,6 +22,10 @@ LOADS = {
     "prefill 20k, decode 500": (1, 20_480, 500),
     "maximum sequence length 4096, batch size 8": (8, 3072, 1024),
     "seq_len=4096, bs=16": (16, 3072, 1024),
+    "batch_size of 8 with max_seq_len 4096": (8, 3072, 1024),
+    "number of input tokens set to 1000, output tokens: 500": (1, 1000, 500),
+    # No request is longer than the flag beside it allows.
+    "--max-model-len 1024 and 4 users": (4, 768, 256),
     "KV cache: 77,088 tokens, 20 users at 8k": (20, 6144, 2048),
     "| Concurrent requests | 200 |\n| context | 8k |\nfor this": (200, 6144, 2048),
 }
@@ -40,6 +44,7 @@ LEFT = {
     "3000 PDF documents with Qwen3-8B on an L4 overnight?": '"3000" is left aside: so',
     "100k prompts of 1500 tokens, Qwen3-8B on an L4": '"100k" is left aside: so many',
     "Qwen2.5-VL-7B-Instruct on an L4 with video 768 frames?": '"768" is left aside: fr',
+    "Qwen3-8B, RAM: 16 GB (15 GB usable), L4?": '"15 GB" is left aside: memory of',
 }
 
 

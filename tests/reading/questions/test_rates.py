@@ -61,6 +61,8 @@ def test_a_measured_speed_is_compared_with_the_forecast() -> None:
     assert any(
         "12 tokens per second of a request are below" in x for x in explained.answer
     )
+    much = planner.read(text.replace("12 tok", "2298.9 tok")).explain()
+    assert "2,299 tokens per second of a request are above that range." in much.answer
 
 
 def test_a_speed_that_is_wanted_comes_before_the_memory() -> None:
