@@ -106,8 +106,10 @@ def _beside(
     """
     first, *more = lines or [""]
     asking = [one for one in _SENTENCES.split(question.rest) if _YES_OR_NO.search(one)]
-    is_of_start = any(map(words_of("starts").search, asking)) or question.has_load
+    starts = words_of("starts")
+    is_of_start = any(starts.search(x) or re.search(r"\d", x) for x in asking)
     is_other = bool(asking) and not is_of_start
+    is_other = is_other or words_of("advice").search(question.plain) is not None
     if first and question.topics:
         yield from (f"Not answered: {why}." for why in dict(question.topics))
         yield f"Serving it: {first}"
@@ -140,7 +142,8 @@ def _without_plan(reading: Reading) -> Iterator[str]:
     yield from meanings_in(reading.given if reading.model is None else "")
     if reading.intent == "cheapest" and reading.gpu is not None:
         yield from price_of(reading)
-    if reading.intent == "why":
+    is_failing = words_of("fails").search(reading.given) is not None
+    if reading.intent == "why" and not is_failing:
         yield _SHARE.format(share=_usual_share(reading.vllm_version))
         yield _LESS
     elif reading.intent == "which_models" and reading.gpu is not None:

@@ -27,6 +27,11 @@ FIRST = {
     "Does Qwen3-8B fit on an MI300X?": "Open: 'MI300X' is an AMD GPU",
     "Foo-13B on an L4?": 'Open: "Foo-13B" is not in the catalogue',
     "Does Qwen3-8B fit?": "Open: The GPU is not named.",
+    # What a start fails with is no memory that is taken by design.
+    "Foo-13B got CUDA out of memory on my L4, why?": 'Open: "Foo-13B" is not in the',
+    # Neither "serves it" nor "not" where something else than that is asked.
+    "How many L4 do Qwen3-32B and Qwen3-14B need?": "2 starts are asked for, each pla",
+    "Which models run on an L4 or on an L40S?": "2 starts are asked for, each planned",
 }
 
 
@@ -76,6 +81,11 @@ BESIDE = {
     "Do I need CUDA 12.8 for Qwen3-8B on RTX 5090?": "Not answered: what is installed",
     "Is vLLM faster than llama.cpp for Qwen3-8B, RTX 4090?": "Not answered: other eng",
     "Are there known bugs with Qwen3-8B on L4?": "Whether it starts: No: one request",
+    "8k of Qwen3-8B on an L4. Could it be the rate limit?": "Whether it starts: Yes: ",
+    "Qwen3-8B on an L4, what settings do you advise?": "Whether it starts: No: one req",
+    "In TGI it takes 30%. Does Qwen3-8B run on an L4 with 4k?": "Not answered: other",
+    "lmdeploy能在L4上跑Qwen3-8B吗": "Not answered: other engines",
+    "Do I have to limit Qwen3-8B on an L4 to handle more users?": "5 users of 4,",
     "Is Qwen3-8B multilingual? I have an L4": "Whether it starts: No: one request",
     "Will Qwen3-8B on an L4 be slower with long prompts?": "About ",
     "Is my L4 good enough for Qwen3-8B?": "No: one request of 40,960 tokens needs",
