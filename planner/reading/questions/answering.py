@@ -16,6 +16,7 @@ from planner.planning.result import Plan
 from planner.planning.serving import serving
 from planner.planning.words import load_flags
 from planner.reading.logs.fixing import Fix
+from planner.reading.questions.asking import BY_DESIGN
 from planner.reading.questions.fits import (
     Asked,
     each_of,
@@ -55,11 +56,6 @@ from planner.units import counted, format_gib
 
 MOST_LINES = 8
 _MOST_CAUSES = 4
-_SHARE = (
-    "By design: at its start vLLM takes a share of the GPU's memory "
-    "(gpu_memory_utilization, {share} by default), and what weights and activations "
-    "leave of it becomes KV cache, however small the model is."
-)
 _LESS = "More KV cache is more requests at once; --gpu-memory-utilization takes less."
 
 
@@ -144,7 +140,7 @@ def _without_plan(reading: Reading) -> Iterator[str]:
         yield from price_of(reading)
     is_failing = words_of("fails").search(reading.given) is not None
     if reading.intent == "why" and not is_failing:
-        yield _SHARE.format(share=_usual_share(reading.vllm_version))
+        yield BY_DESIGN.format(share=_usual_share(reading.vllm_version))
         yield _LESS
     elif reading.intent == "which_models" and reading.gpu is not None:
         yield from which_models(reading)

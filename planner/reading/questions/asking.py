@@ -13,6 +13,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from planner.engine.releases import NEWEST_RELEASE
+from planner.planning.defaults import gpu_memory_utilization
 from planner.planning.load import Load
 from planner.reading.account import Piece, Use
 from planner.reading.logs.pages import gpus_beside
@@ -50,6 +52,11 @@ _COMMAND = re.compile(
 )
 """A program, its words and a flag: of another program than vLLM's server."""
 _NOT_PLANNED = "Asked beside it, and not planned: {:,} tokens."
+BY_DESIGN = (
+    "By design: at its start vLLM takes a share of the GPU's memory "
+    "(gpu_memory_utilization, {share} by default), and what weights and activations "
+    "leave of it becomes KV cache, however small the model is."
+)
 _ASKED_LINE = re.compile(r"\w[?\uff1f](?:\s|\Z)")
 _FLAGS = re.compile(r"\A.*\s--?[a-zA-Z][\w-]*(?:[ =]\S+)?(?=\s|\Z)")
 """The flags before a question in the line of a command."""
@@ -99,8 +106,12 @@ def questions_in(text: str) -> tuple[Reading, ...]:
     )
 
 
-def asked_beside(text: str) -> tuple[Load | None, tuple[str, ...]]:
+def asked_beside(
+    text: str, length: object = None
+) -> tuple[Load | None, tuple[str, ...]]:
     """Return the load that a question beside a command names, and what to say of it.
+
+    No request is longer than the command allows.
 
     >>> asked_beside("Enough for 20 users at 4k?")[0].requests
     20
@@ -110,11 +121,29 @@ def asked_beside(text: str) -> tuple[Load | None, tuple[str, ...]]:
     if not words or len(words) > _LONGEST:
         return None, ()
     asked = Question(words)
-    found = loaded(asked.quantities, [x for one in asked.places for x in one.terms])
+    taken = [x for one in asked.places for x in one.terms]
+    longest = length if isinstance(length, int) and length > 0 else None
+    found = loaded(asked.quantities, taken, longest)
     if asked.has_users and found.load is not None:
         return found.load, (f"Asked for beside it: {found.note}",)
+    said = tuple(_said_beside(asked))
     length = found.max_model_len
-    return None, (_NOT_PLANNED.format(length),) if length else ()
+    return None, (*said, _NOT_PLANNED.format(length)) if length else said
+
+
+def _said_beside(asked: Question) -> Iterator[str]:
+    """Yield what is said of what is asked beside a command and not planned."""
+    if "why" in asked.intents and not words_of("fails").search(asked.plain):
+        share = f"{gpu_memory_utilization(NEWEST_RELEASE):g}"
+        yield f"Asked beside it: {BY_DESIGN.format(share=share)}"
+    others = signs("asked beside")
+    wanted = [
+        others[one]
+        for one, is_asked in asked.intents.items()
+        if is_asked and one in others
+    ]
+    for why in dict.fromkeys([*dict(asked.topics), *wanted]):
+        yield f"Asked beside it, and not answered: {why}."
 
 
 def _starts(

@@ -195,7 +195,7 @@ def _on_host(path: str, text: str) -> str:
     """Return the folder of the host that is mounted at a path: `-v HOST:PATH`."""
     at = re.escape(path.rstrip("/"))
     mounted = re.search(
-        rf"(?P<host>[\w./~${{}}-]*[\w}}]):{at}/?(?=[:\s\"',]|\Z)"
+        rf"(?P<host>(?:\b[A-Za-z]:)?[\w./\\~${{}}-]*[\w}}]):{at}/?(?=[:\s\"',]|\Z)"
         rf"|\b(?:source|src)=(?P<source>[^,\s]+),(?:target|destination|dst)={at}/?(?!\w)",
         text,
     )
