@@ -245,7 +245,7 @@ def _named(found: Sequence[Entry], words: Sequence[str], written: str) -> NamedM
         key=lambda one: (
             not _is_exact(one.name, written),
             _more(one.name, words),
-            "-".join(words) not in _bare(one.name),
+            "-".join(words) not in _without_plain(one.name),
             one.name.startswith(_REPUBLISHED),
             -(one.num_downloads or 0),
         ),
@@ -278,6 +278,11 @@ def _more(name: str, words: Sequence[str]) -> int:
     parts = (part for part in _PART.split(_bare(name)) if part not in _PLAIN)
     more = [p for p in parts if not any(w in p or p in w for w in words)]
     return sum(2 if part.isalpha() else 1 for part in more)
+
+
+def _without_plain(name: str) -> str:
+    """Return a name without the parts that people leave out."""
+    return "-".join(part for part in _bare(name).split("-") if part not in _PLAIN)
 
 
 def _bare(name: str) -> str:
