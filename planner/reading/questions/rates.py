@@ -22,7 +22,19 @@ from planner.solve.speed.forecast import speed_forecast
 from planner.values import frozen
 
 _SECONDS = (
-    (86_400, r"day|tag|jour|d[i\u00ed]a|[\u5929\u65e5]|[rqt]pd"),
+    (31_557_600, r"year|jahr|\bans?\b|a\u00f1o|\bano|anno|\u5e74|\u0433\u043e\u0434"),
+    (
+        2_629_800,
+        r"month|monat|mois|\bm[e\u00ea]s|mese|[\u6708\uc6d4]|\u043c\u0435\u0441\u044f\u0446",
+    ),
+    (
+        604_800,
+        r"week|woche|semain|semana|settimana|[\u5468\u9031\uc8fc]|\u043d\u0435\u0434\u0435\u043b",
+    ),
+    (
+        86_400,
+        r"day|daily|tag|jour|d[i\u00ed]a|giorno|[\u5929\u65e5\uc77c]|[rqt]pd|\u0434\u0435\u043d\u044c|\u0441\u0443\u0442\u043a",
+    ),
     (3600, r"/ ?h|hour|stunde|heure|hora|\u65f6|\u5c0f\u65f6|\u6642\u9593"),
     (60, r"/ ?min|minute|minuto|[rqt]pm|\u5206"),
 )
