@@ -176,7 +176,7 @@ def _reading(
 ) -> Reading:
     """Return one of the starts that a question asks for."""
     model, place, variant = found[at]
-    quantities = _of_variant(asked, variant)
+    quantities = asked.asked_first(_of_variant(asked, variant))
     load = loaded(quantities, place.terms)
     beside = {one.role: one.term for one in reversed(quantities)}
     place = with_taken(place, beside.get("taken"))

@@ -87,6 +87,7 @@ def each_of(plan: Plan) -> str:
 def _of_load(plan: Plan, served: Serving) -> Iterator[str]:
     load, rank = served.load, plan.limiting_rank
     who = f"{counted(load.requests, 'requests')} of {served_length(served)}"
+    who += " at once needs" if load.requests == 1 else " at once need"
     if rank is None or not served.blocks_per_request:
         yield f"{'Yes' if served.is_served else 'No'}: {served.words}."
         return
@@ -96,17 +97,14 @@ def _of_load(plan: Plan, served: Serving) -> Iterator[str]:
     if served.is_served:
         held = served.requests_held
         most = "" if held is None else f": it holds {held:,} of them"
-        yield (
-            f"Yes: {who} at once need {needed} of KV cache{place}, {there} are "
-            f"there{most}."
-        )
+        yield (f"Yes: {who} {needed} of KV cache{place}, {there} are there{most}.")
         return
     held = max(served.requests_held or 0, 0)
     yield (
-        f"No: {who} at once need {needed} of KV cache{place}, {there} are there: room "
+        f"No: {who} {needed} of KV cache{place}, {there} are there: room "
         f"for {held:,} at once. The others would wait."
         if held
-        else f"No: {who} at once need {needed} of KV cache{place}, {there} are there."
+        else f"No: {who} {needed} of KV cache{place}, {there} are there."
     )
 
 

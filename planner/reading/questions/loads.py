@@ -12,6 +12,7 @@ from planner.planning.load import Load
 from planner.planning.planning import plan
 from planner.reading.questions.quantities import Quantity
 from planner.reading.questions.question_words import Term
+from planner.units import counted
 from planner.values import frozen
 
 _ANSWER_SHARE = 4
@@ -141,7 +142,8 @@ def _load(counts: dict[str, int], longest: float | None) -> tuple[Load | None, s
         answer = whole // _ANSWER_SHARE
         prompt = max(whole - answer, 1)
         assumed = "" if length else f" of {whole:,} tokens, which is assumed"
-        note = f"{users:,} requests at once{assumed}, a quarter of each for the answer."
+        who = counted(users or 1, "requests")
+        note = f"{who} at once{assumed}, a quarter of each for the answer."
     elif answer is None:
         answer = 0
         note = "How long an answer is is not said: none is counted."

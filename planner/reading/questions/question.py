@@ -36,6 +36,7 @@ from planner.reading.questions.options import (
 from planner.reading.questions.quantities import Quantity, quantities_in
 from planner.reading.questions.question_words import (
     Term,
+    asking_in,
     asks_to_hold,
     blanked,
     half_width,
@@ -92,7 +93,8 @@ class Question:
         rest = blanked(self.plain, ((one.start, one.end) for one in mentions))
         devices = device_terms(rest)
         planned = [(o.start, o.end) for o in devices if o.kind != "device"]
-        self.refused = why_not_planned(blanked(rest, planned))
+        other = next((str(o.value) for o in devices if o.kind == "device"), "")
+        self.refused = why_not_planned(blanked(rest, planned)) or other
         rest = blanked(rest, ((one.start, one.end) for one in devices))
         flags = list(given_in(rest))
         rest = blanked(rest, (span for *_, span in flags))
@@ -158,6 +160,17 @@ class Question:
                 found[found.index(one)] = replace(one, role="elsewhere")
         return found
 
+    def asked_first(self, quantities: Sequence[Quantity]) -> list[Quantity]:
+        """Return numbers with the lengths of the sentence that asks before others."""
+        asking = list(asking_in(self.plain))
+        return sorted(
+            quantities,
+            key=lambda one: (
+                one.role == "length"
+                and not any(start <= one.term.start < end for start, end in asking)
+            ),
+        )
+
     @cached_property
     def places(self) -> tuple[Place, ...]:
         """Its GPUs."""
@@ -182,11 +195,12 @@ class Question:
             if one.terms and two.terms
         ]
         is_listed = all(_LISTED_GPUS.search(one) for one in between)
+        is_sum = is_listed and all(one.strip() == "+" for one in between)
         wanted = words_of("mixed").search(self.plain) or any(
             name == "tensor_parallel_size" for name, *_ in self.flags
         )
-        is_all = len(between) > 0 and all(one.count for one in places)
-        return is_all and is_listed and bool(wanted)
+        is_all = len(between) > 0 and (is_sum or all(one.count for one in places))
+        return is_all and is_listed and (is_sum or bool(wanted))
 
     @cached_property
     def variants(self) -> tuple[Variant, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from math import ceil
 from typing import Any
@@ -172,6 +172,17 @@ def intents_in(text: str) -> dict[str, bool]:
                 asks = asks or (kind == "why" and not rest[1].strip())
                 found[kind] = found.get(kind, False) or asks
     return {kind: found[kind] for kind in _INTENTS if kind in found}
+
+
+def asking_in(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of the sentences that ask.
+
+    >>> list(asking_in("8k fails. Does 4k fit?"))
+    [(9, 22)]
+    """
+    for match in _SENTENCE.finditer(text):
+        if _ASKS.search(match[0].rstrip()):
+            yield match.span()
 
 
 def is_of_planning(text: str) -> bool:

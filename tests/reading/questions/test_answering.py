@@ -16,6 +16,7 @@ FIRST = {
     "Does Qwen3-14B fit on a 4090?": "No: the weights are too large. They take ",
     "How many users with 8k for Qwen3-8B on an L4?": "2 users of 8,192 tokens, at once",
     "What is the longest context of Qwen3-8B on an L4?": "The longest context on 1 x ",
+    "Qwen3-8B on an L4, a context as big as can fit": "The longest context on 1 x L4",
     "How fast is Qwen3-8B on an L4?": "About 12 (",
     "Why does Qwen3-8B fill my L4?": "No: one request of 40,960 tokens needs ",
     "Warum belegt vLLM den ganzen Grafikspeicher?": "By design: at its start vLLM ",
