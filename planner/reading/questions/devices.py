@@ -82,7 +82,7 @@ def device_terms(text: str) -> list[Term]:
             gpu = part_of
         if gpu is not None:
             found.append(_term("gpu", text, *one.span, value=gpu))
-        elif one.is_bare or one.is_mobile:
+        elif one.is_bare:
             found.append(_term("device", text, *one.span, value=why_unknown(one.name)))
     text = blanked(text, ((one.start, one.end) for one in found))
     for name, span in not_planned_in(text):

@@ -61,7 +61,6 @@ class WrittenGPU:
     """Whether a number or an article stands before it."""
     gigabytes: int | None = None
     """The memory that is written right behind it."""
-    is_mobile: bool = False
 
 
 def gpus_written_in(text: str) -> Iterator[WrittenGPU]:
@@ -83,7 +82,6 @@ def gpus_written_in(text: str) -> Iterator[WrittenGPU]:
             name=f"{name} Laptop" if mobile else name,
             gpu=None if mobile and not size else gpu,
             span=(start, end),
-            is_mobile=mobile is not None,
             is_bare=bool(match["bare"]),
             is_counted=bool(_COUNTED.search(text[max(start - _BEFORE, 0) : start])),
             gigabytes=int(size["gigabytes"]) if size else None,

@@ -15,7 +15,7 @@ RATES = {
     "Qwen3-8B on an L4, 604,800 requests per week": (1, False),
     "Qwen3-8B on an L4, 5259600 requests per month": (2, False),
     "Qwen3-8B auf einer L4, 5259600 Anfragen pro Monat": (2, False),
-    "Qwen3-8B 在 L4 上，每个应用 2629800 请求/月": (1, False),
+    "Qwen3-8B 在 L4 上 2629800 请求/月": (1, False),
     "Qwen3-8B on an L4, 86400 daily requests": (1, False),
     "Qwen3-8B on an L4: 12 tok/s": (12, True),
     "Qwen3-8B on an L4, 60 rpm": (1, False),
