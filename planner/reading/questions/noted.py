@@ -175,7 +175,7 @@ def planned_model(written: str, text: str = "") -> tuple[str, tuple[str, ...]]:
     the Hub's cache (`models--owner--name`) for that model. So is a container's folder
     whose place on the host the text tells.
     """
-    if not re.match(r"\.|/|~|[A-Za-z]:\\", written):
+    if not re.match(r"\.|/|~|[A-Za-z]:\\|[$%]", written):
         return written, ()
     shown, written = written, _on_host(written, text)
     cached = _CACHED.search(written)

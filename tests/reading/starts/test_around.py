@@ -208,6 +208,15 @@ def test_sentences_around_a_manifest_are_no_part_of_it() -> None:
     assert (found.model, found.gpu.name) == ("Qwen/Qwen3-8B", "RTX4090")
 
 
+@pytest.mark.parametrize("above", ["$HOME/models", "${ROOT}", "/data/$USER"])
+def test_the_folder_above_a_model_may_be_in_a_variable(above: str) -> None:
+    """A known model's name tells it; an unknown one stays open."""
+    found = read(f"vllm serve {above}/Qwen3-8B --max-model-len 77\n")
+    assert (found.model, found.planned_as) == (f"{above}/Qwen3-8B", "Qwen/Qwen3-8B")
+    assert found.text(max_model_len=88) == found.given.replace("77", "88")
+    assert read(f"vllm serve {above}/ours --max-model-len 77\n").model is None
+
+
 MOUNTED = (
     "docker run --gpus all -v /ssd/Qwen3-8B:/model IMAGE --model /model",
     "docker run --gpus all --mount type=bind,source=/ssd/Qwen3-8B,target=/m IMAGE "
