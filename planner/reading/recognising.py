@@ -256,7 +256,7 @@ def _note(given: str, start: int) -> Reading:
         return told
     engine = other_engine(given)
     asked = questions_in(given) or _in_prose(given)
-    if engine and not (asked and re.search(r"(?i)vllm", given)):
+    if engine and not re.search(r"(?i)vllm", given):
         raise PlannerError(
             f"This starts {engine}. {_NOT_VLLMS.format(engine)} Give {_FORMS}."
         )

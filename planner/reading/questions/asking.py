@@ -345,6 +345,7 @@ def _account(
     rows = (
         (Use.USED, [(span, "speculative_config") for span in drafts]),
         (Use.KEPT, [(span, "said not to be meant") for span in asked.denied]),
+        (Use.KEPT, [(span, "what another asked") for span in asked.quoted]),
         (Use.USED, [(span, "gpu") for span in asked.lines]),
         (Use.USED, [(span, name) for name, _, span in (*asked.flags, *asked.formats)]),
         (Use.NOT_UNDERSTOOD, [(span, why) for why, span in asked.topics]),

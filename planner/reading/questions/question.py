@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 
 from planner.reading.logs.pages import gpu_at, gpus_beside
@@ -19,9 +19,11 @@ from planner.reading.questions.devices import (
 )
 from planner.reading.questions.named import NamedModel, is_part_of
 from planner.reading.questions.naming import (
+    foreign_words,
     formats_in,
     models_named_in,
     plain_text,
+    quoted_in,
     releases_in,
 )
 from planner.reading.questions.noted import given_in, meanings_in
@@ -63,12 +65,6 @@ _RANKS = re.compile(r"tensor[ -]?parallel\w*|\bTP\b(?! ?[=\d])|张量并行", re
 _LISTED_GPUS = re.compile(r"^[\w .()-]*?(?:\b(?:and|und|et|y|e)\b|[+&和与とy])[\w .]*$")
 """What stands between GPUs that are counted together."""
 _BESIDE = 24
-_FOREIGN = 2
-"""Words of a language that tell it: one may be in a name."""
-_NOT_READ = (
-    "what is asked, in words that seem to be {}: questions are read in ten other "
-    "languages, and of this one only what is marked as used is known"
-)
 _BEGINS = re.compile(
     r"\s*(?:is|are|can|could|does|do|will|would|should|kann|passt|reicht|puedo|puede)\s",
     re.IGNORECASE,
@@ -87,7 +83,9 @@ class Question:
     def __init__(self, text: str) -> None:
         self.text = text
         self.page, self.lines = gpus_beside(text)
-        self.plain = plain_text(half_width(blanked(text, self.lines)))
+        plain = plain_text(half_width(blanked(text, self.lines)))
+        self.quoted = quoted_in(plain)
+        self.plain = blanked(plain, self.quoted)
         self.denied: list[tuple[int, int]] = []
         mentions = list(models_named_in(self.plain))
         rest = blanked(self.plain, ((one.start, one.end) for one in mentions))
@@ -278,12 +276,7 @@ class Question:
     @cached_property
     def foreign(self) -> tuple[tuple[str, tuple[int, int]], ...]:
         """The words of a language that is not read, where it is in one."""
-        for language, words in _languages_not_read():
-            found = {match[0].lower(): match for match in words.finditer(self.rest)}
-            if len(found) >= _FOREIGN:
-                said = _NOT_READ.format(language)
-                return tuple((said, match.span()) for match in found.values())
-        return ()
+        return tuple(foreign_words(self.rest))
 
     @cached_property
     def intents(self) -> dict[str, bool]:
@@ -363,14 +356,6 @@ class Question:
         """Whether it says what is served, in any number."""
         known = ("user", "concurrency", "prompt", "answer", "length", "rate")
         return any(one.role in known for one in self.quantities)
-
-
-@cache
-def _languages_not_read() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    rows = signs("languages not read").items()
-    return tuple(
-        (name, re.compile(rf"(?<!\w)(?:{word})(?!\w)", re.I)) for name, word in rows
-    )
 
 
 def topics_in(text: str) -> Iterator[tuple[str, tuple[int, int]]]:

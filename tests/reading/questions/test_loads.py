@@ -19,6 +19,9 @@ LOADS = {
     "twenty users with eight thousand tokens each": (20, 6000, 2000),
     "zwanzig Nutzer, je achttausend Token": (20, 6000, 2000),
     "50 users share a 6k system prompt, 2k own tokens each": (50, 8192, 0),
+    "system prompt 6k shared by all, 500 tok questions, 800 tok answers": (
+        (1, 6644, 800)
+    ),
     "prefill 20k, decode 500": (1, 20_480, 500),
     "maximum sequence length 4096, batch size 8": (8, 3072, 1024),
     "seq_len=4096, bs=16": (16, 3072, 1024),
