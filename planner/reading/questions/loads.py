@@ -20,6 +20,7 @@ _ANSWER_SHARE = 4
 _USUAL_TOKENS = 4096
 _ITEMS = ("image", "video", "audio")
 _WHOLE = 100
+_OF_ITEMS = "A length is that of text and {} together, as vLLM counts it."
 
 
 @frozen
@@ -188,7 +189,7 @@ def items_of(quantities: Iterable[Quantity], model: str) -> tuple[dict[str, int]
     items = {name: one.value for name, one in found.items() if name not in refused}
     words = ", ".join(f'"{found[name].written} {name}s"' for name in refused)
     if not refused:
-        return items, ""
+        return items, _OF_ITEMS.format(", ".join(items))
     return items, f"{words} left aside: {model or 'a model not named'} takes none."
 
 

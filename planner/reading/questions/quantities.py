@@ -238,7 +238,7 @@ def _has_own(terms: Sequence[Term], after: int, before: int) -> bool:
 def _number_behind(terms: Sequence[Term], noun: int) -> int | None:
     for at in range(noun + 1, min(noun + REACH, len(terms))):
         if terms[at].kind == "number":
-            return at
+            return None if terms[at].unit == "pixels" else at
         if terms[at].kind not in ("link", "sign", "token"):
             return None
     return None

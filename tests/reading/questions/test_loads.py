@@ -96,3 +96,13 @@ ARGUMENTS = {
 def test_arguments_in_words(text) -> None:
     """Before the name and behind it, in tables, in capitals."""
     assert planner.read(f"Qwen3-8B on H200, {text}").engine_args == ARGUMENTS[text]
+
+
+def test_the_size_of_images_is_no_number_of_them() -> None:
+    """And a length is said to hold them."""
+    text = (
+        "Qwen2.5-VL-7B-Instruct on an L4, 5 images 1024x1024 and 16k, how many users?"
+    )
+    found = planner.read(text)
+    assert found.engine_args["limit_mm_per_prompt"] == {"image": 5}
+    assert any("that of text and image together" in note for note in found.notes)
