@@ -60,6 +60,7 @@ _NAME = re.compile(
     r"\b(?!I\b|GPUs?\b|LLMs?\b|KV\b|VRAM\b)[A-Z][\w.-]*(?: [A-Z+])", re.ASCII
 )
 _DRAFT = re.compile(r"\b(?:draft(?:er|ing)?|speculat\w+)[\w -]*\Z", re.IGNORECASE)
+_FOR = re.compile(r"\b(?:for|of|to|with) \Z")
 _AS_DRAFT = re.compile(r" (?:as|como|comme) (?:\w+ )?(?:draft|Draft)")
 _RANKS = re.compile(r"tensor[ -]?parallel\w*|\bTP\b(?! ?[=\d])|张量并行", re.IGNORECASE)
 _LISTED_GPUS = re.compile(r"^[\w .()-]*?(?:\b(?:and|und|et|y|e)\b|[+&和与とy])[\w .]*$")
@@ -104,7 +105,8 @@ class Question:
         meant = meant or mentions  # of another program, and of vLLM then
         whole = [one for one in meant if one.name]
         meant = [o for o in meant if not any(is_part_of(o, each) for each in whole)]
-        self.drafts = [one for one in meant[1:] if self._is_draft(one)]
+        drafts = [one for one in meant if self._is_draft(one)]
+        self.drafts = drafts if len(drafts) < len(meant) else drafts[1:]
         self.mentions = [one for one in meant if one not in self.drafts]
         self.devices = [o for o in devices if self._is_meant_at(o.start, o.end)]
         self.flags = [one for one in flags if self._is_meant_at(*one[2])]
@@ -120,7 +122,7 @@ class Question:
     def _is_draft(self, one: NamedModel) -> bool:
         """Whether a model drafts for the one named before it."""
         before = self.plain[max(one.start - _BESIDE, 0) : one.start]
-        is_before = _DRAFT.search(before) is not None
+        is_before = _DRAFT.search(before) is not None and not _FOR.search(before)
         return is_before or _AS_DRAFT.match(self.plain, one.end) is not None
 
     @property

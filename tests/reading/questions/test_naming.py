@@ -113,3 +113,18 @@ def test_what_another_asked_is_not_asked_again() -> None:
     assert (found.model, found.gpu.name, found.num_starts) == ("Qwen/Qwen3-8B", "L4", 1)
     assert any(piece.what == "what another asked" for piece in found.account)
     assert planner.read(f"{quoted}\nDoes it? With 8k?").model == "Qwen/Qwen3-32B"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Qwen3-0.6B as draft for Qwen3-32B",
+        "Qwen3-32B with Qwen3-0.6B as draft",
+        "Qwen3-32B with draft model Qwen3-0.6B",
+    ],
+)
+def test_the_model_that_drafts_is_told_by_the_word_beside_it(words: str) -> None:
+    """Whichever of the two is named first."""
+    found = planner.read(f"{words} on an H100, enough memory?")
+    assert (found.model, found.num_starts) == ("Qwen/Qwen3-32B", 1)
+    assert found.engine_args["speculative_config"]["model"] == "Qwen/Qwen3-0.6B"
