@@ -60,6 +60,7 @@ _LESS = "More KV cache is more requests at once; --gpu-memory-utilization takes 
 
 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
+_WITHOUT = re.compile(r"\b(?:without|avoid\w*|no|not) (?:\w+ )?\w+", re.IGNORECASE)
 _YES_OR_NO = re.compile(
     r"(?:\A|[.!?;:,\n]|\band|\bbut)\s*(?:is|are|does|do|will|would|can|could|should)\b",
     re.IGNORECASE,
@@ -102,10 +103,11 @@ def _beside(
     """
     first, *more = lines or [""]
     asking = [one for one in _SENTENCES.split(question.rest) if _YES_OR_NO.search(one)]
-    starts = words_of("starts")
+    fails, starts = words_of("fails"), words_of("starts")
     is_of_start = any(starts.search(x) or re.search(r"\d", x) for x in asking)
     is_other = bool(asking) and not is_of_start
-    is_other = is_other or words_of("advice").search(question.plain) is not None
+    is_other |= words_of("advice").search(question.plain) is not None
+    is_other |= any(fails.search(_WITHOUT.sub("", one)) for one in asking)
     if first and question.topics:
         yield from (f"Not answered: {why}." for why in dict(question.topics))
         yield f"Serving it: {first}"
@@ -296,9 +298,11 @@ def _other(asked: Asked) -> Iterator[str]:
     longest = longest_context(free, requests=requests)
     at_once = f" for {counted(requests, 'requests')} at once" if requests else ""
     name = f"{plan.gpus_total} x {plan.gpu.name}"
-    if longest.value is None and reading.gpus is None:
+    is_count = words_of("count").search(Question(reading.given).rest) is not None
+    if reading.gpus is None and (longest.value is None or is_count):
         yield fewest(reading, plan)
-        yield f"On one: {why_not(plan)}"
+        if longest.value is None:
+            yield f"On one: {why_not(plan)}"
         return
     if longest.value is None:
         yield f"No context fits{at_once} on {name}. {longest.why}"
