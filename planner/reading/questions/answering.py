@@ -60,6 +60,9 @@ _LESS = "More KV cache is more requests at once; --gpu-memory-utilization takes 
 
 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
+_MEMORY = re.compile(
+    r"memor|VRAM|Speicher|mémoire|памят|メモリ|메모리|[显內内记]存|\d ?G", re.IGNORECASE
+)
 _WITHOUT = re.compile(r"\b(?:without|avoid\w*|no|not) (?:\w+ )?\w+", re.IGNORECASE)
 _YES_OR_NO = re.compile(
     r"(?:\A|[.!?;:,\n]|\band|\bbut)\s*(?:is|are|does|do|will|would|can|could|should)\b",
@@ -141,7 +144,8 @@ def _without_plan(reading: Reading) -> Iterator[str]:
     if reading.intent == "cheapest" and reading.gpu is not None:
         yield from price_of(reading)
     is_failing = words_of("fails").search(reading.given) is not None
-    if reading.intent == "why" and not is_failing:
+    is_of_memory = _MEMORY.search(reading.given) is not None
+    if reading.intent == "why" and is_of_memory and not is_failing:
         yield BY_DESIGN.format(share=_usual_share(reading.vllm_version))
         yield _LESS
     elif reading.intent == "which_models" and reading.gpu is not None:

@@ -29,6 +29,7 @@ _IS = frozenset(
 _BESIDE = ("loose", "times", "memory")
 """What may stand between a number and its noun."""
 _UNITS = {
+    "bytes": "bytes",
     "pixels": "pixels",
     "money": "money",
     "time": "time",
@@ -87,7 +88,8 @@ def _multiplied(terms: Sequence[Term], one: Quantity) -> Quantity:
         return replace(one, role="unknown")  # what vLLM logs: "5.6x concurrency"
     if one.role != "unknown" or one.term.letter or one.term.unit:
         return one
-    is_before = [x.kind for x in terms[one.at + 1 : one.at + 3]] == ["times", "number"]
+    is_product = [x.kind for x in terms[one.at + 3 : one.at + 4]] == ["times"]
+    is_before = behind_it == ["times", "number"] and not is_product
     behind = terms[max(one.at - 3, 0) : one.at]
     if is_before and terms[one.at + 2].value >= _LEAST_TOKENS:
         return replace(one, role="user")

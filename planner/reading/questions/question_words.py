@@ -73,6 +73,7 @@ _CHINESE = {one: at for at, one in enumerate("一二三四五六七八九", 1)} 
 _TENS = {"十": 10, "百": 100, "千": 1000}
 _UNITS = {
     "memory": r"[\s-]?(?:GiB|GB?|Go|gigs?|gigabytes?|ГБ|гиг\w*|기가(?:바이트)?)",
+    "bytes": r"\s?(?:[KMT]i?B|[kmt]b|bytes?)",
     "percent": r"\s?(?:%|per ?cent|Prozent|pour ?cent|por ciento|パーセント)",
     "bits": r"[\s-]?(?:bits?|比特|位(?=量化)|ビット|бит\w*|비트)",
     "size": r"B",

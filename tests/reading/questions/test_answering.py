@@ -29,6 +29,7 @@ FIRST = {
     "Foo-13B on an L4?": 'Open: "Foo-13B" is not in the catalogue',
     "Does Qwen3-8B fit?": "Open: The GPU is not named.",
     # What a start fails with is no memory that is taken by design.
+    "Foo-13B takes 15 seconds an answer on my L4, why?": 'Open: "Foo-13B" is not in th',
     "Foo-13B got CUDA out of memory on my L4, why?": 'Open: "Foo-13B" is not in the',
     # Neither "serves it" nor "not" where something else than that is asked.
     "How many L4 do Qwen3-32B and Qwen3-14B need?": "2 starts are asked for, each pla",
