@@ -49,7 +49,7 @@ LEFT = {
     "3000 PDF documents with Qwen3-8B on an L4 overnight?": '"3000" is left aside: so',
     "100k prompts of 1500 tokens, Qwen3-8B on an L4": '"100k" is left aside: so many',
     "Qwen2.5-VL-7B-Instruct on an L4 with video 768 frames?": '"768" is left aside: fr',
-    "KV per token of Qwen3-8B is 144 KB, right? On an L4": '"144 KB" is left aside: a s',
+    "KV per token of Qwen3-8B is 144 KB, right? On an L4": '"144 KB" is left aside: a',
     "Is 36*5120*2*8 the size for Qwen3-8B on an L4?": '"36" is left aside: a number',
     "Qwen3-8B, RAM: 16 GB (15 GB usable), L4?": '"15 GB" is left aside: memory of',
 }
