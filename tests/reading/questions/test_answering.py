@@ -92,7 +92,7 @@ BESIDE = {
     "Would Qwen3-8B crash on an L4 with 8k?": "Whether it starts: Yes: ",
     "Can an L4 run Qwen3-8B with 8k without OOM?": "Yes: one request",
     "Cost per million tokens of Qwen3-8B on an L4?": "Not answered: what a token costs",
-    "How many L4s for Qwen3-8B with 20 users at 8k?": "At least 2 x L4 for 20 reques",
+    "How many L4s for Qwen3-8B with 20 users at 8k?": "At least 2 x L4 for 20",
     "how many replicas of Qwen3-8B on L4, 20 users at 8k": "At least 2 x L4 for 20 re",
     "Qwen3-8B 需要几张 L4 才够 20 个用户 8k 上下文?": "At least 2 x L4 for 20 requests",
     "Combien de L4 pour Qwen3-8B et 20 utilisateurs à 8k ?": "At least 2 x L4 for 20",

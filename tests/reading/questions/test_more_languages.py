@@ -66,7 +66,7 @@ NOT_READ = {
     "İki L4 kartında Qwen3-8B kaç kullanıcıya yeter?": "Turkish",
     "Ilu użytkowników obsłuży Qwen3-8B na dwóch L4, jednocześnie?": "Polish",
     "Hoeveel gebruikers haalt Qwen3-8B op een L4?": "Dutch",
-    "Hvor mange brugere kan jeg have på en L4 med Qwen3-8B?": "a Scandinavian language",
+    "Kan jeg have 8 brugere på en L4 med Qwen3-8B?": "a Scandinavian language",
     "Qwen3-8B trên một L4 phục vụ được bao nhiêu người?": "Vietnamese",
     "كم مستخدما يخدم Qwen3-8B على L4؟": "Arabic or Persian",
     "L4 पर Qwen3-8B कितने लोगों के लिए चलेगा?": "an Indian language",
