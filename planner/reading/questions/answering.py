@@ -61,7 +61,7 @@ _LESS = "More KV cache is more requests at once; --gpu-memory-utilization takes 
 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
 _MEMORY = re.compile(
-    r"memory|memoria|memória|VRAM|Speicher|mémoire|памят|メモリ|메모리|[显內内记]存|\d ?G",
+    r"m[eé]mo(?:ry|ria|ire)|memória|VRAM|Speicher|памят|メモリ|메모리|[显内]存|\d ?G",
     re.IGNORECASE,
 )
 _WITHOUT = re.compile(r"\b(?:without|avoid\w*|no|not) (?:\w+ )?\w+", re.IGNORECASE)
