@@ -202,7 +202,7 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
         told = replace(told, notes=(*told.notes, _shares(before)))
     reading = _of_name(reading_of(chosen.kind, given, told, len(found), start), around)
     if len(found) == 1 and len(given) <= _MOST_WORDS:
-        load, said = asked_beside(given)
+        load, said = asked_beside(given, reading.engine_args.get("max_model_len"))
         reading = with_notes(replace(reading, load=load), *said)
     if len(found) == 1 and is_notebook(given) and has_log(given):
         printed = read_log(given)
@@ -256,7 +256,7 @@ def _note(given: str, start: int) -> Reading:
         return told
     engine = other_engine(given)
     asked = questions_in(given) or _in_prose(given)
-    if engine and not (asked and re.search(r"(?i)vllm", given)):
+    if engine and not re.search(r"(?i)vllm", given):
         raise PlannerError(
             f"This starts {engine}. {_NOT_VLLMS.format(engine)} Give {_FORMS}."
         )

@@ -293,7 +293,7 @@ def _typed(
             yield match.end(), end
         else:
             continue
-        goes_on = text.endswith(("\\\n", "\\\r\n"), start, end)
+        goes_on = text[start:end].rstrip("\r\n").endswith(("\\", "`", "^"))
 
 
 _LANGUAGES = {

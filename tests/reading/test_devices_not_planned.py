@@ -13,6 +13,7 @@ from planner.errors import PlannerError
 DEVICES = (
     *("MI300X", "Mac M3 Max", "M2 Ultra", "Gaudi 3", "TPU v5e", "Ascend 910B"),
     *("RX 7900 XTX", "Radeon", "RTX 9090", "V100", "B300X", "Arc B580", "Trainium2"),
+    *("NVIDIA T500", "Quadro P2000", "GeForce MX450", "RTX 4070 Laptop"),
 )
 WORDS = (
     "Qwen3-8B on an {}",

@@ -16,6 +16,7 @@ from planner.planning.result import Plan
 from planner.planning.serving import serving
 from planner.planning.words import load_flags
 from planner.reading.logs.fixing import Fix
+from planner.reading.questions.asking import BY_DESIGN
 from planner.reading.questions.fits import (
     Asked,
     each_of,
@@ -55,15 +56,15 @@ from planner.units import counted, format_gib
 
 MOST_LINES = 8
 _MOST_CAUSES = 4
-_SHARE = (
-    "By design: at its start vLLM takes a share of the GPU's memory "
-    "(gpu_memory_utilization, {share} by default), and what weights and activations "
-    "leave of it becomes KV cache, however small the model is."
-)
 _LESS = "More KV cache is more requests at once; --gpu-memory-utilization takes less."
 
 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
+_MEMORY = re.compile(
+    r"m[eé]mo(?:ry|ria|ire)|memória|VRAM|Speicher|памят|メモリ|메모리|[显内]存|\d ?G",
+    re.IGNORECASE,
+)
+_WITHOUT = re.compile(r"\b(?:without|avoid\w*|no|not) (?:\w+ )?\w+", re.IGNORECASE)
 _YES_OR_NO = re.compile(
     r"(?:\A|[.!?;:,\n]|\band|\bbut)\s*(?:is|are|does|do|will|would|can|could|should)\b",
     re.IGNORECASE,
@@ -106,10 +107,13 @@ def _beside(
     """
     first, *more = lines or [""]
     asking = [one for one in _SENTENCES.split(question.rest) if _YES_OR_NO.search(one)]
-    is_of_start = any(map(words_of("starts").search, asking)) or question.has_load
+    fails, starts = words_of("fails"), words_of("starts")
+    is_of_start = any(starts.search(x) or re.search(r"\d", x) for x in asking)
     is_other = bool(asking) and not is_of_start
+    is_other |= words_of("advice").search(question.plain) is not None
+    is_other |= any(fails.search(_WITHOUT.sub("", one)) for one in asking)
     if first and question.topics:
-        yield from (f"Not answered: {why}." for why, _ in question.topics)
+        yield from (f"Not answered: {why}." for why in dict(question.topics))
         yield f"Serving it: {first}"
     elif first and is_other and reading.intent in ("fits", ""):
         yield f"Whether it starts: {first}"
@@ -140,8 +144,10 @@ def _without_plan(reading: Reading) -> Iterator[str]:
     yield from meanings_in(reading.given if reading.model is None else "")
     if reading.intent == "cheapest" and reading.gpu is not None:
         yield from price_of(reading)
-    if reading.intent == "why":
-        yield _SHARE.format(share=_usual_share(reading.vllm_version))
+    is_failing = words_of("fails").search(reading.given) is not None
+    is_of_memory = _MEMORY.search(reading.given) is not None
+    if reading.intent == "why" and is_of_memory and not is_failing:
+        yield BY_DESIGN.format(share=_usual_share(reading.vllm_version))
         yield _LESS
     elif reading.intent == "which_models" and reading.gpu is not None:
         yield from which_models(reading)
@@ -247,9 +253,9 @@ def _why(asked: Asked) -> Iterator[str]:
     one = serving(plan)
     if plan.fits and one.requests_held is not None:
         yield (
-            f"It holds {one.requests_held:,} requests of {one.load.request_tokens:,} "
-            "tokens; with more at once vLLM preempts the newest and computes them "
-            "again later."
+            f"It holds {counted(one.requests_held, 'requests')} of "
+            f"{one.load.request_tokens:,} tokens; with more at once vLLM preempts the "
+            "newest and computes them again later."
         )
     yield _LESS
 
@@ -297,9 +303,11 @@ def _other(asked: Asked) -> Iterator[str]:
     longest = longest_context(free, requests=requests)
     at_once = f" for {counted(requests, 'requests')} at once" if requests else ""
     name = f"{plan.gpus_total} x {plan.gpu.name}"
-    if longest.value is None and reading.gpus is None:
+    is_count = words_of("count").search(Question(reading.given).rest) is not None
+    if reading.gpus is None and (longest.value is None or is_count):
         yield fewest(reading, plan)
-        yield f"On one: {why_not(plan)}"
+        if longest.value is None:
+            yield f"On one: {why_not(plan)}"
         return
     if longest.value is None:
         yield f"No context fits{at_once} on {name}. {longest.why}"

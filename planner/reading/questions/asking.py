@@ -13,6 +13,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from planner.engine.releases import NEWEST_RELEASE
+from planner.planning.defaults import gpu_memory_utilization
 from planner.planning.load import Load
 from planner.reading.account import Piece, Use
 from planner.reading.logs.pages import gpus_beside
@@ -50,6 +52,11 @@ _COMMAND = re.compile(
 )
 """A program, its words and a flag: of another program than vLLM's server."""
 _NOT_PLANNED = "Asked beside it, and not planned: {:,} tokens."
+BY_DESIGN = (
+    "By design: at its start vLLM takes a share of the GPU's memory "
+    "(gpu_memory_utilization, {share} by default), and what weights and activations "
+    "leave of it becomes KV cache, however small the model is."
+)
 _ASKED_LINE = re.compile(r"\w[?\uff1f](?:\s|\Z)")
 _FLAGS = re.compile(r"\A.*\s--?[a-zA-Z][\w-]*(?:[ =]\S+)?(?=\s|\Z)")
 """The flags before a question in the line of a command."""
@@ -99,8 +106,12 @@ def questions_in(text: str) -> tuple[Reading, ...]:
     )
 
 
-def asked_beside(text: str) -> tuple[Load | None, tuple[str, ...]]:
+def asked_beside(
+    text: str, length: object = None
+) -> tuple[Load | None, tuple[str, ...]]:
     """Return the load that a question beside a command names, and what to say of it.
+
+    No request is longer than the command allows.
 
     >>> asked_beside("Enough for 20 users at 4k?")[0].requests
     20
@@ -110,11 +121,29 @@ def asked_beside(text: str) -> tuple[Load | None, tuple[str, ...]]:
     if not words or len(words) > _LONGEST:
         return None, ()
     asked = Question(words)
-    found = loaded(asked.quantities, [x for one in asked.places for x in one.terms])
+    taken = [x for one in asked.places for x in one.terms]
+    longest = length if isinstance(length, int) and length > 0 else None
+    found = loaded(asked.quantities, taken, longest)
     if asked.has_users and found.load is not None:
         return found.load, (f"Asked for beside it: {found.note}",)
+    said = tuple(_said_beside(asked))
     length = found.max_model_len
-    return None, (_NOT_PLANNED.format(length),) if length else ()
+    return None, (*said, _NOT_PLANNED.format(length)) if length else said
+
+
+def _said_beside(asked: Question) -> Iterator[str]:
+    """Yield what is said of what is asked beside a command and not planned."""
+    if "why" in asked.intents and not words_of("fails").search(asked.plain):
+        share = f"{gpu_memory_utilization(NEWEST_RELEASE):g}"
+        yield f"Asked beside it: {BY_DESIGN.format(share=share)}"
+    others = signs("asked beside")
+    wanted = [
+        others[one]
+        for one, is_asked in asked.intents.items()
+        if is_asked and one in others
+    ]
+    for why in dict.fromkeys([*dict(asked.topics), *wanted]):
+        yield f"Asked beside it, and not answered: {why}."
 
 
 def _starts(
@@ -147,7 +176,7 @@ def _reading(
 ) -> Reading:
     """Return one of the starts that a question asks for."""
     model, place, variant = found[at]
-    quantities = _of_variant(asked, variant)
+    quantities = asked.asked_first(_of_variant(asked, variant))
     load = loaded(quantities, place.terms)
     beside = {one.role: one.term for one in reversed(quantities)}
     place = with_taken(place, beside.get("taken"))
@@ -158,7 +187,9 @@ def _reading(
     name, form, format_note = checkpoint_of(model.name, variant)
     arguments |= form
     arguments, layout_note = laid_out(name, place, arguments)
-    load = loaded(quantities, place.terms, longest_of(name))
+    load = loaded(
+        quantities, place.terms, longest_of(name), arguments.get("max_model_len")
+    )
     if not words_of("apart").search(asked.plain):
         load = of_one_copy(load, beside.get("copy"))
     if load.max_model_len is not None:
@@ -185,7 +216,7 @@ def _reading(
         *(f'"{one.written.strip()}" is left aside: {why}.' for one, why in left),
         *_other_devices(asked),
         *(f"{one.name} drafts 3 tokens: assumed." for one in asked.drafts[:1]),
-        *(f"Not answered: {why}." for why, _ in asked.topics),
+        *(f"Not answered: {why}." for why in dict(asked.topics)),
     )
     has_more = bool(
         place.gpu or asked.refused or arguments or load.load or versions or format_note
@@ -314,6 +345,7 @@ def _account(
     rows = (
         (Use.USED, [(span, "speculative_config") for span in drafts]),
         (Use.KEPT, [(span, "said not to be meant") for span in asked.denied]),
+        (Use.KEPT, [(span, "what another asked") for span in asked.quoted]),
         (Use.USED, [(span, "gpu") for span in asked.lines]),
         (Use.USED, [(span, name) for name, _, span in (*asked.flags, *asked.formats)]),
         (Use.NOT_UNDERSTOOD, [(span, why) for why, span in asked.topics]),

@@ -215,6 +215,9 @@ def _counted(
     """Return a GPU with the numbers before it, else the one behind it."""
     before = [one for one in numbers_before(terms, at) if _is_number(terms[one])]
     is_of_nodes = at + 1 < len(terms) and terms[at + 1].kind == "node"
+    if before and _is_article(terms[before[0]]):  # "an A100 x 2"
+        behind = _count_behind(terms, at, roles)
+        before = [behind] if behind is not None else before
     count = before[0] if before else _count_behind(terms, at, roles)
     if count is None:
         return place
@@ -226,6 +229,10 @@ def _counted(
         nodes=1 if nodes is None else terms[nodes].value,
         terms=(*place.terms, *taken),
     )
+
+
+def _is_article(term: Term) -> bool:
+    return term.value == 1 and not term.is_digits
 
 
 def _is_number(term: Term) -> bool:
@@ -290,7 +297,8 @@ def _of_memory(
 ) -> tuple[Place, ...]:
     """Return the GPU that is planned for "24 GB of VRAM"."""
     sized = {one.role: one for one in reversed(quantities)}
-    found = sized.get("vram") or sized.get("memory")
+    found = next(cards_by_memory(terms, quantities), None)
+    found = found or sized.get("vram") or sized.get("memory")
     if any(one.kind == "total" for one in terms):  # of several GPUs together
         return ()
     alike = gpus_of_gib(int(found.term.value)) if found else []
@@ -307,6 +315,16 @@ def _of_memory(
         terms=(found.term, *counted),
     )
     return (_with_loose_counts(place, quantities),)
+
+
+def cards_by_memory(
+    terms: Sequence[Term], quantities: Sequence[Quantity]
+) -> Iterator[Quantity]:
+    """Yield the sizes that are a card's name: "my 24 GB card"."""
+    for one in quantities:
+        behind = [each.kind for each in terms[one.at + 1 : one.at + 2]]
+        if one.role == "vram" and behind == ["card"]:
+            yield one
 
 
 def _with_noun(terms: Sequence[Term], found: Quantity) -> str:

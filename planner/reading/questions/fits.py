@@ -13,13 +13,15 @@ from planner.planning.words import served_length
 from planner.reading.logs.fixing import Fix
 from planner.reading.questions.asking import questions_in
 from planner.reading.questions.question import Question
-from planner.reading.questions.searching import sizes
-from planner.reading.reading import Reading
+from planner.reading.questions.searching import sizes, which_models
+from planner.reading.reading import NOT_NAMED, Reading
 from planner.show.verdict import verdict
 from planner.solve import longest_context
 from planner.units import counted, format_gib
 from planner.values import frozen
 
+_OF_A_START = ("fits", "other")
+"""Questions that are answered by yes or no."""
 _MOST_FIXES = 3
 _WORTH_SAYING = 4
 """A request that is cut to less than a quarter is another one."""
@@ -85,6 +87,7 @@ def each_of(plan: Plan) -> str:
 def _of_load(plan: Plan, served: Serving) -> Iterator[str]:
     load, rank = served.load, plan.limiting_rank
     who = f"{counted(load.requests, 'requests')} of {served_length(served)}"
+    who += " at once needs" if load.requests == 1 else " at once need"
     if rank is None or not served.blocks_per_request:
         yield f"{'Yes' if served.is_served else 'No'}: {served.words}."
         return
@@ -94,17 +97,14 @@ def _of_load(plan: Plan, served: Serving) -> Iterator[str]:
     if served.is_served:
         held = served.requests_held
         most = "" if held is None else f": it holds {held:,} of them"
-        yield (
-            f"Yes: {who} at once need {needed} of KV cache{place}, {there} are "
-            f"there{most}."
-        )
+        yield (f"Yes: {who} {needed} of KV cache{place}, {there} are there{most}.")
         return
     held = max(served.requests_held or 0, 0)
     yield (
-        f"No: {who} at once need {needed} of KV cache{place}, {there} are there: room "
+        f"No: {who} {needed} of KV cache{place}, {there} are there: room "
         f"for {held:,} at once. The others would wait."
         if held
-        else f"No: {who} at once need {needed} of KV cache{place}, {there} are there."
+        else f"No: {who} {needed} of KV cache{place}, {there} are there."
     )
 
 
@@ -161,13 +161,14 @@ def of_each(
         question: what is asked.
         first: the first line of the answer to it, of one start.
     """
-    lines, fit, left = [], 0, 0
+    lines, fit, left, is_told = [], 0, 0, False
     most: tuple[float, str] = (0, "")
     for one in questions_in(reading.given):
         here = replace(one, gpu=one.gpu or reading.gpu)
         if here.model is None:
-            lines += [f"{one.shown}: {here.open[0]}"]
-            left += 1
+            said, is_known = _without_model(here)
+            lines.append(said)
+            left += not is_known
             continue
         if here.gpu is None:
             lines += [f"{one.shown}: {said}" for said in sizes(here)]
@@ -179,6 +180,7 @@ def of_each(
             continue
         said = first(Asked(reading=here, plan=plan, fixes=()))
         fit += said.startswith("Yes")
+        is_told |= said.startswith(("Yes", "No")) and reading.intent in _OF_A_START
         lines.append(f"{one.shown}: {said}")
         most = max(
             most, (plan.all_engines.max_concurrency if plan.fits else 0, one.shown)
@@ -187,13 +189,24 @@ def of_each(
         verdict = "Yes" if fit == len(lines) else "No"
         share = "each with its own --gpu-memory-utilization, started one by one"
         yield f"{verdict}: {fit} of {len(lines)} fit together, {share}."
-    elif reading.gpu is not None:
-        if reading.intent not in ("fits", "other"):
-            yield f"{counted(len(lines), 'starts')} are asked for, each planned alone:"
-            yield from lines
-            return
+    elif reading.gpu is not None and len(lines) > left:
+        planned = len(lines) - left
         best = f" Most requests at once: {most[1]}." if fit > 1 else ""
         is_open = f" {left} not planned." if left else ""
-        planned = len(lines) - left
-        yield f"{fit} of {planned} serve it, each planned alone.{best}{is_open}"
+        yield (
+            f"{fit} of {planned} serve it, each planned alone.{best}{is_open}"
+            if is_told
+            else f"{counted(planned, 'starts')} are asked for, each planned alone:"
+        )
     yield from lines
+
+
+def _without_model(reading: Reading) -> tuple[str, bool]:
+    """Return the line of a start without a model: those of its GPU, else what is open.
+
+    And whether it answers.
+    """
+    if reading.intent == "which_models" and reading.gpu is not None:
+        return next(iter(which_models(reading))), True
+    missing = reading.open[0] if reading.open else NOT_NAMED["model"]
+    return f"{reading.shown}: {missing}" if reading.shown else missing, False

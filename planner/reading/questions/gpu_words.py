@@ -34,6 +34,11 @@ _USUAL = (
 """What people turn round or cut short in a GPU's name."""
 _SIZE = re.compile(r"[\s(-]{0,2}(?P<gigabytes>\d{1,3}) ?(?:GiB|GB?)\b", re.IGNORECASE)
 """The memory that is written behind a GPU."""
+_OF_A_LAPTOP = re.compile(
+    r"[\s(-]{0,2}(?:Laptop|Mobile|Notebook|Max-Q)(?![A-Za-z0-9])(?: ?GPU)?\)?",
+    re.IGNORECASE,
+)
+"""It has the name of a desktop's GPU and another memory, which has to be told."""
 _ALIKE = 0.12
 """A size that is sold as so much is reported a little smaller."""
 _REPORTED = 0.98
@@ -68,11 +73,14 @@ def gpus_written_in(text: str) -> Iterator[WrittenGPU]:
         written = re.sub(r"\s+", " ", match["gpu"]).strip()
         name = f"RTX {written}" if match["bare"] else _usual(written)
         start, end = match.span("gpu")
-        size = _SIZE.match(text, match.end())
+        mobile = _OF_A_LAPTOP.match(text, match.end())
+        end = mobile.end() if mobile else end
+        size = _SIZE.match(text, max(end, match.end()))
         sold = f"{name} {size['gigabytes']}GB" if size else ""
+        gpu = gpu_named_in(name) or gpu_named_in(sold)
         yield WrittenGPU(
-            name=name,
-            gpu=gpu_named_in(name) or gpu_named_in(sold),
+            name=f"{name} Laptop" if mobile else name,
+            gpu=None if mobile and not size else gpu,
             span=(start, end),
             is_bare=bool(match["bare"]),
             is_counted=bool(_COUNTED.search(text[max(start - _BEFORE, 0) : start])),

@@ -12,6 +12,7 @@ from planner.planning.load import Load
 from planner.planning.planning import plan
 from planner.reading.questions.quantities import Quantity
 from planner.reading.questions.question_words import Term
+from planner.units import counted
 from planner.values import frozen
 
 _ANSWER_SHARE = 4
@@ -19,6 +20,7 @@ _ANSWER_SHARE = 4
 _USUAL_TOKENS = 4096
 _ITEMS = ("image", "video", "audio")
 _WHOLE = 100
+_OF_ITEMS = "A length is that of text and {} together, as vLLM counts it."
 
 
 @frozen
@@ -43,6 +45,7 @@ def loaded(
     quantities: Sequence[Quantity],
     taken: Sequence[Term],
     longest: float | None = None,
+    given: object = None,
 ) -> Loaded:
     """Return the load of a question, from its numbers but for those that are taken.
 
@@ -51,6 +54,7 @@ def loaded(
         taken: those that are used for something else.
         longest: the tokens that the model takes; "200k" are 200,000 where 204,800 are
             too many.
+        given: the `max_model_len` that a flag has, if any: no request is longer.
     """
     first: dict[str, Term] = {}
     at_once = ("concurrency", "user")  # of 250 people who are there 30 ask at once
@@ -67,6 +71,8 @@ def loaded(
     counts: dict[str, int] = {
         str(role): _count(term, longest) for role, term in known.items()
     }
+    if isinstance(given, int) and "user" in counts:
+        counts.setdefault("length", given)
     part = first.get("part")
     if part is not None and "user" in counts and part.value <= _WHOLE:
         counts["user"] = ceil(counts["user"] * part.value / _WHOLE)
@@ -137,7 +143,8 @@ def _load(counts: dict[str, int], longest: float | None) -> tuple[Load | None, s
         answer = whole // _ANSWER_SHARE
         prompt = max(whole - answer, 1)
         assumed = "" if length else f" of {whole:,} tokens, which is assumed"
-        note = f"{users:,} requests at once{assumed}, a quarter of each for the answer."
+        who = counted(users or 1, "requests")
+        note = f"{who} at once{assumed}, a quarter of each for the answer."
     elif answer is None:
         answer = 0
         note = "How long an answer is is not said: none is counted."
@@ -182,7 +189,7 @@ def items_of(quantities: Iterable[Quantity], model: str) -> tuple[dict[str, int]
     items = {name: one.value for name, one in found.items() if name not in refused}
     words = ", ".join(f'"{found[name].written} {name}s"' for name in refused)
     if not refused:
-        return items, ""
+        return items, _OF_ITEMS.format(", ".join(items))
     return items, f"{words} left aside: {model or 'a model not named'} takes none."
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 
 from planner.engine.not_covered import why_not_covered
-from planner.models.catalogue import Entry, entries, search
+from planner.models.catalogue import Entry, entries, find, search
 from planner.reading.sign_table import signs
 from planner.reading.starts.images import gpu_named_in
 from planner.values import frozen
@@ -16,7 +16,9 @@ from planner.values import frozen
 _UNKNOWN = '"{}" is not in the catalogue: give its name on the Hub, such as org/name.'
 _LONGEST_NAME = 8
 """Words of a model's name."""
-_LATIN = r"A-Za-z0-9\u00c0-\u024f"
+_LATIN = r"A-Za-z0-9\u00c0-\u024f\u1e00-\u1eff"
+_MOST_ALIKE = 100
+"""Models of which a few words of a name can be a part."""
 _WORD = re.compile(rf"[{_LATIN}](?:[{_LATIN}_./+-]*[{_LATIN}_])?")
 _FAMILY = re.compile(r"[a-z]{2,}")
 _BETWEEN = frozenset(signs("ends a model's name"))
@@ -34,7 +36,7 @@ _FORMATS = frozenset(("awq", "gptq", "fp", "int", "gguf", "bnb"))
 _REPUBLISHED = ("unsloth/", "NousResearch/")
 """Owners of copies, which have the models' own names."""
 _PART = re.compile(r"[^a-z0-9.]+")
-_ENDS = ",;:?!，；：？！、"  # noqa: RUF001 - full width, as people write them
+_ENDS = ",;:?!|，；：？！、"  # noqa: RUF001 - full width, as people write them
 """What ends a name."""
 _SIZE = re.compile(r"(?i)(?<![\w.])(?:\d+x)?\d+(?:\.\d+)?[bm](?![a-z])")
 """Parameters in a model's name."""
@@ -104,6 +106,7 @@ def mentions_in(text: str) -> list[NamedModel]:
     own = (
         NamedModel(name=match[0], written=match[0], start=match.start())
         for match in _OWN_NAME.finditer(text)
+        if _is_of_the_hub(match[0])
     )
     said = (
         NamedModel(
@@ -118,6 +121,12 @@ def mentions_in(text: str) -> list[NamedModel]:
         if all(one.end <= each.start or each.end <= one.start for each in found):
             found.append(one)
     return sorted(found, key=lambda each: each.start)
+
+
+def _is_of_the_hub(written: str) -> bool:
+    """Return whether a name with a slash is a model's, and not "FP16/BF16", "4k/8k"."""
+    is_word = re.search("[A-Za-z]{3}", written) or find(written) is not None
+    return bool(is_word) and not any(map(gpu_named_in, written.split("/")))
 
 
 def _not_known(text: str) -> Iterator[NamedModel]:
@@ -147,7 +156,8 @@ def _model_at(words: Sequence[re.Match[str]]) -> tuple[NamedModel | None, int]:
             continue
         written = [word[0].lower() for word in span]
         is_sized = any(re.search(r"[\d/]", word) for word in written)
-        is_sized = is_sized or any(word in _variants() for word in written[1:])
+        parts = (*written[0].split("-")[1:], *written[1:])  # "BGE-large"
+        is_sized = is_sized or any(part in _variants() for part in parts)
         if not is_sized or any(word in _BETWEEN for word in written):
             continue
         if any(gpu_named_in(word) for word in written[1:]):
@@ -198,11 +208,11 @@ def _found(words: tuple[str, ...]) -> list[Entry]:
     """Return the models with these words; "llama3.3" is "llama 3.3" where it must."""
     apart = tuple(_JOINED.sub(" ", " ".join(words)).split())
     parted = tuple(" ".join(words).replace("-", " ").split())
-    for each in dict.fromkeys((words, apart, parted)):
-        found = [one for one in search(" ".join(each)) if _holds(one.name, each)]
-        if found:
-            return found
-    return []
+    found = {
+        each: [o for o in search(" ".join(each), _MOST_ALIKE) if _holds(o.name, each)]
+        for each in dict.fromkeys((words, apart, parted))
+    }
+    return list({one.name: one for each in found.values() for one in each}.values())
 
 
 def _is_apart(word: re.Match[str], following: re.Match[str]) -> bool:
@@ -235,6 +245,7 @@ def _named(found: Sequence[Entry], words: Sequence[str], written: str) -> NamedM
         key=lambda one: (
             not _is_exact(one.name, written),
             _more(one.name, words),
+            "-".join(words) not in _without_plain(one.name),
             one.name.startswith(_REPUBLISHED),
             -(one.num_downloads or 0),
         ),
@@ -267,6 +278,11 @@ def _more(name: str, words: Sequence[str]) -> int:
     parts = (part for part in _PART.split(_bare(name)) if part not in _PLAIN)
     more = [p for p in parts if not any(w in p or p in w for w in words)]
     return sum(2 if part.isalpha() else 1 for part in more)
+
+
+def _without_plain(name: str) -> str:
+    """Return a name without the parts that people leave out."""
+    return "-".join(part for part in _bare(name).split("-") if part not in _PLAIN)
 
 
 def _bare(name: str) -> str:

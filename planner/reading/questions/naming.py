@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
+from planner.reading.questions.devices import device_terms
 from planner.reading.questions.named import NamedModel, mentions_in
 from planner.reading.questions.noted import other_engine
 from planner.reading.questions.options import is_joined_by_or
@@ -34,6 +36,13 @@ _OWN_FLAG = re.compile(r"(?<!\S)--?(?!tp\b|tensor)[a-zA-Z][\w-]*(?:[ =][\d.:]+\w
 _TAG = re.compile(r"(?<=[a-z0-9]):(?=\d{1,3}(?:\.\d)?b\b)")
 """What parts name and size elsewhere: "qwen3:32b"."""
 _BEFORE, _BESIDE = 12, 24
+_QUOTED = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
+_FOREIGN = 2
+"""Words of a language that tell it: one may be in a name."""
+_NOT_READ = (
+    "what is asked, in words that seem to be {}: questions are read in ten other "
+    "languages, and of this one only what is marked as used is known"
+)
 
 
 @frozen
@@ -90,3 +99,35 @@ def formats_in(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
         if match is not None:
             text = blanked(text, [match.span()])
             yield name, value, match.span()
+
+
+def quoted_in(text: str) -> list[tuple[int, int]]:
+    r"""Return the lines of others in a text that asks of its own model and GPU.
+
+    >>> quoted_in("> Qwen3-8B on an L4?\nno, does Qwen3-4B fit on a T4?")
+    [(0, 20)]
+    """
+    quoted = [match.span() for match in _QUOTED.finditer(text)]
+    if not quoted:
+        return []
+    own = blanked(text, quoted)
+    is_own = "?" in own and next(models_named_in(own), None) and device_terms(own)
+    return quoted if is_own else []
+
+
+def foreign_words(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the words of a language that is not read: what is said of it, the place."""
+    for language, words in _languages_not_read():
+        found = {match[0].lower(): match for match in words.finditer(text)}
+        if len(found) >= _FOREIGN:
+            said = _NOT_READ.format(language)
+            yield from ((said, match.span()) for match in found.values())
+            return
+
+
+@cache
+def _languages_not_read() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    rows = signs("languages not read").items()
+    return tuple(
+        (name, re.compile(rf"(?<!\w)(?:{word})(?!\w)", re.I)) for name, word in rows
+    )

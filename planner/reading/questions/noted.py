@@ -175,7 +175,7 @@ def planned_model(written: str, text: str = "") -> tuple[str, tuple[str, ...]]:
     the Hub's cache (`models--owner--name`) for that model. So is a container's folder
     whose place on the host the text tells.
     """
-    if not re.match(r"\.|/|~|[A-Za-z]:\\", written):
+    if not re.match(r"\.|/|~|[A-Za-z]:\\|[$%]", written):
         return written, ()
     shown, written = written, _on_host(written, text)
     cached = _CACHED.search(written)
@@ -195,7 +195,7 @@ def _on_host(path: str, text: str) -> str:
     """Return the folder of the host that is mounted at a path: `-v HOST:PATH`."""
     at = re.escape(path.rstrip("/"))
     mounted = re.search(
-        rf"(?P<host>[\w./~${{}}-]*[\w}}]):{at}/?(?=[:\s\"',]|\Z)"
+        rf"(?P<host>(?:\b[A-Za-z]:)?[\w./\\~${{}}-]*[\w}}]):{at}/?(?=[:\s\"',]|\Z)"
         rf"|\b(?:source|src)=(?P<source>[^,\s]+),(?:target|destination|dst)={at}/?(?!\w)",
         text,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from planner.reading.questions.question_words import Term, words_of
 from planner.values import frozen
@@ -29,6 +29,7 @@ _IS = frozenset(
 _BESIDE = ("loose", "times", "memory")
 """What may stand between a number and its noun."""
 _UNITS = {
+    "bytes": "bytes",
     "pixels": "pixels",
     "money": "money",
     "time": "time",
@@ -76,6 +77,7 @@ def quantities_in(terms: Sequence[Term], *, is_listed: bool = False) -> list[Qua
             if term.is_digits or one.role != "unknown":
                 found.append(one)
     found = [_like_next(terms, *each) for each in zip_longest(found, found[1:])]
+    found = [*found[:1], *(_restated(terms, *each) for each in pairwise(found))]
     return [_multiplied(terms, one) for one in found]
 
 
@@ -86,7 +88,8 @@ def _multiplied(terms: Sequence[Term], one: Quantity) -> Quantity:
         return replace(one, role="unknown")  # what vLLM logs: "5.6x concurrency"
     if one.role != "unknown" or one.term.letter or one.term.unit:
         return one
-    is_before = [x.kind for x in terms[one.at + 1 : one.at + 3]] == ["times", "number"]
+    is_product = [x.kind for x in terms[one.at + 3 : one.at + 4]] == ["times"]
+    is_before = behind_it == ["times", "number"] and not is_product
     behind = terms[max(one.at - 3, 0) : one.at]
     if is_before and terms[one.at + 2].value >= _LEAST_TOKENS:
         return replace(one, role="user")
@@ -104,6 +107,14 @@ def _like_next(
     between = terms[one.at + 1].written
     is_joined = words_of("or").fullmatch(between) is not None
     return replace(one, role=following.role) if is_joined else one
+
+
+def _restated(terms: Sequence[Term], before: Quantity, one: Quantity) -> Quantity:
+    """Return a size with what the one before its bracket is of: "RAM 16 GB (15 GB"."""
+    if one.role != "memory" or before.role != "ram":
+        return one
+    between = [each.written for each in terms[before.at + 1 : one.at]]
+    return replace(one, role="ram") if between == ["("] else one
 
 
 def _numbered(terms: Sequence[Term], *, is_listed: bool) -> set[int]:
@@ -171,6 +182,9 @@ def _role(
             continue
         if noun == before and not _is_told(terms, noun, at):
             continue
+        whose = terms[noun - 1].kind if noun == before and noun else ""
+        if kinds[noun] == "token" and whose in ("prompt", "answer"):
+            return whose, noun - 1  # "input tokens: 1000"
         role = "length" if kinds[noun] in ("token", "context") else kinds[noun]
         return role, noun
     is_long = term.letter == "k" and term.value >= _LEAST_TOKENS
@@ -206,7 +220,8 @@ def _is_told(terms: Sequence[Term], noun: int, at: int) -> bool:
     if terms[noun].kind in _LENGTHS or terms[noun].kind in ("utilization", "token"):
         return True
     between = {one.kind for one in terms[noun + 1 : at]}
-    is_said = all(x.written.lower() in _IS for x in terms[noun + 1 : at])
+    said = _IS | {"of"} if terms[noun].kind == "concurrency" else _IS
+    is_said = all(x.written.lower() in said for x in terms[noun + 1 : at])
     is_plain = between <= {"sign"} or is_said or terms[noun].kind in _ITEMS
     return is_plain and terms[noun].kind not in ("gpu", "ram", "vram", "job")
 
@@ -225,7 +240,7 @@ def _has_own(terms: Sequence[Term], after: int, before: int) -> bool:
 def _number_behind(terms: Sequence[Term], noun: int) -> int | None:
     for at in range(noun + 1, min(noun + REACH, len(terms))):
         if terms[at].kind == "number":
-            return at
+            return None if terms[at].unit == "pixels" else at
         if terms[at].kind not in ("link", "sign", "token"):
             return None
     return None

@@ -11,6 +11,7 @@ from itertools import pairwise
 from planner.reading.logs.pages import gpu_at, gpus_beside
 from planner.reading.questions.devices import (
     Place,
+    cards_by_memory,
     device_terms,
     listed_place,
     mixed,
@@ -18,9 +19,11 @@ from planner.reading.questions.devices import (
 )
 from planner.reading.questions.named import NamedModel, is_part_of
 from planner.reading.questions.naming import (
+    foreign_words,
     formats_in,
     models_named_in,
     plain_text,
+    quoted_in,
     releases_in,
 )
 from planner.reading.questions.noted import given_in, meanings_in
@@ -35,6 +38,7 @@ from planner.reading.questions.options import (
 from planner.reading.questions.quantities import Quantity, quantities_in
 from planner.reading.questions.question_words import (
     Term,
+    asking_in,
     asks_to_hold,
     blanked,
     half_width,
@@ -56,6 +60,7 @@ _NAME = re.compile(
     r"\b(?!I\b|GPUs?\b|LLMs?\b|KV\b|VRAM\b)[A-Z][\w.-]*(?: [A-Z+])", re.ASCII
 )
 _DRAFT = re.compile(r"\b(?:draft(?:er|ing)?|speculat\w+)[\w -]*\Z", re.IGNORECASE)
+_FOR = re.compile(r"\b(?:for|of|to|with) \Z")
 _AS_DRAFT = re.compile(r" (?:as|como|comme) (?:\w+ )?(?:draft|Draft)")
 _RANKS = re.compile(r"tensor[ -]?parallel\w*|\bTP\b(?! ?[=\d])|张量并行", re.IGNORECASE)
 _LISTED_GPUS = re.compile(r"^[\w .()-]*?(?:\b(?:and|und|et|y|e)\b|[+&和与とy])[\w .]*$")
@@ -79,13 +84,16 @@ class Question:
     def __init__(self, text: str) -> None:
         self.text = text
         self.page, self.lines = gpus_beside(text)
-        self.plain = plain_text(half_width(blanked(text, self.lines)))
+        plain = plain_text(half_width(blanked(text, self.lines)))
+        self.quoted = quoted_in(plain)
+        self.plain = blanked(plain, self.quoted)
         self.denied: list[tuple[int, int]] = []
         mentions = list(models_named_in(self.plain))
         rest = blanked(self.plain, ((one.start, one.end) for one in mentions))
         devices = device_terms(rest)
         planned = [(o.start, o.end) for o in devices if o.kind != "device"]
-        self.refused = why_not_planned(blanked(rest, planned))
+        other = next((str(o.value) for o in devices if o.kind == "device"), "")
+        self.refused = why_not_planned(blanked(rest, planned)) or other
         rest = blanked(rest, ((one.start, one.end) for one in devices))
         flags = list(given_in(rest))
         rest = blanked(rest, (span for *_, span in flags))
@@ -97,7 +105,8 @@ class Question:
         meant = meant or mentions  # of another program, and of vLLM then
         whole = [one for one in meant if one.name]
         meant = [o for o in meant if not any(is_part_of(o, each) for each in whole)]
-        self.drafts = [one for one in meant[1:] if self._is_draft(one)]
+        drafts = [one for one in meant if self._is_draft(one)]
+        self.drafts = drafts if len(drafts) < len(meant) else drafts[1:]
         self.mentions = [one for one in meant if one not in self.drafts]
         self.devices = [o for o in devices if self._is_meant_at(o.start, o.end)]
         self.flags = [one for one in flags if self._is_meant_at(*one[2])]
@@ -113,7 +122,7 @@ class Question:
     def _is_draft(self, one: NamedModel) -> bool:
         """Whether a model drafts for the one named before it."""
         before = self.plain[max(one.start - _BESIDE, 0) : one.start]
-        is_before = _DRAFT.search(before) is not None
+        is_before = _DRAFT.search(before) is not None and not _FOR.search(before)
         return is_before or _AS_DRAFT.match(self.plain, one.end) is not None
 
     @property
@@ -151,6 +160,17 @@ class Question:
                 found[found.index(one)] = replace(one, role="elsewhere")
         return found
 
+    def asked_first(self, quantities: Sequence[Quantity]) -> list[Quantity]:
+        """Return numbers with the lengths of the sentence that asks before others."""
+        asking = list(asking_in(self.plain))
+        return sorted(
+            quantities,
+            key=lambda one: (
+                one.role == "length"
+                and not any(start <= one.term.start < end for start, end in asking)
+            ),
+        )
+
     @cached_property
     def places(self) -> tuple[Place, ...]:
         """Its GPUs."""
@@ -163,8 +183,9 @@ class Question:
         if self._is_mixed(found):
             found = (mixed(found),)
         is_named = any(one.kind in ("gpu", "machine") for one in self.devices)
-        is_used = bool(self.refused) or "why" in self.intents  # memory in use is no GPU
-        return found if is_named or not is_used else ()
+        is_card = any(cards_by_memory(self.terms, self.quantities))
+        is_used = "why" in self.intents and not is_card  # memory in use is no GPU
+        return found if is_named or not (self.refused or is_used) else ()
 
     def _is_mixed(self, places: Sequence[Place]) -> bool:
         """Whether GPUs of several kinds are to run one model together."""
@@ -174,11 +195,12 @@ class Question:
             if one.terms and two.terms
         ]
         is_listed = all(_LISTED_GPUS.search(one) for one in between)
+        is_sum = is_listed and all(one.strip() == "+" for one in between)
         wanted = words_of("mixed").search(self.plain) or any(
             name == "tensor_parallel_size" for name, *_ in self.flags
         )
-        is_all = len(between) > 0 and all(one.count for one in places)
-        return is_all and is_listed and bool(wanted)
+        is_all = len(between) > 0 and (is_sum or all(one.count for one in places))
+        return is_all and is_listed and (is_sum or bool(wanted))
 
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
@@ -251,12 +273,17 @@ class Question:
         drafts = any(name == "speculative_config" for name, *_ in self.formats)
         is_known = bool(self.drafts) or drafts
         plain = words_of("speculation").sub("", self.plain) if is_known else self.plain
-        return tuple(topics_in(plain))
+        return (*self.foreign, *topics_in(plain))
+
+    @cached_property
+    def foreign(self) -> tuple[tuple[str, tuple[int, int]], ...]:
+        """The words of a language that is not read, where it is in one."""
+        return tuple(foreign_words(self.rest))
 
     @cached_property
     def intents(self) -> dict[str, bool]:
         """What it may ask, and whether a sentence asks it."""
-        return intents_in(self.rest)
+        return {"other": True} if self.foreign else intents_in(self.rest)
 
     @property
     def intent(self) -> str:

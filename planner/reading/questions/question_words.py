@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from math import ceil
 from typing import Any
 
 from planner.data import DATA
+from planner.reading.sign_table import signs
 from planner.values import frozen
 
 _KINDS = (
@@ -62,6 +63,7 @@ _HALF_WIDTH = {wide: chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)} | {
     0x2019: "'",
     0x2013: "-",
 }
+_KANA = re.compile("[\u3040-\u30ff]")
 _TIMES = re.compile(r"(?<=\d)\u0445|\u0445(?=\d)|(?<=\d )\u0445(?= )")
 _CHINESE = {one: at for at, one in enumerate("一二三四五六七八九", 1)} | {
     "两": 2,
@@ -71,6 +73,7 @@ _CHINESE = {one: at for at, one in enumerate("一二三四五六七八九", 1)} 
 _TENS = {"十": 10, "百": 100, "千": 1000}
 _UNITS = {
     "memory": r"[\s-]?(?:GiB|GB?|Go|gigs?|gigabytes?|ГБ|гиг\w*|기가(?:바이트)?)",
+    "bytes": r"\s?(?:[KMT]i?B|[kmt]b|bytes?)",
     "percent": r"\s?(?:%|per ?cent|Prozent|pour ?cent|por ciento|パーセント)",
     "bits": r"[\s-]?(?:bits?|比特|位(?=量化)|ビット|бит\w*|비트)",
     "size": r"B",
@@ -121,12 +124,19 @@ class Term:
 def half_width(text: str) -> str:
     """Return a text with the digits and signs of Latin scripts, none moved.
 
-    So is the letter that stands for times in Cyrillic.
+    So is the letter that stands for times in Cyrillic, and traditional Chinese, which
+    Japanese has in its own words, as it is simplified.
 
     >>> half_width("\uff14\u5f20\uff0c32\uff4b")
     '4\u5f20;32k'
     """
-    return _TIMES.sub("x", text.translate(_HALF_WIDTH))
+    plain = _TIMES.sub("x", text.translate(_HALF_WIDTH))
+    return plain if _KANA.search(plain) else plain.translate(_simplified())
+
+
+@cache
+def _simplified() -> Mapping[int, int]:
+    return str.maketrans(*signs("traditional Chinese"))
 
 
 def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
@@ -163,6 +173,17 @@ def intents_in(text: str) -> dict[str, bool]:
                 asks = asks or (kind == "why" and not rest[1].strip())
                 found[kind] = found.get(kind, False) or asks
     return {kind: found[kind] for kind in _INTENTS if kind in found}
+
+
+def asking_in(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of the sentences that ask.
+
+    >>> list(asking_in("8k fails. Does 4k fit?"))
+    [(9, 22)]
+    """
+    for match in _SENTENCE.finditer(text):
+        if _ASKS.search(match[0].rstrip()):
+            yield match.span()
 
 
 def is_of_planning(text: str) -> bool:

@@ -22,10 +22,23 @@ from planner.solve.speed.forecast import speed_forecast
 from planner.values import frozen
 
 _SECONDS = (
-    (86_400, r"day|tag|jour|d[i\u00ed]a|[\u5929\u65e5]|[rqt]pd"),
+    (31_557_600, r"year|jahr|\bans?\b|a\u00f1o|\bano|anno|\u5e74|\u0433\u043e\u0434"),
+    (
+        2_629_800,
+        r"month|monat|mois|\bm[e\u00ea]s|mese|[\u6708\uc6d4]|\u043c\u0435\u0441\u044f\u0446",
+    ),
+    (
+        604_800,
+        r"week|woche|semain|semana|settimana|[\u5468\u9031\uc8fc]|\u043d\u0435\u0434\u0435\u043b",
+    ),
+    (
+        86_400,
+        r"day|daily|tag|jour|d[i\u00ed]a|giorno|[\u5929\u65e5\uc77c]|[rqt]pd|\u0434\u0435\u043d\u044c|\u0441\u0443\u0442\u043a",
+    ),
     (3600, r"/ ?h|hour|stunde|heure|hora|\u65f6|\u5c0f\u65f6|\u6642\u9593"),
     (60, r"/ ?min|minute|minuto|[rqt]pm|\u5206"),
 )
+_THOUSAND = 1000
 _OF_ALL = re.compile(r"\b(?:total|overall|aggregate|combined|gesamt|insgesamt)\b|总")
 _OF_TOKENS = re.compile(r"tok|jeton|t/s|tps|\u8bcd|\u30c8\u30fc", re.IGNORECASE)
 
@@ -92,7 +105,7 @@ def rate_answer(asked: Question, reading: Reading, plan: Plan) -> Iterator[str]:
     who = (
         f"{rate_text(needed)} tokens per second of all requests"
         if rate.is_tokens
-        else f"{rate.per_second:,.3g} {noun} per second with answers of "
+        else f"{_rounded(rate.per_second)} {noun} per second with answers of "
         f"{load.output_tokens:,} tokens are {needed:,.0f} tokens per second"
     )
     try:
@@ -116,6 +129,11 @@ def rate_answer(asked: Question, reading: Reading, plan: Plan) -> Iterator[str]:
         )
 
 
+def _rounded(rate: float) -> str:
+    """Write a rate with three digits, of a thousand and more all: 0.35, 1,000."""
+    return f"{rate:,.3g}" if rate < _THOUSAND else f"{rate:,.0f}"
+
+
 def _most_seqs(asked: Question, plan: Plan) -> int | None:
     """Return how many requests may run at once: as given, else by default."""
     given = {name: value for name, value, _ in asked.flags}.get("max_num_seqs")
@@ -134,7 +152,9 @@ def speed_wanted(asked: Question, reading: Reading, plan: Plan) -> Iterator[str]
         return
     bound = forecast.bound.per_request_at_most_tokens_per_second
     each = forecast.per_request_tokens_per_second
-    at_once = f"{rate.per_second:,.3g} tokens per second for each of {load.requests:,}"
+    at_once = (
+        f"{_rounded(rate.per_second)} tokens per second for each of {load.requests:,}"
+    )
     if rate.per_second > bound:
         yield f"No: {at_once} are beyond the GPUs' bound of {rate_text(bound)}."
     elif each is None:
@@ -160,7 +180,7 @@ def wanted_line(asked: Question, low: float, high: float) -> str:
         if rate.per_second > high
         else "in that range"
     )
-    return f"{rate.per_second:,.3g} tokens per second of a request are {where}."
+    return f"{_rounded(rate.per_second)} tokens per second of a request are {where}."
 
 
 __all__ = ["Load", "Rate", "is_rate_asked", "rate_answer", "rate_in", "wanted_line"]

@@ -25,6 +25,9 @@ from planner.values import frozen
 _PLAIN = re.compile(r"(?:[^\s\\'\"$`|&;<>()#{]|\{(?!\{))+")
 _ALONE = re.compile(r"[^\s\\'\"$`|&;<>()#{}]+(?=[\s|&;<>()]|\Z)")
 """A word that stands for itself as a whole, as most do."""
+_ON_A_DRIVE = re.compile(r"(?:\A|[\s=])[A-Za-z]:(?:\\[\w.-]+)*\Z")
+"""A path of Windows, in which a backslash stands for itself."""
+_LONGEST_PATH = 260
 _TEMPLATE = re.compile(r"\{\{[^{}\n]*+\}\}")
 """What another program fills in before the shell reads the text."""
 _BRACES = r"[^{}]*+(?:\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}[^{}]*+)*+"
@@ -180,6 +183,9 @@ class _Builder(Composer):
         if character == "{":
             return self._template(at)
         is_escape = character == "\\" and at + 1 < self.stop
+        if is_escape and _ON_A_DRIVE.search(text[max(at - _LONGEST_PATH, 0) : at]):
+            self.keep(at, at + 1)
+            return at + 1
         if is_escape and not text.startswith(("\\\n", "\\\r\n"), at):
             self.keep(at + 1, at + 2)
             return at + 2

@@ -45,8 +45,9 @@ _BY_NAME = re.compile(
 _MACHINE = re.compile(r"(?i:\b[DH]GX[ -][ABH]\d00\b)|[A-Za-z][.\w-]*\w")
 _LIKE_NVIDIA = re.compile(
     r"(?<![\w./-])(?:(?:NVIDIA|GeForce|Tesla|Quadro)\s+){0,3}"
-    r"(?:(?i:RTX|GTX)[\s-]*(?i:PRO[\s-]*)?A?\d{3,4}(?:[\s-]*(?i:Ti|SUPER|Ada)\b)*"
-    r"|[ABHRV][1-9]\d0[A-Z]?|L\d0S?|P40|P100|K80|M[46]0)(?!\w)",
+    r"(?:(?i:RTX|GTX)[\s-]*(?i:PRO[\s-]*)?A?\d{3,4}(?:[\s-]*(?i:Ti|SUPER|Ada|Laptop|Mobile|Max-Q)\b)*"
+    r"|[ABHRV][1-9]\d0[A-Z]?|L\d0S?|P40|P100|K80|M[46]0"
+    r"|(?<=[aAoOeE] )[KMPT]\d{3,4}M?|(?i:MX)[1-5]\d0)(?!\w)",
     re.ASCII,
 )
 _ON_CPU = re.compile(

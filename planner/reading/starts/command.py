@@ -22,6 +22,7 @@ from planner.engine.server import (
     flag_named,
     turns_off,
 )
+from planner.models.catalogue import find
 from planner.reading.flag_values import (
     ALL_NUMBERS,
     SWITCHES,
@@ -300,6 +301,8 @@ class _Words:
         """Return the argument where it is written."""
         own = self.reader.words[self.first : self.last]
         variables = tuple(name for word in values for name in word.variables)
+        if self.name == "model" and _is_below_variable(str(value)):
+            variables = ()
         return Site(
             name=self.name,
             value=None if variables else value,
@@ -353,6 +356,16 @@ def _named(
     if path and name == "optimization_level":  # -O.mode is an older form of -cc.mode
         name, entry = "compilation_config", ARGUMENTS["compilation_config"]
     return name, tuple(part.replace("-", "_") for part in path), entry, turns_off(flag)
+
+
+def _is_below_variable(written: str) -> bool:
+    """Return whether only the folder above a known model's is in a variable.
+
+    >>> _is_below_variable("$HOME/models/Qwen3-8B"), _is_below_variable("$HOME/models")
+    (True, False)
+    """
+    above, _, name = written.rpartition("/")
+    return above[:1] in ("$", "/") and "$" not in name and find(name) is not None
 
 
 def _at(words: Iterable[Word]) -> tuple[Span, ...]:

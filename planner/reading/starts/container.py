@@ -17,6 +17,7 @@ from itertools import islice
 
 from planner.engine.flags import plain
 from planner.reading.passage import Edit, Passage
+from planner.reading.questions.noted import other_engine
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import Command, Word, commands_of
 from planner.reading.scripts.variables import Over
@@ -70,6 +71,8 @@ _FLAGS = {
     "--served-model-name",
 }
 """What no other server takes: an image that the text does not tell is one of vLLM."""
+_OWN_FLAGS = _FLAGS - {"--model", "--served-model-name"}
+_TAKEN = "What is started is taken for vLLM, by the flags that it is given."
 _FIRST_WORDS = 3
 ReadsDocument = Callable[[Passage], Sequence["FoundStart"]]
 _MOST_NAMED = 12
@@ -281,10 +284,10 @@ def _of_entrypoint(
         return []
     named = entrypoint.split()
     flags = {word.value.partition("=")[0] for word in found.words[first:]}
-    is_vllm = image is not None and (
-        bool(IMAGE_OF_VLLM.search(image.value))
-        or (image.value in image.variables and bool(_FLAGS & flags))
-    )
+    is_named = image is not None and bool(IMAGE_OF_VLLM.search(image.value))
+    is_open = image is not None and image.value in image.variables
+    is_like_it = "--model" in flags and bool(_OWN_FLAGS & flags)
+    is_vllm = is_named or is_like_it or (is_open and bool(_FLAGS & flags))
     if not is_vllm and not entrypoint:
         return []
     words = found.words[first:]
@@ -293,7 +296,13 @@ def _of_entrypoint(
         return []
     if named and named[-1].endswith("vllm") and words and words[0].value == "serve":
         at += 1
-    return [start_of(found, Program(first=at), env_sites(env))]
+    is_taken = not (is_named or is_open or entrypoint)
+    is_other = image is not None and other_engine(image.value) != ""
+    if is_taken and (is_other or not words[0].value.startswith("-")):
+        return []
+    start = start_of(found, Program(first=at), env_sites(env))
+    taken = (_TAKEN,) if is_taken else ()
+    return [replace(start, notes=(*start.notes, *taken))]
 
 
 def _from(found: WordList, first: int) -> WordList:

@@ -24,7 +24,7 @@ from planner.reading.passage import Passage
 from planner.reading.python.code import starts_in_code
 from planner.reading.reading import FoundStart, Kind
 from planner.reading.scripts.shell import Command, Word, commands_of
-from planner.reading.sites import Site, Start, not_too_many
+from planner.reading.sites import Site, Start, not_too_many, shell_list
 from planner.reading.starts.adapting import starts_by_frameworks, starts_of_document
 from planner.reading.starts.anywhere import starts_anywhere
 from planner.reading.starts.charts import (
@@ -32,7 +32,7 @@ from planner.reading.starts.charts import (
     starts_in_llm_d,
     starts_in_stack,
 )
-from planner.reading.starts.container import starts_in
+from planner.reading.starts.container import starts_in, starts_of_list
 from planner.reading.starts.dynamo import KINDS, starts_in_graph
 from planner.reading.starts.engine_tables import starts_in_serve, starts_in_table
 from planner.reading.starts.frameworks import NoStartError
@@ -292,7 +292,21 @@ def starts_by_programs(commands: Sequence[Command], text: str) -> Iterator[Found
     refused = [one for one in found if isinstance(one, str)]
     if refused and not starts:
         raise NoStartError(refused[0])
-    yield from starts
+    yield from starts or _of_flags(commands, text)
+
+
+def _of_flags(commands: Sequence[Command], text: str) -> Iterator[FoundStart]:
+    """Yield the starts by flags alone, as the form of a container has them.
+
+    Other words make a sentence of them.
+    """
+    for command in commands:
+        if not command.words or not command.words[0].value.startswith("--"):
+            continue
+        for start in starts_of_list(shell_list(command.words, text), 0, text, {}):
+            is_model = any(one.written == "the model" for one in start.sites)
+            if not is_model and not any("to no flag" in one for one in start.notes):
+                yield FoundStart(kind=Kind.COMMAND, start=start)
 
 
 def _of_helm(commands: Sequence[Command], text: str) -> Iterator[FoundStart]:

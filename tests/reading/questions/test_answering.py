@@ -16,6 +16,7 @@ FIRST = {
     "Does Qwen3-14B fit on a 4090?": "No: the weights are too large. They take ",
     "How many users with 8k for Qwen3-8B on an L4?": "2 users of 8,192 tokens, at once",
     "What is the longest context of Qwen3-8B on an L4?": "The longest context on 1 x ",
+    "Qwen3-8B on an L4, a context as big as can fit": "The longest context on 1 x L4",
     "How fast is Qwen3-8B on an L4?": "About 12 (",
     "Why does Qwen3-8B fill my L4?": "No: one request of 40,960 tokens needs ",
     "Warum belegt vLLM den ganzen Grafikspeicher?": "By design: at its start vLLM ",
@@ -27,6 +28,12 @@ FIRST = {
     "Does Qwen3-8B fit on an MI300X?": "Open: 'MI300X' is an AMD GPU",
     "Foo-13B on an L4?": 'Open: "Foo-13B" is not in the catalogue',
     "Does Qwen3-8B fit?": "Open: The GPU is not named.",
+    # What a start fails with is no memory that is taken by design.
+    "Foo-13B takes 15 seconds an answer on my L4, why?": 'Open: "Foo-13B" is not in th',
+    "Foo-13B got CUDA out of memory on my L4, why?": 'Open: "Foo-13B" is not in the',
+    # Neither "serves it" nor "not" where something else than that is asked.
+    "How many L4 do Qwen3-32B and Qwen3-14B need?": "2 starts are asked for, each pla",
+    "Which models run on an L4 or on an L40S?": "2 starts are asked for, each planned",
 }
 
 
@@ -76,6 +83,19 @@ BESIDE = {
     "Do I need CUDA 12.8 for Qwen3-8B on RTX 5090?": "Not answered: what is installed",
     "Is vLLM faster than llama.cpp for Qwen3-8B, RTX 4090?": "Not answered: other eng",
     "Are there known bugs with Qwen3-8B on L4?": "Whether it starts: No: one request",
+    "8k of Qwen3-8B on an L4. Could it be the rate limit?": "Whether it starts: Yes: ",
+    "Qwen3-8B on an L4, what settings do you advise?": "Whether it starts: No: one req",
+    "In TGI it takes 30%. Does Qwen3-8B run on an L4 with 4k?": "Not answered: other",
+    "lmdeploy能在L4上跑Qwen3-8B吗": "Not answered: other engines",
+    "Do I have to limit Qwen3-8B on an L4 to handle more users?": "5 users of 4,",
+    "Will Qwen3-8B on an H100 with 8k run out of memory?": "Whether it starts: Yes: ",
+    "Would Qwen3-8B crash on an L4 with 8k?": "Whether it starts: Yes: ",
+    "Can an L4 run Qwen3-8B with 8k without OOM?": "Yes: one request",
+    "Cost per million tokens of Qwen3-8B on an L4?": "Not answered: what a token costs",
+    "How many L4s for Qwen3-8B with 20 users at 8k?": "At least 2 x L4 for 20",
+    "how many replicas of Qwen3-8B on L4, 20 users at 8k": "At least 2 x L4 for 20 re",
+    "Qwen3-8B 需要几张 L4 才够 20 个用户 8k 上下文?": "At least 2 x L4 for 20 requests",
+    "Combien de L4 pour Qwen3-8B et 20 utilisateurs à 8k ?": "At least 2 x L4 for 20",
     "Is Qwen3-8B multilingual? I have an L4": "Whether it starts: No: one request",
     "Will Qwen3-8B on an L4 be slower with long prompts?": "About ",
     "Is my L4 good enough for Qwen3-8B?": "No: one request of 40,960 tokens needs",

@@ -11,6 +11,7 @@ NOT_ANSWERED = {
     "How long does it take to load Qwen3-8B on an L4?": "how long a start takes",
     "Would NVLink help for Qwen3-32B on 2 A100?": "what a link between GPUs",
     "Is 16GB RAM enough to load Qwen3-8B on a 4090?": "the processor's memory",
+    "机器内存够不够加载Qwen3-8B? L4": "the processor's memory",
     "Kann ich Qwen3-8B auf einer 4090 trainieren?": "training",
     "能在3090上微调Qwen3-8B吗?": "training",
     "100k prompts of 500 tokens, Qwen3-8B on an L4, how long?": "how long a batch",

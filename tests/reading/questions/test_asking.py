@@ -164,6 +164,12 @@ def test_users(words, load) -> None:
             {},
         ),
         ("Qwen3-8B on L4, fp8 kv cache", "Qwen/Qwen3-8B", {"kv_cache_dtype": "fp8"}),
+        ("Qwen3-8B on L4, KV cache is q8", "Qwen/Qwen3-8B", {"kv_cache_dtype": "fp8"}),
+        (
+            "Qwen3-8B on L4 with q4_0 cache",
+            "Qwen/Qwen3-8B",
+            {"kv_cache_dtype": "int4_per_token_head"},
+        ),
         ("gpt-oss-120b in fp8 on H100", "openai/gpt-oss-120b", {}),
     ],
 )

@@ -22,6 +22,13 @@ PLACES = {
     "2 A100 80 — Qwen3-8B?": ["2 x A100-80GB"],
     "RTX 6000 Pro x2 Qwen3-8B": ["2 x RTXPRO6000"],
     "Qwen3-8B 3090 ctx 4096": ["RTX3090"],
+    # The number behind a name counts, not the article before it.
+    "is an L40S 48GB * 2 enough for Qwen3-8B": ["2 x L40S"],
+    "Does Qwen3-8B fit on L4/L40S?": ["L4", "L40S"],
+    # A sum of GPUs is one machine.
+    "3x3090 + 1x4090 for Qwen3-32B, doable?": ["4 x RTX4090"],
+    # Of the memory that is in use, the card's own is the card.
+    "It eats 20 GB on my 24 GB card with Qwen3-4B, why?": ["L4"],
 }
 
 

@@ -12,6 +12,8 @@ SIZED = {
     "4 * 2080ti 22G, Qwen3-8B": ("RTX2080Ti", 22),
     "8xH20 141GB Qwen3-32B": ("H20", 141),
     "Qwen3-4B on a laptop RTX 4070 8GB": ("RTX4070", 8),
+    "Qwen3-4B on an RTX 4070 Laptop (8GB)": ("RTX4070", 8),
+    "Qwen3-8B on my 3080 mobile 16GB?": ("RTX3080", 16),
 }
 AROUND = {
     "我用的是2张24G显存的RTX 3090: vllm serve Qwen/Qwen3-8B -tp 2": "RTX3090",

@@ -19,9 +19,18 @@ LOADS = {
     "twenty users with eight thousand tokens each": (20, 6000, 2000),
     "zwanzig Nutzer, je achttausend Token": (20, 6000, 2000),
     "50 users share a 6k system prompt, 2k own tokens each": (50, 8192, 0),
+    "system prompt 6k shared by all, 500 tok questions, 800 tok answers": (
+        (1, 6644, 800)
+    ),
     "prefill 20k, decode 500": (1, 20_480, 500),
     "maximum sequence length 4096, batch size 8": (8, 3072, 1024),
     "seq_len=4096, bs=16": (16, 3072, 1024),
+    "batch_size of 8 with max_seq_len 4096": (8, 3072, 1024),
+    # What the sentence that asks names counts before what was tried.
+    "32k failed here. Is 8k for 4 users possible?\nNamely": (4, 6144, 2048),
+    "number of input tokens set to 1000, output tokens: 500": (1, 1000, 500),
+    # No request is longer than the flag beside it allows.
+    "--max-model-len 1024 and 4 users": (4, 768, 256),
     "KV cache: 77,088 tokens, 20 users at 8k": (20, 6144, 2048),
     "| Concurrent requests | 200 |\n| context | 8k |\nfor this": (200, 6144, 2048),
 }
@@ -40,6 +49,9 @@ LEFT = {
     "3000 PDF documents with Qwen3-8B on an L4 overnight?": '"3000" is left aside: so',
     "100k prompts of 1500 tokens, Qwen3-8B on an L4": '"100k" is left aside: so many',
     "Qwen2.5-VL-7B-Instruct on an L4 with video 768 frames?": '"768" is left aside: fr',
+    "KV per token of Qwen3-8B is 144 KB, right? On an L4": '"144 KB" is left aside: a',
+    "Is 36*5120*2*8 the size for Qwen3-8B on an L4?": '"36" is left aside: a number',
+    "Qwen3-8B, RAM: 16 GB (15 GB usable), L4?": '"15 GB" is left aside: memory of',
 }
 
 
@@ -86,3 +98,13 @@ ARGUMENTS = {
 def test_arguments_in_words(text) -> None:
     """Before the name and behind it, in tables, in capitals."""
     assert planner.read(f"Qwen3-8B on H200, {text}").engine_args == ARGUMENTS[text]
+
+
+def test_the_size_of_images_is_no_number_of_them() -> None:
+    """And a length is said to hold them."""
+    text = (
+        "Qwen2.5-VL-7B-Instruct on an L4, 5 images 1024x1024 and 16k, how many users?"
+    )
+    found = planner.read(text)
+    assert found.engine_args["limit_mm_per_prompt"] == {"image": 5}
+    assert any("that of text and image together" in note for note in found.notes)

@@ -14,7 +14,13 @@ from planner.reading.questions.named import models_in
         ("will Llama 3.3 70B do?", "meta-llama/Llama-3.3-70B-Instruct"),
         ("llama 3.3 70b awq", "casperhansen/llama-3.3-70b-instruct-awq"),
         # "3" is neither 3.1 nor 3.3, nor is "k2" K2.5.
-        ("llama 3 70b", "meta-llama/Meta-Llama-3-70B"),
+        ("llama 3 70b", "meta-llama/Meta-Llama-3-70B-Instruct"),
+        # A longer name with the same first word is another model.
+        ("Llama3 8B", "meta-llama/Meta-Llama-3-8B-Instruct"),
+        ("BGE-large beside it", "BAAI/bge-large-en"),
+        # What stands before a bar, and a letter of a word behind, are no part of it.
+        ("| LLM | Llama 3.1 8B | 8 GB", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("chạy Qwen3 32B với", "Qwen/Qwen3-32B"),
         ("Kimi K2, please", "moonshotai/Kimi-K2-Instruct"),
         # Variants have words of their own, and the plain model has none.
         ("qwen 2.5 7b", "Qwen/Qwen2.5-7B-Instruct"),
@@ -35,10 +41,13 @@ def test_a_name_in_words(text, name) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "What is the weather in Paris?", "a large llama on a phi", "7B on 24 GB"],
+    [
+        *("", "What is the weather in Paris?", "a large llama on a phi", "7B on 24 GB"),
+        *("in FP16/BF16?", "on A100/H100-80GB", "4k/8k of context", "Qwen-based"),
+    ],
 )
 def test_no_name(text) -> None:
-    """A family alone names no model, nor does a size."""
+    """A family alone names no model, nor do a size and what a slash parts."""
     assert models_in(text) == ()
 
 

@@ -104,3 +104,27 @@ def test_the_flags_of_another_program_are_no_load() -> None:
     assert (found.model, found.gpus, found.load) == ("Qwen/Qwen3-32B", 2, None)
     assert found.engine_args == {"tensor_parallel_size": 2}
     assert any(note.startswith("SGLang shares out memory") for note in found.notes)
+
+
+def test_what_another_asked_is_not_asked_again() -> None:
+    """A quoted line counts where the rest has no model, no GPU or no question."""
+    quoted = "X wrote:\n> Qwen3-32B on one H100?\n"
+    found = planner.read(f"{quoted}\nNo. Does Qwen3-8B fit on my L4 with 8k?")
+    assert (found.model, found.gpu.name, found.num_starts) == ("Qwen/Qwen3-8B", "L4", 1)
+    assert any(piece.what == "what another asked" for piece in found.account)
+    assert planner.read(f"{quoted}\nDoes it? With 8k?").model == "Qwen/Qwen3-32B"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Qwen3-0.6B as draft for Qwen3-32B",
+        "Qwen3-32B with Qwen3-0.6B as draft",
+        "Qwen3-32B with draft model Qwen3-0.6B",
+    ],
+)
+def test_the_model_that_drafts_is_told_by_the_word_beside_it(words: str) -> None:
+    """Whichever of the two is named first."""
+    found = planner.read(f"{words} on an H100, enough memory?")
+    assert (found.model, found.num_starts) == ("Qwen/Qwen3-32B", 1)
+    assert found.engine_args["speculative_config"]["model"] == "Qwen/Qwen3-0.6B"

@@ -12,6 +12,11 @@ RATES = {
     "Qwen3-8B on an L4, 100 rps": (100, False),
     "Qwen3-8B on an L4 at 120 requests per minute": (2, False),
     "Qwen3-8B on an L4, 86400 requests per day": (1, False),
+    "Qwen3-8B on an L4, 604,800 requests per week": (1, False),
+    "Qwen3-8B on an L4, 5259600 requests per month": (2, False),
+    "Qwen3-8B auf einer L4, 5259600 Anfragen pro Monat": (2, False),
+    "Qwen3-8B 在 L4 上 2629800 请求/月": (1, False),
+    "Qwen3-8B on an L4, 86400 daily requests": (1, False),
     "Qwen3-8B on an L4: 12 tok/s": (12, True),
     "Qwen3-8B on an L4, 60 rpm": (1, False),
     "Qwen3-8B on an L4, QPS 20": (20, False),
@@ -61,6 +66,8 @@ def test_a_measured_speed_is_compared_with_the_forecast() -> None:
     assert any(
         "12 tokens per second of a request are below" in x for x in explained.answer
     )
+    much = planner.read(text.replace("12 tok", "2298.9 tok")).explain()
+    assert "2,299 tokens per second of a request are above that range." in much.answer
 
 
 def test_a_speed_that_is_wanted_comes_before_the_memory() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import planner
 from tests.rows import each_row
 
@@ -72,3 +74,19 @@ def test_a_value_is_changed_where_its_name_is_set(name: str) -> None:
     text = TEXTS[name]
 
     assert planner.read(text).text(max_model_len=12345) == text.replace("77", "12345")
+
+
+ON_WINDOWS = (
+    "vllm serve D:\\llm\\Qwen3-8B ^\n  --max-model-len 77\n",
+    "PS C:\\me> vllm serve D:\\llm\\Qwen3-8B `\n  --max-model-len 77 `\n  --seed 3\n",
+    "```bat\nset M=D:\\llm\\Qwen3-8B\nvllm serve %M% --max-model-len 77\n```\n",
+)
+
+
+@pytest.mark.parametrize("text", ON_WINDOWS)
+def test_a_path_of_windows_keeps_its_backslashes_and_a_prompt_its_lines(text) -> None:
+    """Where it ends and what follows it stay as they are."""
+    read = planner.read(text)
+    assert read.model == "D:\\llm\\Qwen3-8B"
+    assert read.engine_args["max_model_len"] == 77
+    assert read.text(max_model_len=88) == text.replace("77", "88")

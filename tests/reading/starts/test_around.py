@@ -175,6 +175,28 @@ def test_what_is_asked_beside_a_command_is_its_load(words) -> None:
     assert is_named == ("16k" in words)
 
 
+BESIDE = {
+    "It uses nearly all the space of our L4. How is that possible?": "By design: at",
+    "How fast is it?": "not answered: how fast it is, which `planner speed` says.",
+    "Can I fine-tune it on the same GPU?": "not answered: training is not planned",
+    "Which GPU would be cheaper?": "not answered: what is cheapest, which `planner sol",
+}
+
+
+@pytest.mark.parametrize("words", BESIDE)
+def test_what_is_asked_beside_a_command_and_not_planned_is_named(words) -> None:
+    """The plan below it is no answer to it."""
+    notes = read(f"vllm serve Qwen/Qwen3-8B --port 8001\n\n{words}\n").notes
+    assert any("Asked beside it" in one and BESIDE[words] in one for one in notes)
+
+
+def test_requests_beside_a_command_are_no_longer_than_it_allows() -> None:
+    """The usual length is taken where it is shorter."""
+    text = "vllm serve Qwen/Qwen3-8B --max-model-len {}\n\nEnough for 9 users?"
+    lengths = [read(text.format(length)).load.request_tokens for length in (1024, 9000)]
+    assert lengths == [1024, 4096]
+
+
 def test_sentences_around_a_manifest_are_no_part_of_it() -> None:
     """They name its GPU."""
     text = (
@@ -186,10 +208,20 @@ def test_sentences_around_a_manifest_are_no_part_of_it() -> None:
     assert (found.model, found.gpu.name) == ("Qwen/Qwen3-8B", "RTX4090")
 
 
+@pytest.mark.parametrize("above", ["$HOME/models", "${ROOT}", "/data/$USER"])
+def test_the_folder_above_a_model_may_be_in_a_variable(above: str) -> None:
+    """A known model's name tells it; an unknown one stays open."""
+    found = read(f"vllm serve {above}/Qwen3-8B --max-model-len 77\n")
+    assert (found.model, found.planned_as) == (f"{above}/Qwen3-8B", "Qwen/Qwen3-8B")
+    assert found.text(max_model_len=88) == found.given.replace("77", "88")
+    assert read(f"vllm serve {above}/ours --max-model-len 77\n").model is None
+
+
 MOUNTED = (
     "docker run --gpus all -v /ssd/Qwen3-8B:/model IMAGE --model /model",
     "docker run --gpus all --mount type=bind,source=/ssd/Qwen3-8B,target=/m IMAGE "
     "--model /m",
+    "docker run --gpus all ^\n -v D:\\llm\\Qwen3-8B:/model ^\n IMAGE --model /model",
     "docker run --gpus all -v ~/hf:/hf IMAGE --model "
     "/hf/models--Qwen--Qwen3-8B/snapshots/b968826d9c46",
 )

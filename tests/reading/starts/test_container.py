@@ -75,6 +75,29 @@ def test_a_container_of_something_else_is_no_start() -> None:
         planner.read("docker run -d postgres:16 --max-model-len 5")
 
 
+OWN_IMAGES = (
+    "services:\n  llm:\n    build: .\n    command: --model org/m --max-model-len 77\n",
+    "services:\n  llm:\n    image: us/llm:2\n    command: >\n      --model org/m\n"
+    "      --max-model-len 77\n",
+    "docker run --gpus all us/llm:2 --model org/m --max-model-len 77\n",
+    "# container arguments\n--model org/m --port 8080 --max-model-len 77\n",
+)
+
+
+@pytest.mark.parametrize("text", OWN_IMAGES)
+def test_an_image_of_ones_own_is_told_by_the_flags_that_it_is_given(text: str) -> None:
+    """They are vLLM's alone; after a program or another engine's image they are not."""
+    found = planner.read(text)
+    assert (found.model, found.engine_args) == ("org/m", {"max_model_len": 77})
+    assert any("is taken for vLLM" in note for note in found.notes)
+    assert found.text(max_model_len=88) == text.replace("77", "88")
+    for other in ("python app.py --model", "--model-path"):
+        with pytest.raises(planner.PlannerError, match="No start of vLLM"):
+            planner.read(text.replace("--model ", f"{other} "))
+    with pytest.raises(planner.PlannerError, match="This starts Aphrodite"):
+        planner.read("docker run a/aphrodite-openai --model org/m --max-model-len 9")
+
+
 def test_several_starts_are_counted() -> None:
     """The first is read unless another is named."""
     text = "vllm serve org/a --port 1 &\nvllm serve org/b --port 2\n"
