@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from planner.engine.releases import Release
@@ -17,6 +18,19 @@ LIMITS_SPLITS = Change(
     what="While it loads, vLLM lets no block of 20 MiB or more be split.",
     source="vLLM 0.21.0 `v1/worker/gpu_worker.py` _scoped_allocator_max_split",
 )
+SPLITS_ANY_BLOCK = Change(
+    until=(0, 31),
+    what=(
+        "In the profile run a small tensor may take part of a large freed block. A "
+        "block of which a part stays in use is not given back, and counts as consumed."
+    ),
+    source=(
+        "vLLM 0.31.0 `v1/worker/gpu_worker.py` determine_available_memory "
+        "(_scoped_allocator_max_split)"
+    ),
+)
+Step = tuple[str, int]
+"""A name and the bytes of its tensor; none: the name is given up."""
 
 
 def allocated_bytes(tensor_bytes: int, release: Release) -> int:
@@ -106,6 +120,24 @@ class Segments:
             if not neighbour.is_used:
                 block.size_bytes += neighbour.size_bytes
                 segment[:] = [b for b in segment if b is not neighbour]
+
+
+def beyond_tensors(steps: Iterable[Step]) -> int:
+    """Return the peak of a sequence in blocks less that in tensors."""
+    segments = Segments()
+    held: dict[str, tuple[Block, int]] = {}
+    in_blocks = in_tensors = tensors = 0
+    for name, size in steps:
+        if name in held:
+            block, freed = held.pop(name)
+            segments.release(block)
+            tensors -= freed
+        if size:
+            held[name] = segments.allocate(size), size
+            tensors += size
+        in_blocks = max(in_blocks, segments.used_bytes)
+        in_tensors = max(in_tensors, tensors)
+    return in_blocks - in_tensors
 
 
 def _is_oversized(block: Block, size: int) -> bool:

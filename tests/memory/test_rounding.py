@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import planner
 from planner.engine.layout import ParallelLayout
+from planner.memory.allocator import beyond_tensors
 from planner.memory.lines.rounding import rounding_bytes
 from planner.memory.shared_blocks import beyond_tables, tails_bytes
 from planner.models.layers import Part, Replicated
@@ -47,6 +50,30 @@ def test_compiled_starts_and_small_tensors_have_none() -> None:
     assert 0 == rounding(start(model, enforce_eager=False))
     assert 0 == rounding(start(model, max_num_batched_tokens=256))
     assert 0 == rounding(start(model, vllm_version="0.30.0"))
+
+
+@pytest.mark.parametrize(
+    ("model", "ranks", "beyond_mib"),
+    [
+        # 4,096 values of four patches, 128 MiB, take blocks of 1,152 of each, 144 MiB.
+        ("Qwen/Qwen3-VL-8B-Instruct", 1, 3 * (144 - 128)),
+        # A rank's part of the MLP, 67.25 MiB, is in 68.
+        ("Qwen/Qwen3-VL-8B-Instruct", 8, 3 * (144 - 128) + 0.75),
+        # 2,048 values, 64 MiB, take blocks of a rank's queries and keys, 72 MiB.
+        ("Qwen/Qwen3-VL-30B-A3B-Instruct", 4, 3 * (72 - 64)),
+        ("Qwen/Qwen3.5-9B", 1, 0),
+    ],
+)
+def test_features_take_the_blocks_of_an_encoders_states(
+    model: str, ranks: int, beyond_mib: float
+) -> None:
+    """Of 65,536 patches, with three levels of features or without."""
+    found = start(model).model
+    assert found is not None
+    forward, each = found.towers[0].forward, 65536 * 2
+    assert forward is not None
+    steps = ((step.name, step.values(ranks) * each) for step in forward.steps)
+    assert beyond_mib * MIB == beyond_tensors(steps)
 
 
 def beyond(model: str) -> int:

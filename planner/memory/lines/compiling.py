@@ -17,6 +17,7 @@ from planner.engine.l2_cache import l2_cache_bytes
 from planner.engine.releases.change import Change
 from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.memory.account import NOTHING, Sized, larger
+from planner.memory.allocator import SPLITS_ANY_BLOCK
 from planner.memory.lines.forward_pass import activation_width
 from planner.memory.lines.persistent import sampler_state_sizes
 from planner.memory.lines.sampler import blas_workspace_bytes, changes_stream
@@ -76,17 +77,6 @@ _FREES_FACTORS = Change(
     source=(
         "PyTorch 2.14 (vLLM 0.33.0) `_inductor/codegen/wrapper.py`; dry runs of "
         "Qwen3-4B with 16 adapters, 898 MiB in 0.25.1 and 824 MiB in 0.33.0"
-    ),
-)
-SPLITS_ANY_BLOCK = Change(
-    until=(0, 31),
-    what=(
-        "In the profile run a small tensor may take part of a large freed block. A "
-        "block of which a part stays in use is not given back, and counts as consumed."
-    ),
-    source=(
-        "vLLM 0.31.0 `v1/worker/gpu_worker.py` determine_available_memory "
-        "(_scoped_allocator_max_split)"
     ),
 )
 _PRODUCTS = (
