@@ -173,6 +173,19 @@ def test_a_mixer_of_mamba_2_computes_its_norm_in_fp32(
         assert abs(found - 1_357_402_624) < MIB
 
 
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_a_mixer_of_the_first_mamba_copies_a_half(ranks: int) -> None:
+    """Two inputs of 8,192 projected, one of them again, and five states of 4,096.
+
+    A dry run of Jamba on eight ranks has 402.1 MiB in tensors.
+    """
+    sizes = {"max_num_batched_tokens": 8955, "max_num_seqs": 8, "max_model_len": 2048}
+    start = {"tensor_parallel_size": ranks, "enforce_eager": True, **sizes}
+    made = planner.plan("ai21labs/Jamba-v0.1", gpu="L4", **start)
+    found = forward(made.ranks[0].profile_run).size_bytes
+    assert 8955 * 2 * (5 * 4096 + 3 * 8192 // ranks) == found
+
+
 def test_a_kind_of_layers_that_a_model_leaves_out_is_not_run() -> None:
     """A dense MLP of 6,144 in a model whose every layer has experts."""
     eager = run(QWEN3_MOE, enforce_eager=True)

@@ -13,6 +13,7 @@ from planner.memory.lines.attention_pass import (
     attention_widths,
     compiled_widths,
     delta_net_widths,
+    first_mixer_widths,
     gated_attention_widths,
     mixer_widths,
     rotation_widths,
@@ -146,6 +147,7 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
             steps += compiled_widths(run, kind, module)
         else:
             steps += attention_widths(run, kind, module, sums)
+            steps += first_mixer_widths(run, kind, module, sums)
             steps += mixer_widths(run, kind, module)
             steps += short_conv_widths(run, module, sums)
             steps += gated_attention_widths(run, kind, module, held)
