@@ -61,6 +61,24 @@ def segment_bytes(size_bytes: int) -> int:
     return -(-size_bytes // _SEGMENT_BYTES) * _SEGMENT_BYTES
 
 
+def beyond_tensor(tensor_bytes: int, release: Release, left_bytes: int = 0) -> int:
+    """Return what the block of a tensor has beyond it in the profile run.
+
+    Args:
+        tensor_bytes: of the tensor.
+        release: that of vLLM.
+        left_bytes: of an earlier tensor, whose block it takes if that fits.
+
+    Source: vLLM 0.31.0 `v1/worker/gpu_worker.py` _scoped_allocator_max_split.
+    """
+    is_split = release.has(SPLITS_ANY_BLOCK) or tensor_bytes < UNSPLIT_BYTES
+    if is_split:
+        return 0
+    left = segment_bytes(left_bytes)
+    fits = tensor_bytes <= left < tensor_bytes + UNSPLIT_BYTES
+    return (left if fits else segment_bytes(tensor_bytes)) - tensor_bytes
+
+
 @dataclass(slots=True)
 class Block:
     """A block of a segment of the caching allocator, which is split and joined."""

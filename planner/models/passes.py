@@ -100,6 +100,8 @@ class TowerPass:
     """How often the inputs are there at the peak."""
     copies_share: bool = False
     """Whether a rank copies its share of the inputs where ranks divide the items."""
+    left: int = 0
+    """Values of a row in freed blocks, of which the outputs take one if it fits."""
     steps: tuple[Held, ...] = ()
     """What blocks allocate in order, where outputs that stay take the freed blocks."""
 

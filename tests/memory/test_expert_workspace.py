@@ -24,7 +24,7 @@ from planner.memory.lines.expert_workspace import (
 from planner.memory.profile_run import ProfileRun
 from planner.models.experts import FusedMoE
 from planner.models.tensors import ExpertsKernel
-from planner.units import GIB
+from planner.units import GIB, MIB
 from tests.configs import LLAMA_8B, QWEN3_MOE, architecture, gpu
 from tests.rows import each_row
 
@@ -446,7 +446,8 @@ def test_experts_of_a_recording_are_those_of_its_config() -> None:
     """Mistral Small 4 on two B200, which Transformers serves: four hidden states.
 
     3,000 x 4 rows for 128 experts in tiles of 64: 1,024 and 4,096 values wide. Beside
-    them the output and that of shared experts, scores in fp32 and choices.
+    them the output and that of shared experts, scores in fp32 and choices. Of 20 MiB
+    and more each has a block of its own.
     """
     plan = planner.plan(
         "mistralai/Mistral-Small-4-119B-2603",
@@ -459,9 +460,11 @@ def test_experts_of_a_recording_are_those_of_its_config() -> None:
     )
     rows = (128 + (3000 * 4 - 128) // 64) * 64
     products = rows * (1024 * 2 + 4096 * 2 + 4)
-    own = 3000 * (6 * 4096 * 2 + 128 * 4 + 4 * 12)
+    states, routing = 3000 * 4096 * 2, 3000 * (128 * 4 + 4 * 12)
     line = plan.ranks[0].line("peak activation")
-    assert products + own == line.size_bytes
+    blocks = [-(-size // (2 * MIB)) * 2 for size in (products, states)]
+    assert [196, 24] == blocks
+    assert (196 + 6 * 24) * MIB + routing == line.size_bytes
 
 
 M3 = {

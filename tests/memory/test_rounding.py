@@ -8,7 +8,8 @@ import pytest
 
 import planner
 from planner.engine.layout import ParallelLayout
-from planner.memory.allocator import beyond_tensors
+from planner.engine.releases import Release
+from planner.memory.allocator import beyond_tensor, beyond_tensors
 from planner.memory.lines.rounding import rounding_bytes
 from planner.memory.shared_blocks import beyond_tables, tails_bytes
 from planner.models.layers import Part, Replicated
@@ -74,6 +75,18 @@ def test_features_take_the_blocks_of_an_encoders_states(
     assert forward is not None
     steps = ((step.name, step.values(ranks) * each) for step in forward.steps)
     assert beyond_mib * MIB == beyond_tensors(steps)
+
+
+@pytest.mark.parametrize(
+    ("size", "left", "block"), [(19.5, 0, 19.5), (57.8, 0, 58), (57.8, 74.3, 76)]
+)
+def test_a_tensor_takes_a_whole_block(size: float, left: float, block: float) -> None:
+    """One of its own, or a free one that is less than 20 MiB larger."""
+    release, size_bytes = ParallelLayout().release, int(size * MIB)
+    found = size_bytes + beyond_tensor(size_bytes, release, int(left * MIB))
+    assert int(block * MIB) == found
+    before = Release((0, 30))
+    assert 0 == beyond_tensor(size_bytes, before, int(left * MIB))
 
 
 def beyond(model: str) -> int:

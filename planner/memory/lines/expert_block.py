@@ -115,12 +115,14 @@ def added_up(block: ExpertBlock) -> Sized:
     scores_bytes = _ROUTER_BYTES * experts.num_experts
     if run.compiles:
         count, scores_bytes = 4, (2 * _ROUTER_BYTES + _TWO) * experts.num_experts
-    hidden = run.model.hidden_size * run.element_size
-    each = count * hidden + scores_bytes
-    size_bytes = run.max_num_batched_tokens * each
+    tokens = run.max_num_batched_tokens
+    hidden = tokens * run.model.hidden_size * run.element_size
+    tensors = (*[hidden] * count, tokens * scores_bytes)
+    size_bytes = sum(tensors)
     return Sized(
         size_bytes=size_bytes,
         why=f"{count} outputs of experts and sums {format_size(size_bytes)}",
+        tensors=tensors,
     )
 
 
