@@ -442,6 +442,22 @@ def test_a_draft_of_nvidia_has_experts_in_16_bits_beside_four_hidden_states() ->
     assert products + own == line.size_bytes
 
 
+def test_scores_of_a_runners_own_gate_are_freed_before_the_sum() -> None:
+    """DeepSeek-Coder-V2-Lite: three states, both outputs and two sums, 130.9 MiB."""
+    plan = planner.plan(
+        "deepseek-ai/DeepSeek-Coder-V2-Lite-Instruct",
+        gpu="A100-40GB-MIG-2g.10gb",
+        max_model_len=2048,
+        max_num_seqs=8,
+        max_num_batched_tokens=4824,
+        enforce_eager=True,
+        tensor_parallel_size=4,
+    )
+    line = plan.ranks[0].line("peak activation")
+    assert 4824 * 2 * 7 * 2048 == line.size_bytes
+    assert abs(line.size_bytes / MIB - 130.9) < 1.1
+
+
 def test_experts_of_a_recording_are_those_of_its_config() -> None:
     """Mistral Small 4 on two B200, which Transformers serves: four hidden states.
 

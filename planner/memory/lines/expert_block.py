@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from planner.engine.releases.change import Change
 from planner.memory.account import NOTHING, Sized
+from planner.memory.lines.held_states import language_model
 from planner.memory.profile_run import ProfileRun
 from planner.models.experts import FusedMoE
 from planner.models.families.recorded import RecordedModule
@@ -20,6 +21,16 @@ _TWO = 2
 _ROUTER_BYTES = 4
 _SUMMED_IN_NORM = ("MiniMaxM3SparseForConditionalGeneration",)
 """Models whose layers leave the sum over ranks to the norm that follows."""
+_ROUTES_IN_RUNNER = (
+    *("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"),
+    "KimiK25ForConditionalGeneration",
+)
+"""Models whose experts compute their scores, and free them before they add up.
+
+Source: vLLM 0.33.0 `models/deepseek_v2.py` DeepseekV2MoE.forward (router_logits are
+hidden_states), `layers/fused_moe/runner/moe_runner.py` _forward_impl; dry runs of
+DeepSeek-Coder-V2-Lite on four ranks, and of DeepSeek-V3-0324 and Kimi K2.5 on eight.
+"""
 _ADDS_UP_IN_RUNNER = Change(
     since=(0, 31),
     what=(
@@ -113,6 +124,8 @@ def added_up(block: ExpertBlock) -> Sized:
     sums = is_divided and run.model.architecture not in _SUMMED_IN_NORM
     count = 1 + 2 * int(block.has_shared_experts) + int(sums)
     scores_bytes = _ROUTER_BYTES * experts.num_experts
+    if language_model(run) in _ROUTES_IN_RUNNER:
+        scores_bytes = 0
     if run.compiles:
         count, scores_bytes = 4, (2 * _ROUTER_BYTES + _TWO) * experts.num_experts
     tokens = run.max_num_batched_tokens
