@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import planner
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import MODELLED, resolve_version
+from planner.memory.lines.expert_block import blocks, copied_inputs_bytes
 from planner.memory.lines.expert_workspace import (
     expert_transient,
     expert_transient_bytes,
@@ -88,9 +89,10 @@ def run(
     capability: tuple[int, int] = (9, 0),
     **layout: Any,
 ) -> ProfileRun:
-    """Return the profile run of a model with routed experts."""
+    """Return the profile run of a model with routed experts, not compiled."""
     release, _ = resolve_version(version)
     return ProfileRun(
+        enforce_eager=True,
         model=architecture(config),
         gpu=gpu(compute_capability=capability),
         layout=ParallelLayout(compute_capability=capability, release=release, **layout),
@@ -409,11 +411,11 @@ def test_a_name_keeps_the_inputs_that_a_router_reads_in_another_dtype(
     ]
     kind = replace(plain.model.layer_kinds[0], modules=tuple(experts))
     model = replace(plain.model, layer_kinds=(kind,))
-    start = replace(plain, model=model, enforce_eager=True)
-    before = expert_transient_bytes(replace(plain, enforce_eager=True))
+    start = replace(plain, model=model)
+    before = expert_transient_bytes(plain)
     assert before + 8192 * 4096 * each == expert_transient_bytes(start)
-    compiled = replace(start, enforce_eager=False)
-    assert expert_transient_bytes(plain) == expert_transient_bytes(compiled)
+    both = [replace(one, enforce_eager=False) for one in (plain, start)]
+    assert 1 == len({expert_transient_bytes(one) for one in both})
 
 
 def test_a_draft_of_nvidia_has_experts_in_16_bits_beside_four_hidden_states() -> None:
@@ -522,11 +524,32 @@ def test_images_are_merged_into_a_buffer_which_is_the_residual() -> None:
 def test_ranks_add_up_what_experts_put_out() -> None:
     """Qwen3-235B's on four H100: the output of experts and the sum over ranks.
 
-    Compiled, and in releases that were not read, it is the output and the routing.
+    In releases that were not read, it is the output and the routing.
     """
-    divided = run(QWEN3_235B, tensor_parallel_size=4)
-    eager = replace(divided, enforce_eager=True)
-    older = replace(run(QWEN3_235B, "0.32.0"), enforce_eager=True)
+    divided, older = run(QWEN3_235B, tensor_parallel_size=4), run(QWEN3_235B, "0.32.0")
     once = 8192 * (4096 * 2 + 128 * 4 + 8 * 12)
-    assert 8192 * (2 * 4096 * 2 + 128 * 4) == expert_transient_bytes(eager)
-    assert [once, once] == [expert_transient_bytes(one) for one in (divided, older)]
+    assert 8192 * (2 * 4096 * 2 + 128 * 4) == expert_transient_bytes(divided)
+    assert once == expert_transient_bytes(older)
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "copies"),
+    [
+        ("Qwen/Qwen3-235B-A22B", "0.33.0", 1),
+        ("deepseek-ai/DeepSeek-V2-Lite", "0.31.0", 2),  # for shared experts too
+        ("deepseek-ai/DeepSeek-V2-Lite", "0.30.0", 0),
+        ("zai-org/GLM-4.5", "0.33.0", 0),  # has its scores from its own gate
+    ],
+)
+def test_a_compiled_norm_writes_an_input_for_each_argument_of_the_experts(
+    model: str, version: str, copies: int
+) -> None:
+    """Where their operator computes the scores: of 8,192 tokens in 16 bits."""
+    start = {"vllm_version": version, "max_num_batched_tokens": 8192}
+    start |= {"gpu": "H200", "tensor_parallel_size": 8}
+    compiled = planner.plan(model, **start).ranks[0].profile_run
+    block = next(blocks(compiled))
+    again = 8192 * copies * compiled.model.hidden_size * 2
+    assert again == copied_inputs_bytes(block)
+    eager = next(blocks(replace(compiled, enforce_eager=True)))
+    assert 0 == copied_inputs_bytes(eager)

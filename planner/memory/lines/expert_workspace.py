@@ -18,6 +18,7 @@ from planner.memory.lines.expert_block import (
     added_up,
     blocks,
     blocks_of_draft,
+    copied_inputs_bytes,
 )
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.experts import FusedMoE
@@ -198,6 +199,7 @@ def _transient(block: ExpertBlock) -> Sized:
         "gathered from replicas": _gathered_bytes(block),
         "narrower or padded inputs": _inputs_bytes(block),
         "router's inputs": _router_inputs_bytes(block),
+        "input again": copied_inputs_bytes(block),
         "quantised inputs": _copied_bytes(block),
         "output": _output_bytes(block),
         "shared experts' output": hidden if block.has_shared_experts else 0,
