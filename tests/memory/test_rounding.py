@@ -45,10 +45,18 @@ def test_hidden_states_are_rounded_to_blocks() -> None:
     assert beyond == rounding(plan) / MIB
 
 
-def test_compiled_starts_and_small_tensors_have_none() -> None:
+def test_tensors_of_a_compiled_layer_have_blocks_of_their_own() -> None:
+    """Llama's residuals, attention's output, gate and up, and the activation."""
+    model = "meta-llama/Meta-Llama-3-8B-Instruct"
+    plan = start(model, max_num_batched_tokens=10000, enforce_eager=False)
+    tensors = 10000 * 2 * (3 * 4096 + 3 * 14336) / MIB
+    assert 3 * 80 + 548 + 274 - tensors == rounding(plan) / MIB
+    assert 0 == rounding(start(model, enforce_eager=False))
+
+
+def test_small_tensors_have_none() -> None:
     """Blocks below 20 MiB are split."""
     model = "meta-llama/Meta-Llama-3-8B-Instruct"
-    assert 0 == rounding(start(model, enforce_eager=False))
     assert 0 == rounding(start(model, max_num_batched_tokens=256))
     assert 0 == rounding(start(model, vllm_version="0.30.0"))
 

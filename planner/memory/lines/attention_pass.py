@@ -99,8 +99,10 @@ def attention_widths(
 
 def compiled_widths(
     run: ProfileRun, kind: LayerKind, module: object
-) -> list[tuple[int, str]]:
+) -> list[tuple[tuple[int, ...], str]]:
     """Return what a compiled piece has between a layer's output and attention.
+
+    The widths of its tensors, at two points.
 
     Beside the residual and attention's output, which its caller holds: where the norm
     adds up, both inputs and both outputs are tensors of their own. At the projection
@@ -122,11 +124,14 @@ def compiled_widths(
     normed = queries + keys if has_norms else 0
     projected = queries + 2 * keys
     model = run.model.language_architecture or run.model.architecture
-    count = 5 if model in _NORMALISES_OUTPUTS and ranks > 1 else 3
+    is_fitted = model in _NORMALISES_OUTPUTS and ranks > 1
+    count = 5 if is_fitted else 3
+    # What was fitted to starts has the blocks of single tensors already.
+    states = (count * hidden,) if is_fitted else (hidden,) * count
     return [
-        (count * hidden, f"{count} x {hidden:,} sum and norm"),
+        (states, f"{count} x {hidden:,} sum and norm"),
         (
-            2 * hidden + projected + normed,
+            (hidden, hidden, projected, normed),
             f"2 x {hidden:,} states + {projected:,} projected + {normed:,} normed",
         ),
     ]

@@ -89,11 +89,13 @@ def forward(run: ProfileRun) -> Sized:
     layer are read from its model class and fit logs of models with small vocabularies.
     """
     widths = [_layer_width(run, kind) for kind in kinds(run)]
-    width, shape = max(widths, default=(2 * run.model.hidden_size, "embeddings"))
+    least = (2 * run.model.hidden_size, "embeddings", ())
+    width, shape, parts = max(widths, default=least)
     tokens, size = run.max_num_batched_tokens, run.element_size
     size_bytes = tokens * size * width
     return Sized(
         size_bytes=size_bytes,
+        tensors=tuple(tokens * size * part for part in parts),
         why=(
             f"forward pass: {tokens:,} max_num_batched_tokens x {size} bytes x "
             f"{width:,} values ({shape}) = {format_size(size_bytes)}"
@@ -136,15 +138,21 @@ def unpacked_bytes(run: ProfileRun) -> int:
     return max((tensor.unpacked for tensor in tensors), default=0) * run.element_size
 
 
-def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
-    """Return the values per token alive at a layer's peak, and that peak in words."""
+def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str, tuple[int, ...]]:
+    """Return the values per token alive at a layer's peak, and that peak in words.
+
+    Of a compiled layer also those of each tensor.
+    """
     steps = [(0, "residual and input")]
     held, text = held_of(run, kind)
     sums = later_sum(run)
+    parts: dict[str, tuple[int, ...]] = {}
     for module in kind.modules:
         steps += _module_widths(run, module)
         if run.compiles:
-            steps += compiled_widths(run, kind, module)
+            compiled = compiled_widths(run, kind, module)
+            parts |= {shape: widths for widths, shape in compiled}
+            steps += [(sum(widths), shape) for widths, shape in compiled]
         else:
             steps += attention_widths(run, kind, module, sums)
             steps += first_mixer_widths(run, kind, module, sums)
@@ -158,7 +166,12 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     if later:
         text = f"{text} - a later workspace of {format_size(later)}"
     per_token = run.max_num_batched_tokens * run.element_size
-    return max(0, held + width - later // per_token), f"{text} + {shape}"
+    own = parts.get(shape) or next(
+        (both for m in kind.modules if sum(both := mlp_width(run, m)) == width), ()
+    )
+    hidden = run.model.hidden_size
+    tensors = (hidden, hidden, held - 2 * hidden, *own) if run.compiles else ()
+    return max(0, held + width - later // per_token), f"{text} + {shape}", tensors
 
 
 def activation_width(run: ProfileRun) -> int:

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.memory.allocator import SPLITS_ANY_BLOCK, Step, beyond_tensors
+from planner.memory.allocator import (
+    SPLITS_ANY_BLOCK,
+    Step,
+    beyond_tensor,
+    beyond_tensors,
+)
 from planner.memory.lines.attention_pass import is_left_to_transformers
-from planner.memory.lines.forward_pass import mlp_width
+from planner.memory.lines.forward_pass import forward, mlp_width
 from planner.memory.lines.held_states import (
     ADDS_UP_ANEW,
     HAS_OWN_SUMS,
@@ -31,11 +36,16 @@ _LAYERS = 3
 def rounding_bytes(run: ProfileRun) -> int:
     """Return by how much blocks exceed their tensors at the widest step of a layer.
 
+    Of a compiled one, each has at least a block of its own.
+
     Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` determine_available_memory
     (_scoped_allocator_max_split); PyTorch 2.14 `c10/cuda/CUDACachingAllocator.cpp`;
     traced dry runs of Qwen2.5-Coder-14B-AWQ and Phi-3-mini.
     """
-    if run.compiles or run.release.has(SPLITS_ANY_BLOCK) or _is_otherwise(run):
+    if run.compiles:
+        tensors = forward(run).tensors
+        return sum(beyond_tensor(size, run.release) for size in tensors)
+    if run.release.has(SPLITS_ANY_BLOCK) or _is_otherwise(run):
         return 0
     each = run.max_num_batched_tokens * run.element_size
     return max(
