@@ -73,6 +73,11 @@ def test_what_is_wrong_is_said() -> None:
     assert dry_random.verdict(heavier).startswith("weights -0.039 GiB, peak -")
     bound = row(peak=exact["peak"] // 2, notes=["The peak is a lower bound."])
     assert "" == dry_random.verdict(bound)
+    stages = {**ARGS, "pipeline_parallel_size": 2}
+    later = row(peak=1, args=stages, weights=row(args=stages)["weights"])
+    assert "peak" in dry_random.verdict(later)
+    first = {**later, "args": {**stages, "compile_cache": "cold"}}
+    assert "peak" not in dry_random.verdict(first)
     assert "it would not" in dry_random.verdict(row(refused="it would not"))
 
 
