@@ -260,6 +260,25 @@ def test_only_the_first_piece_of_a_compiled_text_model_has_them() -> None:
     assert images.alternatives == ()
 
 
+def test_the_piece_that_rotates_has_a_copy_of_the_table() -> None:
+    """Llama 3.1 8B on eight ranks: 131,072 rows of 128 values, 32 MiB.
+
+    They take the block of an earlier benchmark's buffer, 50 MiB on an H100. Beside them
+    are such a buffer, 768 values of 1,171 tokens and a rank's 512 of queries.
+    """
+    made = planner.plan(
+        "hugging-quants/Meta-Llama-3.1-8B-Instruct-GPTQ-INT4",
+        gpu="H100",
+        max_num_batched_tokens=1171,
+        max_num_seqs=8,
+        max_model_len=8192,
+        tensor_parallel_size=8,
+        compile_cache="cold",
+    )
+    peak = made.ranks[0].line("peak activation").size_bytes
+    assert 50 * MIB + 50 * MIB + 1171 * (768 + 512) * 2 == peak
+
+
 def test_older_first_starts_differ_by_a_buffer_and_are_planned() -> None:
     """0.19 flushes the L2 cache of an H100, 50 MiB, beside the forward pass."""
     sizes = {
