@@ -102,7 +102,6 @@ MISSED = {
     "0.31.0": (
         "Qwen/Qwen3-4B-Instruct-2507-FP8",
         "nvidia/Qwen3.6-35B-A3B-NVFP4",
-        "baidu/ERNIE-4.5-0.3B-PT",
     ),
     "0.33.0": ("nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16 on RTXPRO6000",),
 }

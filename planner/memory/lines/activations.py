@@ -19,6 +19,7 @@ from planner.memory.account import Basis, Line, Ranged, Sized, Variant, around
 from planner.memory.allocator import beyond_tensor
 from planner.memory.lines.calibration import experts_range
 from planner.memory.lines.compiling import (
+    beyond_after_bytes,
     blas_after_layers_bytes,
     examples,
     flush_bytes,
@@ -164,8 +165,7 @@ def _peaks(run: ProfileRun) -> tuple[Ranged, Ranged]:
         shared.append(around(tuned.size_bytes, 0, tuned.why))
     if not run.compiles:
         return later, _largest([pass_, *shared])
-    if flushes_as_it_runs(run):
-        pass_ = _forward_moment(run, is_first=True)
+    pass_ = _forward_moment(run, is_first=True)
     return later, _pinning(run, _largest([pass_, _compiling(run), *shared]))
 
 
@@ -255,6 +255,8 @@ def _checking(run: ProfileRun) -> tuple[Ranged, ...]:
 def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
     """Return the largest layer: dense, of experts, or of latent attention."""
     dense, rounding = forward(run), rounding_bytes(run)
+    if is_first:
+        rounding = max(rounding, beyond_after_bytes(run))
     rounded = f" + {format_size(rounding)} in larger blocks" if rounding else ""
     tokens = run.max_num_batched_tokens * run.model.hidden_size * run.element_size
     held = held_bytes(run)

@@ -123,18 +123,20 @@ def compiled_widths(
     has_norms = any(m.name.endswith("qk_norm") for m in kind.modules)
     normed = queries + keys if has_norms else 0
     projected = queries + 2 * keys
-    model = run.model.language_architecture or run.model.architecture
-    is_fitted = model in _NORMALISES_OUTPUTS and ranks > 1
-    count = 5 if is_fitted else 3
-    # What was fitted to starts has the blocks of single tensors already.
-    states = (count * hidden,) if is_fitted else (hidden,) * count
+    count = 5 if has_fitted_sums(run) else 3
     return [
-        (states, f"{count} x {hidden:,} sum and norm"),
+        ((hidden,) * count, f"{count} x {hidden:,} sum and norm"),
         (
             (hidden, hidden, projected, normed),
             f"2 x {hidden:,} states + {projected:,} projected + {normed:,} normed",
         ),
     ]
+
+
+def has_fitted_sums(run: ProfileRun) -> bool:
+    """Whether compiled sums were fitted to starts, larger blocks included."""
+    model = run.model.language_architecture or run.model.architecture
+    return model in _NORMALISES_OUTPUTS and run.layout.tensor_parallel_size > 1
 
 
 def gated_attention_widths(

@@ -15,6 +15,7 @@ from planner.memory.lines.attention_pass import (
     delta_net_widths,
     first_mixer_widths,
     gated_attention_widths,
+    has_fitted_sums,
     mixer_widths,
     rotation_widths,
     short_conv_widths,
@@ -170,14 +171,20 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str, tuple[int,
         (both for m in kind.modules if sum(both := mlp_width(run, m)) == width), ()
     )
     hidden = run.model.hidden_size
-    tensors = (hidden, hidden, held - 2 * hidden, *own) if run.compiles else ()
+    is_known = run.compiles and not has_fitted_sums(run)
+    tensors = (hidden, hidden, held - 2 * hidden, *own) if is_known else ()
     return max(0, held + width - later // per_token), f"{text} + {shape}", tensors
 
 
 def activation_width(run: ProfileRun) -> int:
     """Return the values per token of an MLP's activation: its input and output."""
+    return sum(activation_widths(run))
+
+
+def activation_widths(run: ProfileRun) -> tuple[int, int]:
+    """Return those of either."""
     widths = (mlp_width(run, module) for kind in kinds(run) for module in kind.modules)
-    return max((wide + inner for wide, inner in widths), default=0)
+    return max(widths, key=sum, default=(0, 0))
 
 
 def mlp_width(run: ProfileRun, module: object) -> tuple[int, int]:
