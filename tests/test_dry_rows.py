@@ -44,7 +44,6 @@ KNOWN = {
     ("0.33.0", "OpenGVLab/InternVL3-8B-hf"): 0.036,
     ("0.33.0", "microsoft/Phi-3-vision-128k-instruct"): 0.054,
     ("0.33.0", "mistralai/Voxtral-Mini-3B-2507"): 0.046,
-    ("0.31.0", "deepseek-ai/DeepSeek-OCR"): 0.159,  # compiled, on GB10
     ("0.19.1", "OpenGVLab/InternVL3-2B"): 0.136,
 }
 

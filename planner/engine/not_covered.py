@@ -17,7 +17,8 @@ _SENTENCE = (
 _KINDS = (
     (
         "AMD Instinct, Radeon",
-        r"(amd|radeon|instinct|rocm|mi[0-9]{3}[a-z]?|rx ?[5-9][0-9]{3}|r9[0-9]{3}|w[67][0-9]00|gfx[0-9]+)",
+        r"(amd|radeon|instinct|rocm|mi[0-9]{3}[a-z]?|rx ?[5-9][0-9]{3}|gfx[0-9]+"
+        r"|r9[0-9]{3}|w[67][0-9]00)",
         "an AMD GPU",
         "vLLM's ROCm platform",
     ),

@@ -101,6 +101,8 @@ class Sized:
     size_bytes: int
     why: str = ""
     """Empty where the size is 0."""
+    tensors: tuple[int, ...] = ()
+    """Bytes of the tensors that it is made of, as far as they are known."""
 
 
 NOTHING = Sized(size_bytes=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from planner.engine.releases import Release
@@ -17,6 +18,19 @@ LIMITS_SPLITS = Change(
     what="While it loads, vLLM lets no block of 20 MiB or more be split.",
     source="vLLM 0.21.0 `v1/worker/gpu_worker.py` _scoped_allocator_max_split",
 )
+SPLITS_ANY_BLOCK = Change(
+    until=(0, 31),
+    what=(
+        "In the profile run a small tensor may take part of a large freed block. A "
+        "block of which a part stays in use is not given back, and counts as consumed."
+    ),
+    source=(
+        "vLLM 0.31.0 `v1/worker/gpu_worker.py` determine_available_memory "
+        "(_scoped_allocator_max_split)"
+    ),
+)
+Step = tuple[str, int]
+"""A name and the bytes of its tensor; none: the name is given up."""
 
 
 def allocated_bytes(tensor_bytes: int, release: Release) -> int:
@@ -45,6 +59,24 @@ def segment_bytes(size_bytes: int) -> int:
     if size_bytes < _LARGE_BYTES:
         return UNSPLIT_BYTES
     return -(-size_bytes // _SEGMENT_BYTES) * _SEGMENT_BYTES
+
+
+def beyond_tensor(tensor_bytes: int, release: Release, left_bytes: int = 0) -> int:
+    """Return what the block of a tensor has beyond it in the profile run.
+
+    Args:
+        tensor_bytes: of the tensor.
+        release: that of vLLM.
+        left_bytes: of an earlier tensor, whose block it takes if that fits.
+
+    Source: vLLM 0.31.0 `v1/worker/gpu_worker.py` _scoped_allocator_max_split.
+    """
+    is_split = release.has(SPLITS_ANY_BLOCK) or tensor_bytes < UNSPLIT_BYTES
+    if is_split:
+        return 0
+    left = segment_bytes(left_bytes)
+    fits = tensor_bytes <= left < tensor_bytes + UNSPLIT_BYTES
+    return (left if fits else segment_bytes(tensor_bytes)) - tensor_bytes
 
 
 @dataclass(slots=True)
@@ -106,6 +138,24 @@ class Segments:
             if not neighbour.is_used:
                 block.size_bytes += neighbour.size_bytes
                 segment[:] = [b for b in segment if b is not neighbour]
+
+
+def beyond_tensors(steps: Iterable[Step]) -> int:
+    """Return the peak of a sequence in blocks less that in tensors."""
+    segments = Segments()
+    held: dict[str, tuple[Block, int]] = {}
+    in_blocks = in_tensors = tensors = 0
+    for name, size in steps:
+        if name in held:
+            block, freed = held.pop(name)
+            segments.release(block)
+            tensors -= freed
+        if size:
+            held[name] = segments.allocate(size), size
+            tensors += size
+        in_blocks = max(in_blocks, segments.used_bytes)
+        in_tensors = max(in_tensors, tensors)
+    return in_blocks - in_tensors
 
 
 def _is_oversized(block: Block, size: int) -> bool:

@@ -38,6 +38,23 @@ class Moment:
         return whole + cut + (self.reduced if ranks > 1 else 0)
 
 
+@frozen(kw_only=False)
+class Held:
+    """A tensor that a name refers to from here on; without values, none any more."""
+
+    name: str
+    whole: int = 0
+    """Values of a row that each rank holds in full."""
+    cut: int = 0
+    """Values that the ranks divide among them."""
+    reduced: int = 0
+    """Values that there are where several ranks add up their parts."""
+
+    def values(self, ranks: int) -> int:
+        """Return the values of a row on one rank."""
+        return self.whole + self.cut // ranks + (self.reduced if ranks > 1 else 0)
+
+
 @frozen
 class Attention:
     """Attention over sequences of one length, as its kernel splits them."""
@@ -83,6 +100,10 @@ class TowerPass:
     """How often the inputs are there at the peak."""
     copies_share: bool = False
     """Whether a rank copies its share of the inputs where ranks divide the items."""
+    left: int = 0
+    """Values of a row in freed blocks, of which the outputs take one if it fits."""
+    steps: tuple[Held, ...] = ()
+    """What blocks allocate in order, where outputs that stay take the freed blocks."""
 
 
 def block_pass(

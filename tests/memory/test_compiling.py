@@ -292,6 +292,44 @@ def test_only_the_first_piece_of_a_compiled_text_model_has_them() -> None:
     assert images.alternatives == ()
 
 
+def test_the_piece_that_rotates_has_a_copy_of_the_table() -> None:
+    """Llama 3.1 8B on eight ranks: 131,072 rows of 128 values, 32 MiB.
+
+    They take the block of an earlier benchmark's buffer, 50 MiB on an H100. Beside them
+    are such a buffer, 768 values of 1,171 tokens and a rank's 512 of queries.
+    """
+    made = planner.plan(
+        "hugging-quants/Meta-Llama-3.1-8B-Instruct-GPTQ-INT4",
+        gpu="H100",
+        max_num_batched_tokens=1171,
+        max_num_seqs=8,
+        max_model_len=8192,
+        tensor_parallel_size=8,
+        compile_cache="cold",
+    )
+    assert 50 * MIB + 50 * MIB + 1171 * (768 + 512) * 2 == peak(made)
+
+
+def test_states_take_the_blocks_that_examples_left() -> None:
+    """ERNIE 4.5 0.3B on four ranks: five states of 31.2 MiB, attention of 15.6.
+
+    Two have the examples' blocks, of 32 MiB, two those of buffers, of 50, and the last
+    a new one.
+    """
+    made = planner.plan(
+        "baidu/ERNIE-4.5-0.3B-PT",
+        gpu="H100-MIG-2g.20gb",
+        max_num_batched_tokens=15956,
+        max_num_seqs=8,
+        tensor_parallel_size=4,
+        compile_cache="cold",
+    )
+    later = made.changed(compile_cache="warm")
+    attention = 15956 * 512 * 2
+    assert (2 * 32 + 2 * 50 + 32 + 16) * MIB == peak(made)
+    assert 5 * 32 * MIB + attention == peak(later)
+
+
 def test_older_first_starts_differ_by_a_buffer_and_are_planned() -> None:
     """0.19 flushes the L2 cache of an H100, 50 MiB, beside the forward pass."""
     sizes = {

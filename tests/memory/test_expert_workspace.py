@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import planner
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases import MODELLED, resolve_version
+from planner.memory.lines.expert_block import blocks, copied_inputs_bytes
 from planner.memory.lines.expert_workspace import (
     expert_transient,
     expert_transient_bytes,
@@ -24,7 +25,7 @@ from planner.memory.lines.expert_workspace import (
 from planner.memory.profile_run import ProfileRun
 from planner.models.experts import FusedMoE
 from planner.models.tensors import ExpertsKernel
-from planner.units import GIB
+from planner.units import GIB, MIB
 from tests.configs import LLAMA_8B, QWEN3_MOE, architecture, gpu
 from tests.rows import each_row
 
@@ -88,9 +89,10 @@ def run(
     capability: tuple[int, int] = (9, 0),
     **layout: Any,
 ) -> ProfileRun:
-    """Return the profile run of a model with routed experts."""
+    """Return the profile run of a model with routed experts, not compiled."""
     release, _ = resolve_version(version)
     return ProfileRun(
+        enforce_eager=True,
         model=architecture(config),
         gpu=gpu(compute_capability=capability),
         layout=ParallelLayout(compute_capability=capability, release=release, **layout),
@@ -409,11 +411,11 @@ def test_a_name_keeps_the_inputs_that_a_router_reads_in_another_dtype(
     ]
     kind = replace(plain.model.layer_kinds[0], modules=tuple(experts))
     model = replace(plain.model, layer_kinds=(kind,))
-    start = replace(plain, model=model, enforce_eager=True)
-    before = expert_transient_bytes(replace(plain, enforce_eager=True))
+    start = replace(plain, model=model)
+    before = expert_transient_bytes(plain)
     assert before + 8192 * 4096 * each == expert_transient_bytes(start)
-    compiled = replace(start, enforce_eager=False)
-    assert expert_transient_bytes(plain) == expert_transient_bytes(compiled)
+    both = [replace(one, enforce_eager=False) for one in (plain, start)]
+    assert 1 == len({expert_transient_bytes(one) for one in both})
 
 
 def test_a_draft_of_nvidia_has_experts_in_16_bits_beside_four_hidden_states() -> None:
@@ -442,11 +444,28 @@ def test_a_draft_of_nvidia_has_experts_in_16_bits_beside_four_hidden_states() ->
     assert products + own == line.size_bytes
 
 
+def test_scores_of_a_runners_own_gate_are_freed_before_the_sum() -> None:
+    """DeepSeek-Coder-V2-Lite: three states, both outputs and two sums, 130.9 MiB."""
+    plan = planner.plan(
+        "deepseek-ai/DeepSeek-Coder-V2-Lite-Instruct",
+        gpu="A100-40GB-MIG-2g.10gb",
+        max_model_len=2048,
+        max_num_seqs=8,
+        max_num_batched_tokens=4824,
+        enforce_eager=True,
+        tensor_parallel_size=4,
+    )
+    line = plan.ranks[0].line("peak activation")
+    assert 4824 * 2 * 7 * 2048 == line.size_bytes
+    assert abs(line.size_bytes / MIB - 130.9) < 1.1
+
+
 def test_experts_of_a_recording_are_those_of_its_config() -> None:
     """Mistral Small 4 on two B200, which Transformers serves: four hidden states.
 
     3,000 x 4 rows for 128 experts in tiles of 64: 1,024 and 4,096 values wide. Beside
-    them the output and that of shared experts, scores in fp32 and choices.
+    them the output and that of shared experts, scores in fp32 and choices. Of 20 MiB
+    and more each has a block of its own.
     """
     plan = planner.plan(
         "mistralai/Mistral-Small-4-119B-2603",
@@ -459,9 +478,11 @@ def test_experts_of_a_recording_are_those_of_its_config() -> None:
     )
     rows = (128 + (3000 * 4 - 128) // 64) * 64
     products = rows * (1024 * 2 + 4096 * 2 + 4)
-    own = 3000 * (6 * 4096 * 2 + 128 * 4 + 4 * 12)
+    states, routing = 3000 * 4096 * 2, 3000 * (128 * 4 + 4 * 12)
     line = plan.ranks[0].line("peak activation")
-    assert products + own == line.size_bytes
+    blocks = [-(-size // (2 * MIB)) * 2 for size in (products, states)]
+    assert [196, 24] == blocks
+    assert (196 + 6 * 24) * MIB + routing == line.size_bytes
 
 
 M3 = {
@@ -503,11 +524,32 @@ def test_images_are_merged_into_a_buffer_which_is_the_residual() -> None:
 def test_ranks_add_up_what_experts_put_out() -> None:
     """Qwen3-235B's on four H100: the output of experts and the sum over ranks.
 
-    Compiled, and in releases that were not read, it is the output and the routing.
+    In releases that were not read, it is the output and the routing.
     """
-    divided = run(QWEN3_235B, tensor_parallel_size=4)
-    eager = replace(divided, enforce_eager=True)
-    older = replace(run(QWEN3_235B, "0.32.0"), enforce_eager=True)
+    divided, older = run(QWEN3_235B, tensor_parallel_size=4), run(QWEN3_235B, "0.32.0")
     once = 8192 * (4096 * 2 + 128 * 4 + 8 * 12)
-    assert 8192 * (2 * 4096 * 2 + 128 * 4) == expert_transient_bytes(eager)
-    assert [once, once] == [expert_transient_bytes(one) for one in (divided, older)]
+    assert 8192 * (2 * 4096 * 2 + 128 * 4) == expert_transient_bytes(divided)
+    assert once == expert_transient_bytes(older)
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "copies"),
+    [
+        ("Qwen/Qwen3-235B-A22B", "0.33.0", 1),
+        ("deepseek-ai/DeepSeek-V2-Lite", "0.31.0", 2),  # for shared experts too
+        ("deepseek-ai/DeepSeek-V2-Lite", "0.30.0", 0),
+        ("zai-org/GLM-4.5", "0.33.0", 0),  # has its scores from its own gate
+    ],
+)
+def test_a_compiled_norm_writes_an_input_for_each_argument_of_the_experts(
+    model: str, version: str, copies: int
+) -> None:
+    """Where their operator computes the scores: of 8,192 tokens in 16 bits."""
+    start = {"vllm_version": version, "max_num_batched_tokens": 8192}
+    start |= {"gpu": "H200", "tensor_parallel_size": 8}
+    compiled = planner.plan(model, **start).ranks[0].profile_run
+    block = next(blocks(compiled))
+    again = 8192 * copies * compiled.model.hidden_size * 2
+    assert again == copied_inputs_bytes(block)
+    eager = next(blocks(replace(compiled, enforce_eager=True)))
+    assert 0 == copied_inputs_bytes(eager)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import planner
 from planner.engine.layout import ParallelLayout
+from planner.engine.releases import Release
+from planner.memory.allocator import beyond_tensor, beyond_tensors
 from planner.memory.lines.rounding import rounding_bytes
 from planner.memory.shared_blocks import beyond_tables, tails_bytes
 from planner.models.layers import Part, Replicated
@@ -41,12 +45,56 @@ def test_hidden_states_are_rounded_to_blocks() -> None:
     assert beyond == rounding(plan) / MIB
 
 
-def test_compiled_starts_and_small_tensors_have_none() -> None:
+def test_tensors_of_a_compiled_layer_have_blocks_of_their_own() -> None:
+    """Llama's residuals, attention's output, gate and up, and the activation."""
+    model = "meta-llama/Meta-Llama-3-8B-Instruct"
+    plan = start(model, max_num_batched_tokens=10000, enforce_eager=False)
+    tensors = 10000 * 2 * (3 * 4096 + 3 * 14336) / MIB
+    assert 3 * 80 + 548 + 274 - tensors == rounding(plan) / MIB
+    assert 0 == rounding(start(model, enforce_eager=False))
+
+
+def test_small_tensors_have_none() -> None:
     """Blocks below 20 MiB are split."""
     model = "meta-llama/Meta-Llama-3-8B-Instruct"
-    assert 0 == rounding(start(model, enforce_eager=False))
     assert 0 == rounding(start(model, max_num_batched_tokens=256))
     assert 0 == rounding(start(model, vllm_version="0.30.0"))
+
+
+@pytest.mark.parametrize(
+    ("model", "ranks", "beyond_mib"),
+    [
+        # 4,096 values of four patches, 128 MiB, take blocks of 1,152 of each, 144 MiB.
+        ("Qwen/Qwen3-VL-8B-Instruct", 1, 3 * (144 - 128)),
+        # A rank's part of the MLP, 67.25 MiB, is in 68.
+        ("Qwen/Qwen3-VL-8B-Instruct", 8, 3 * (144 - 128) + 0.75),
+        # 2,048 values, 64 MiB, take blocks of a rank's queries and keys, 72 MiB.
+        ("Qwen/Qwen3-VL-30B-A3B-Instruct", 4, 3 * (72 - 64)),
+        ("Qwen/Qwen3.5-9B", 1, 0),
+    ],
+)
+def test_features_take_the_blocks_of_an_encoders_states(
+    model: str, ranks: int, beyond_mib: float
+) -> None:
+    """Of 65,536 patches, with three levels of features or without."""
+    found = start(model).model
+    assert found is not None
+    forward, each = found.towers[0].forward, 65536 * 2
+    assert forward is not None
+    steps = ((step.name, step.values(ranks) * each) for step in forward.steps)
+    assert beyond_mib * MIB == beyond_tensors(steps)
+
+
+@pytest.mark.parametrize(
+    ("size", "left", "block"), [(19.5, 0, 19.5), (57.8, 0, 58), (57.8, 74.3, 76)]
+)
+def test_a_tensor_takes_a_whole_block(size: float, left: float, block: float) -> None:
+    """One of its own, or a free one that is less than 20 MiB larger."""
+    release, size_bytes = ParallelLayout().release, int(size * MIB)
+    found = size_bytes + beyond_tensor(size_bytes, release, int(left * MIB))
+    assert int(block * MIB) == found
+    before = Release((0, 30))
+    assert 0 == beyond_tensor(size_bytes, before, int(left * MIB))
 
 
 def beyond(model: str) -> int:

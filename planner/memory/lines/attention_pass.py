@@ -16,6 +16,8 @@ from planner.models.layers import (
 _PARALLEL = "GPTNeoXForCausalLM"
 DELTA_NET_INPUT, _DELTA_NET_OUTPUT = "linear_attn.in_proj_qkvz", "linear_attn.out_proj"
 _SHORT_CONV = "short_conv.in_proj"
+_STEPS_AND_GROUPS = "x_proj"
+"""Projects to time steps, B and C: in the mixer of the first Mamba alone."""
 _ROTATES_A_COPY = ("PhiMoEForCausalLM",)
 """Models with long RoPE whose attention is wider than their experts' part of a rank.
 
@@ -199,6 +201,31 @@ def mixer_widths(
     return [
         (projected + states + normed - hidden, f"{text} - {hidden:,} of a later output")
     ]
+
+
+def first_mixer_widths(
+    run: ProfileRun, kind: LayerKind, module: object, sums: int
+) -> list[tuple[int, str]]:
+    """Return what a mixer of the first Mamba has at its output, without compilation.
+
+    Both halves as projected, a copy of one, and the output, for which its caller has a
+    tensor as well; with ranks also the sum.
+
+    Source: vLLM 0.31.0 and 0.33.0 `layers/mamba/mamba_mixer.py` MambaMixer.forward_impl
+    (attn_metadata is None); 0.33.0 `models/jamba.py` JambaMambaDecoderLayer.forward,
+    `models/mamba.py` MambaDecoderLayer.forward; a traced dry run of Jamba on eight
+    ranks.
+    """
+    if not isinstance(module, ColumnParallelLinear):
+        return []
+    mixer = module.name.removesuffix("in_proj")
+    is_first = any(m.name == f"{mixer}{_STEPS_AND_GROUPS}" for m in kind.modules)
+    if mixer == module.name or not is_first:
+        return []
+    projected = sum(module.output_sizes) // run.layout.tensor_parallel_size
+    copied, out = projected // 2, run.model.hidden_size + sums
+    text = f"{projected:,} projected + {copied:,} copied + {out:,} output"
+    return [(projected + copied + out, text)]
 
 
 def delta_net_widths(

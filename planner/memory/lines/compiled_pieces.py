@@ -47,8 +47,10 @@ Source: dry runs of 0.33.0: Gemma 3 1B on four ranks, traced; Gemma 2 27B and Ge
 
 def compiled_widths(
     run: ProfileRun, kind: LayerKind, module: object
-) -> list[tuple[int, str]]:
+) -> list[tuple[tuple[int, ...], str]]:
     """Return what a compiled piece has between a layer's output and attention.
+
+    The widths of its tensors, at two points.
 
     Beside the residual and attention's output, which its caller holds: where the norm
     adds up, both inputs and both outputs are tensors of their own. At the projection
@@ -71,60 +73,57 @@ def compiled_widths(
     has_norms = any(m.name.endswith("qk_norm") for m in kind.modules)
     normed = queries + keys if has_norms else 0
     projected = queries + 2 * keys
-    model = run.model.language_architecture or run.model.architecture
-    count = 5 if model in _NORMALISES_OUTPUTS and ranks > 1 else 3
+    count = 5 if has_fitted_sums(run) else 3
     return [
-        (count * hidden, f"{count} x {hidden:,} sum and norm"),
+        ((hidden,) * count, f"{count} x {hidden:,} sum and norm"),
         (
-            2 * hidden + projected + normed,
+            (hidden, hidden, projected, normed),
             f"2 x {hidden:,} states + {projected:,} projected + {normed:,} normed",
         ),
     ]
 
 
+def has_fitted_sums(run: ProfileRun) -> bool:
+    """Whether compiled sums were fitted to starts, larger blocks included."""
+    model = run.model.language_architecture or run.model.architecture
+    return model in _NORMALISES_OUTPUTS and run.layout.tensor_parallel_size > 1
+
+
 def _before_states(
     run: ProfileRun, kind: LayerKind, module: object
-) -> list[tuple[int, str]]:
+) -> list[tuple[tuple[int, ...], str]]:
     """Return what a piece returns to a mixer: what it projected, and room for states.
 
     Beside them is the norm's output. A delta net with groups joins queries, keys and
     values again once that is freed, and copies z.
     """
     projected, states = mixer_sizes(run, module)
-    beside, more = run.model.hidden_size, "normed"
+    beside: tuple[int, ...] = (run.model.hidden_size,)
+    more = "normed"
     if not projected:
         projected, states, joined = delta_net_sizes(run, kind, module)
         if joined:
-            beside, more = joined + states, "joined"
+            beside, more = (joined, states), "joined"
     if not projected:
         return []
-    text = f"{projected:,} projected + {states:,} states + {beside:,} {more}"
-    return [(projected + states + beside, text)]
+    text = f"{projected:,} projected + {states:,} states + {sum(beside):,} {more}"
+    return [((projected, states, *beside), text)]
 
 
-def beside_experts_bytes(run: ProfileRun) -> int:
-    """Return what a piece with delta nets has more beside its experts.
+def cleared_bytes(run: ProfileRun) -> int:
+    """Return the next states' room, which a piece clears before its experts run.
 
-    Experts that route their input themselves take it three times; and the next layer's
-    room for states is cleared by then.
-
-    Source: vLLM 0.33.0 `layers/fused_moe/runner/moe_runner.py` moe_forward_shared;
-    traced dry runs of Qwen3-Next-80B-A3B-Thinking-FP8 on two ranks and of
+    Source: traced dry runs of Qwen3-Next-80B-A3B-Thinking-FP8 on two ranks and of
     Qwen3-Next-80B-A3B-Instruct on four.
     """
-    states = max(
-        (
-            delta_net_sizes(run, kind, module)[1]
-            for kind in run.model.layer_kinds
-            for module in kind.modules
-        ),
-        default=0,
-    )
-    if not (states and run.compiles):
+    if not (run.compiles and run.release.has(_CLEARS_STATES_EARLY)):
         return 0
-    width = 2 * run.model.hidden_size
-    width += states if run.release.has(_CLEARS_STATES_EARLY) else 0
-    return run.max_num_batched_tokens * run.element_size * width
+    states = (
+        delta_net_sizes(run, kind, module)[1]
+        for kind in run.model.layer_kinds
+        for module in kind.modules
+    )
+    return run.max_num_batched_tokens * run.element_size * max(states, default=0)
 
 
 @once_for_all_lengths

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from planner.engine.releases.change import Change
 from planner.memory.account import NOTHING, Sized
+from planner.memory.lines.held_states import language_model
 from planner.memory.profile_run import ProfileRun
 from planner.models.experts import FusedMoE
 from planner.models.families.recorded import RecordedModule
@@ -20,6 +21,25 @@ _TWO = 2
 _ROUTER_BYTES = 4
 _SUMMED_IN_NORM = ("MiniMaxM3SparseForConditionalGeneration",)
 """Models whose layers leave the sum over ranks to the norm that follows."""
+_FREES_SCORES = (
+    *("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM"),
+    "KimiK25ForConditionalGeneration",
+)
+"""Models whose experts compute their scores, and free them before they add up.
+
+Source: vLLM 0.33.0 `models/deepseek_v2.py` DeepseekV2MoE.forward (router_logits are
+hidden_states), `layers/fused_moe/runner/moe_runner.py` _forward_impl; dry runs of
+DeepSeek-Coder-V2-Lite on four ranks, and of DeepSeek-V3-0324 and Kimi K2.5 on eight.
+"""
+_ROUTES_IN_RUNNER = frozenset(
+    (
+        *(*_FREES_SCORES, "AXK1ForCausalLM", "ExaoneMoEForCausalLM"),
+        *("K2HorizonForCausalLM", "MistralLarge3ForCausalLM", "Qwen3MoeForCausalLM"),
+        *("Qwen3NextForCausalLM", "Qwen3_5MoeForCausalLM", "Step3p5ForCausalLM"),
+        "Qwen3_5MoeForConditionalGeneration",
+    )
+)
+"""Models whose experts get hidden states instead of scores, from their own gate."""
 _ADDS_UP_IN_RUNNER = Change(
     since=(0, 31),
     what=(
@@ -112,15 +132,39 @@ def added_up(block: ExpertBlock) -> Sized:
     sums = is_divided and run.model.architecture not in _SUMMED_IN_NORM
     count = 1 + 2 * int(block.has_shared_experts) + int(sums)
     scores_bytes = _ROUTER_BYTES * experts.num_experts
+    if language_model(run) in _FREES_SCORES:
+        scores_bytes = 0
     if run.compiles:
         count, scores_bytes = 2, 0
-    hidden = run.model.hidden_size * run.element_size
-    each = count * hidden + scores_bytes
-    size_bytes = run.max_num_batched_tokens * each
+    tokens = run.max_num_batched_tokens
+    hidden = tokens * run.model.hidden_size * run.element_size
+    tensors = (*[hidden] * count, tokens * scores_bytes)
+    size_bytes = sum(tensors)
     return Sized(
         size_bytes=size_bytes,
         why=f"{count} outputs of experts and sums {format_size(size_bytes)}",
+        tensors=tensors,
     )
+
+
+def copied_inputs_bytes(block: ExpertBlock) -> int:
+    """Return the copies of a layer's input that a compiled piece makes of it.
+
+    The operator of experts has the input as an argument of its own for the scores and
+    for shared experts. No other operator needs it, so the norm writes it for each.
+
+    Source: vLLM 0.31.0 and 0.33.0 `models/qwen3_moe.py` Qwen3MoeSparseMoeBlock.forward,
+    `models/deepseek_v2.py` DeepseekV2MoE.forward, `layers/fused_moe/runner/` forward
+    (moe_forward, moe_forward_shared); PyTorch 2.14 `_inductor/ir.py` realize_input;
+    compiled dry runs of Qwen3-235B and Kimi K2.6 on eight ranks.
+    """
+    run = block.run
+    routes_itself = language_model(run) in _ROUTES_IN_RUNNER
+    if not (run.compiles and routes_itself and run.release.has(_ADDS_UP_IN_RUNNER)):
+        return 0
+    copies = 1 + int(block.has_shared_experts)
+    hidden = run.model.hidden_size * run.element_size
+    return copies * run.max_num_batched_tokens * hidden
 
 
 def _of(run: ProfileRun, modules: Sequence[Module]) -> Iterator[ExpertBlock]:

@@ -18,6 +18,7 @@ from planner.memory.lines.expert_block import (
     added_up,
     blocks,
     blocks_of_draft,
+    copied_inputs_bytes,
 )
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.experts import FusedMoE
@@ -192,19 +193,24 @@ def _transient(block: ExpertBlock) -> Sized:
     run, served = block.run, block.served
     tokens, size = run.max_num_batched_tokens, run.element_size
     hidden = tokens * run.model.hidden_size * size
+    results = _intermediate_results(block)
     parts = {
-        "intermediate results": _intermediate_bytes(block),
+        "intermediate results": sum(results),
         "gathered from replicas": _gathered_bytes(block),
         "narrower or padded inputs": _inputs_bytes(block),
         "router's inputs": _router_inputs_bytes(block),
+        "input again": copied_inputs_bytes(block),
         "quantised inputs": _copied_bytes(block),
         "output": _output_bytes(block),
         "shared experts' output": hidden if block.has_shared_experts else 0,
         "routing": tokens * _routing_bytes(block.experts),
     }
     terms = " + ".join(f"{name} {format_size(b)}" for name, b in parts.items() if b)
+    _of_all, *others = parts.values()
     in_kernel = Sized(
-        size_bytes=sum(parts.values()), why=f"{served.kernel} experts: {terms}"
+        size_bytes=sum(parts.values()),
+        why=f"{served.kernel} experts: {terms}",
+        tensors=(*results, *others),
     )
     return larger([in_kernel, added_up(block)])
 
@@ -268,24 +274,25 @@ def _output_bytes(block: ExpertBlock) -> int:
     return tokens * served.hidden_size * run.element_size
 
 
-def _intermediate_bytes(block: ExpertBlock) -> int:
-    """Return the results between the GEMMs that are not in the workspace."""
+def _intermediate_results(block: ExpertBlock) -> tuple[int, ...]:
+    """Return the bytes of results between GEMMs that are not in the workspace."""
     served, size = block.served, block.run.element_size
     rows = block.chunk * block.experts.top_k
     wide = max(block.gate_and_up, served.hidden_size)
     match served.kernel:
         case ExpertsKernel.TRTLLM:
-            return _trtllm_bytes(block)
+            return (_trtllm_bytes(block),)
         case ExpertsKernel.FLASHINFER_CUTLASS | ExpertsKernel.FLASHINFER_BLOCKS:
-            return _flashinfer_bytes(block, rows)
+            return (_flashinfer_bytes(block, rows),)
         case ExpertsKernel.OAI_TRITON:
-            return rows * (served.intermediate_size + served.hidden_size) * size
+            widths = served.intermediate_size, served.hidden_size
+            return tuple(rows * width * size for width in widths)
     if served.keeps_workspace:
-        return 0
+        return ()
     if served.kernel in (ExpertsKernel.TRITON, ExpertsKernel.MARLIN):
-        return rows * (wide + served.intermediate_size) * size
+        return rows * wide * size, rows * served.intermediate_size * size
     shapes = _shapes(block, block.chunk)
-    return (shapes.first + shapes.second) * size
+    return shapes.first * size, shapes.second * size
 
 
 def _flashinfer_bytes(block: ExpertBlock, rows: int) -> int:

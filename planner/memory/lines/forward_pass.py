@@ -12,12 +12,13 @@ from planner.memory.account import Sized
 from planner.memory.lines.attention_pass import (
     attention_widths,
     delta_net_widths,
+    first_mixer_widths,
     gated_attention_widths,
     mixer_widths,
     rotation_widths,
     short_conv_widths,
 )
-from planner.memory.lines.compiled_pieces import compiled_widths
+from planner.memory.lines.compiled_pieces import compiled_widths, has_fitted_sums
 from planner.memory.lines.held_states import (
     ADDS_UP_ANEW,
     MORE_ACTIVATIONS,
@@ -88,11 +89,13 @@ def forward(run: ProfileRun) -> Sized:
     layer are read from its model class and fit logs of models with small vocabularies.
     """
     widths = [_layer_width(run, kind) for kind in kinds(run)]
-    width, shape = max(widths, default=(2 * run.model.hidden_size, "embeddings"))
+    least = (2 * run.model.hidden_size, "embeddings", ())
+    width, shape, parts = max(widths, default=least)
     tokens, size = run.max_num_batched_tokens, run.element_size
     size_bytes = tokens * size * width
     return Sized(
         size_bytes=size_bytes,
+        tensors=tuple(tokens * size * part for part in parts),
         why=(
             f"forward pass: {tokens:,} max_num_batched_tokens x {size} bytes x "
             f"{width:,} values ({shape}) = {format_size(size_bytes)}"
@@ -135,17 +138,24 @@ def unpacked_bytes(run: ProfileRun) -> int:
     return max((tensor.unpacked for tensor in tensors), default=0) * run.element_size
 
 
-def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
-    """Return the values per token alive at a layer's peak, and that peak in words."""
+def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str, tuple[int, ...]]:
+    """Return the values per token alive at a layer's peak, and that peak in words.
+
+    Of a compiled layer also those of each tensor.
+    """
     steps = [(0, "residual and input")]
     held, text = held_of(run, kind)
     sums = later_sum(run)
+    parts: dict[str, tuple[int, ...]] = {}
     for module in kind.modules:
         steps += _module_widths(run, module)
         if run.compiles:
-            steps += compiled_widths(run, kind, module)
+            compiled = compiled_widths(run, kind, module)
+            parts |= {shape: widths for widths, shape in compiled}
+            steps += [(sum(widths), shape) for widths, shape in compiled]
         else:
             steps += attention_widths(run, kind, module, sums)
+            steps += first_mixer_widths(run, kind, module, sums)
             steps += mixer_widths(run, kind, module)
             steps += short_conv_widths(run, module, sums)
             steps += gated_attention_widths(run, kind, module, held)
@@ -156,13 +166,25 @@ def _layer_width(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     if later:
         text = f"{text} - a later workspace of {format_size(later)}"
     per_token = run.max_num_batched_tokens * run.element_size
-    return max(0, held + width - later // per_token), f"{text} + {shape}"
+    own = parts.get(shape) or next(
+        (all_ for m in kind.modules if sum(all_ := _compiled_tensors(run, m)) == width),
+        (),
+    )
+    hidden = run.model.hidden_size
+    is_known = run.compiles and not has_fitted_sums(run)
+    tensors = (hidden, hidden, held - 2 * hidden, *own) if is_known else ()
+    return max(0, held + width - later // per_token), f"{text} + {shape}", tensors
 
 
 def activation_width(run: ProfileRun) -> int:
     """Return the values per token of an MLP's activation: its input and output."""
+    return sum(activation_widths(run))
+
+
+def activation_widths(run: ProfileRun) -> tuple[int, int]:
+    """Return those of either."""
     widths = (mlp_width(run, module) for kind in kinds(run) for module in kind.modules)
-    return max((wide + inner for wide, inner in widths), default=0)
+    return max(widths, key=sum, default=(0, 0))
 
 
 def mlp_width(run: ProfileRun, module: object) -> tuple[int, int]:
@@ -228,10 +250,8 @@ def _branches(run: ProfileRun) -> list[tuple[int, str]]:
     return [(3 * hidden, f"3 x {hidden:,} output and sums")]
 
 
-def _compiled_width(
-    run: ProfileRun, module: object, width: int, text: str
-) -> tuple[int, str]:
-    """Return what a compiled MLP has, or shared experts.
+def _compiled_tensors(run: ProfileRun, module: object) -> tuple[int, ...]:
+    """Return the widths of what a compiled MLP has, or shared experts.
 
     Those run as written, inside of one operator: its input is a tensor too, and their
     output one beside their activation.
@@ -239,10 +259,8 @@ def _compiled_width(
     Source: vLLM 0.33.0 `layers/fused_moe/runner/moe_runner.py` moe_forward_shared; a
     traced dry run of Qwen1.5-MoE-A2.7B.
     """
-    if getattr(module, "part", None) is not Part.SHARED_EXPERTS:
-        return width, text
-    hidden = run.model.hidden_size
-    return width + 2 * hidden, f"{text} + 2 x {hidden:,} input and output"
+    is_shared = getattr(module, "part", None) is Part.SHARED_EXPERTS
+    return (*mlp_width(run, module), *[run.model.hidden_size] * (2 * is_shared))
 
 
 def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
@@ -250,7 +268,9 @@ def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
     if inner:
         text = f"{wide:,} MLP input + {inner:,} activation"
         if run.compiles:
-            return [_compiled_width(run, module, wide + inner, text)]
+            tensors = _compiled_tensors(run, module)
+            beside = "".join(f" + {width:,}" for width in tensors[2:])
+            return [(sum(tensors), f"{text}{beside}")]
         more = MORE_ACTIVATIONS.get(language_model(run), 0)
         if more and not is_own_of_old(run):
             text += f" + {more} x {inner:,}"

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.memory.allocator import Block, Segments
+from planner.memory.allocator import (
+    SPLITS_ANY_BLOCK,
+    Step,
+    beyond_tensor,
+    beyond_tensors,
+)
 from planner.memory.lines.attention_pass import is_left_to_transformers
-from planner.memory.lines.compiling import SPLITS_ANY_BLOCK
-from planner.memory.lines.forward_pass import mlp_width
+from planner.memory.lines.forward_pass import forward, mlp_width
 from planner.memory.lines.held_states import (
     ADDS_UP_ANEW,
     HAS_OWN_SUMS,
@@ -27,23 +31,27 @@ from planner.models.layers import Part, QKVParallelLinear
 _LAYERS = 3
 """After so many, each finds the blocks that the one before it found."""
 
-Step = tuple[str, int]
-"""A name and its tensor's values per token; none: the name is given up."""
-
 
 @once_for_all_lengths
 def rounding_bytes(run: ProfileRun) -> int:
     """Return by how much blocks exceed their tensors at the widest step of a layer.
 
+    Of a compiled one, each has at least a block of its own.
+
     Source: vLLM 0.33.0 `v1/worker/gpu_worker.py` determine_available_memory
     (_scoped_allocator_max_split); PyTorch 2.14 `c10/cuda/CUDACachingAllocator.cpp`;
     traced dry runs of Qwen2.5-Coder-14B-AWQ and Phi-3-mini.
     """
-    if run.compiles or run.release.has(SPLITS_ANY_BLOCK) or _is_otherwise(run):
+    if run.compiles:
+        tensors = forward(run).tensors
+        return sum(beyond_tensor(size, run.release) for size in tensors)
+    if run.release.has(SPLITS_ANY_BLOCK) or _is_otherwise(run):
         return 0
-    found = [_steps(run, kind) for kind in kinds(run)]
     each = run.max_num_batched_tokens * run.element_size
-    return max((_beyond(steps, each) for steps in found if steps), default=0)
+    return max(
+        beyond_tensors((name, width * each) for name, width in _steps(run, kind))
+        for kind in kinds(run)
+    )
 
 
 def _is_otherwise(run: ProfileRun) -> bool:
@@ -53,27 +61,8 @@ def _is_otherwise(run: ProfileRun) -> bool:
     return has_own_sums or model.is_encoder_decoder or is_left_to_transformers(run)
 
 
-def _beyond(steps: list[Step], each: int) -> int:
-    """Return the peak of a sequence in blocks less that in tensors."""
-    segments = Segments()
-    held: dict[str, tuple[Block, int]] = {}
-    in_blocks = in_tensors = tensors = 0
-    for name, width in steps:
-        if name in held:
-            block, size = held.pop(name)
-            segments.release(block)
-            tensors -= size
-        if width:
-            size = width * each
-            held[name] = segments.allocate(size), size
-            tensors += size
-        in_blocks = max(in_blocks, segments.used_bytes)
-        in_tensors = max(in_tensors, tensors)
-    return in_blocks - in_tensors
-
-
 def _steps(run: ProfileRun, kind: LayerKind) -> list[Step]:
-    """Return what some layers of a decoder with a gated MLP allocate, in order.
+    """Return the values per token that some layers with a gated MLP allocate, in order.
 
     Empty for other layers.
     """

@@ -12,6 +12,7 @@ from dataclasses import replace
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.errors import Refused
+from planner.memory.allocator import beyond_tensor
 from planner.memory.media.pixels import resized
 from planner.memory.media.towers import is_of
 from planner.memory.profile_run import ProfileRun, once
@@ -200,7 +201,20 @@ def encoder_kept_bytes(run: ProfileRun) -> int:
     if batch.embeddings // batch.items < (padded := _padded_rows(run, batch)):
         rows += batch.items * padded
     inputs = 0 if run.uses_v2_runner else batch.inputs
-    return (rows * width + inputs) * run.element_size
+    outputs = rows * width * run.element_size
+    beyond = beyond_tensor(outputs, run.release, _left_bytes(run, batch))
+    return outputs + beyond + inputs * run.element_size
+
+
+def _left_bytes(run: ProfileRun, batch: EncoderBatch) -> int:
+    """Return the largest of the freed tensors whose blocks outputs may take."""
+    each = batch.patches // batch.items * run.element_size
+    left = (
+        each * tower.forward.left
+        for tower, _layout in run.towers
+        if tower.forward is not None and batch.modality in tower.modalities
+    )
+    return max(left, default=0)
 
 
 def _gathered_rows(run: ProfileRun, batch: EncoderBatch) -> int:

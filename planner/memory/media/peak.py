@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.memory.account import Ranged
+from planner.memory.allocator import SPLITS_ANY_BLOCK, beyond_tensors
 from planner.memory.media.encoder import (
     EncoderBatch,
     data_parallel_ranks,
@@ -98,6 +99,7 @@ def _tower_peak(
 ) -> Ranged:
     rows = _rows(run, batch, tower, layout)
     beside = _beside_bytes(run, batch, tower, rows)
+    beside += _beyond_bytes(run, tower, layout, rows)
     low, middle, high = widths(tower, layout, is_native=run.compiles)
     row_bytes = rows.at_once * run.element_size
     return Ranged(
@@ -107,6 +109,18 @@ def _tower_peak(
         why=f"encoding {batch.items:,} x {batch.modality}: {rows.at_once:,} patches x "
         f"{run.element_size} bytes x {middle:,} values + inputs and tables "
         f"{format_size(beside)} = {format_size(middle * row_bytes + beside)}",
+    )
+
+
+def _beyond_bytes(
+    run: ProfileRun, tower: Tower, layout: ParallelLayout, rows: _Rows
+) -> int:
+    """Return what the blocks of a tower's tensors have beyond them."""
+    if tower.forward is None or run.release.has(SPLITS_ANY_BLOCK):
+        return 0
+    each, ranks = rows.at_once * run.element_size, layout.tensor_parallel_size
+    return beyond_tensors(
+        (step.name, step.values(ranks) * each) for step in tower.forward.steps
     )
 
 
