@@ -73,4 +73,4 @@ def test_shared_experts_of_a_piece_run_as_written() -> None:
     few = {"hf_overrides": {"num_hidden_layers": 3}}
     found = peak_mib("Qwen/Qwen1.5-MoE-A2.7B-Chat", "H100", **few)
     assert values(3 * 2048 + 3 * 5632 + 2 * 2048) == 424
-    assert abs(found - 440) < 12  # 424 later, 445 to 455 in a first start
+    assert 424 <= found < 424 + 10 * 2
