@@ -56,6 +56,14 @@ def test_a_body_is_suspected_by_the_lines_that_came(tmp_path: Path) -> None:
     assert half == pytest.approx(0.5**0.5)
 
 
+def test_what_most_cases_have_suspects_no_body(tmp_path: Path) -> None:
+    """Four of four differ: every body that they ran would explain it."""
+    found = difference(tmp_path, "rows += 1", "rows += 2")
+    ran = dict.fromkeys("abcd", [3, 4, 5, 6])
+    assert 0 == watched(ran, *"abcd").suspicion(found)
+    assert 0 < (watched(ran, *"abc").suspicion(found) or 0)
+
+
 def test_what_no_case_ran_is_not_judged(tmp_path: Path) -> None:
     """Nor is anything where no case was watched."""
     found = difference(tmp_path, "rows += 1", "rows += 2")

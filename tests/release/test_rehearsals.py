@@ -22,10 +22,9 @@ from tools.release import judging, rehearsed
 
 SOURCES = os.environ.get("PLANNER_VLLM_SOURCES", "")
 """A folder with a folder for each release, which holds its package `vllm`."""
-FOUND = {"0.32.0": (6, 8, 13, 14), "0.33.0": (7, 9, 21, 22)}
+FOUND = {"0.32.0": (6, 8, 13, 14), "0.33.0": (8, 10, 21, 22)}
 """Of the needed changes: shown by one of the first forty readings, or led to by one of
-them, or by one of the short edits too, or on the page at all, whose lists count. Cases
-of 0.32.0 and 0.31.0 were watched; 0.33.0 is read from its sources alone."""
+them, or by one of the short edits too, or on the page at all, whose lists count."""
 
 
 def record(release: str) -> dict[str, Any]:
