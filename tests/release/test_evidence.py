@@ -59,7 +59,7 @@ def test_a_body_is_suspected_by_the_lines_that_came(tmp_path: Path) -> None:
 def test_what_most_cases_have_suspects_no_body(tmp_path: Path) -> None:
     """Four of four differ: every body that they ran would explain it."""
     found = difference(tmp_path, "rows += 1", "rows += 2")
-    ran = dict.fromkeys("abcd", [3, 4, 5, 6])
+    ran = {case: [3, 4, 5, 6] for case in "abcd"}
     assert 0 == watched(ran, *"abcd").suspicion(found)
     assert 0 < (watched(ran, *"abc").suspicion(found) or 0)
 
