@@ -74,3 +74,20 @@ def test_shared_experts_of_a_piece_run_as_written() -> None:
     found = peak_mib("Qwen/Qwen1.5-MoE-A2.7B-Chat", "H100", **few)
     assert values(3 * 2048 + 3 * 5632 + 2 * 2048) == 424
     assert 424 <= found < 424 + 10 * 2
+
+
+@pytest.mark.parametrize(
+    ("release", "guesses", "leaves_z"),
+    [("0.31.0", False, False), ("0.33.0", False, True), ("0.33.0", True, False)],
+)
+def test_a_kernel_of_delta_nets_needs_no_z_after_it(
+    release: str, guesses: bool, leaves_z: bool
+) -> None:
+    """Of Qwen3.6-35B-A3B: 4,096 of output, beside 12,288 projected, of which z is."""
+    asked: dict[str, Any] = {"language_model_only": True, "vllm_version": release}
+    if guesses:
+        asked["speculative_config"] = {"method": "mtp", "num_speculative_tokens": 1}
+    made = planner.plan("Qwen/Qwen3.6-35B-A3B", gpu="H200", **FEW | asked)
+    why = made.ranks[0].line("peak activation").why
+    assert leaves_z is ("16,384 output" in why)
+    assert leaves_z is not ("8,192 output" in why)  # of attention, with its gate

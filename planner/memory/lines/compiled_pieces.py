@@ -6,6 +6,7 @@ Its caller holds what it takes until it is over, and it allocates what it return
 
 from __future__ import annotations
 
+from planner.engine.generations import AMPERE
 from planner.engine.releases.change import Change
 from planner.memory.lines.attention_pass import delta_net_sizes, mixer_sizes
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
@@ -32,6 +33,25 @@ _CLEARS_STATES_EARLY = Change(
     what=(
         "A compiled piece clears the next states' room before its experts run. Earlier "
         "releases were compared with one start of 0.31.0."
+    ),
+)
+_NORMALISES_IN_KERNEL = Change(
+    since=(0, 31),
+    what=(
+        "A gated delta net that a kernel of vLLM's own decodes leaves its output alone "
+        "to the compiled piece after it. Releases before 0.31.0 were not read."
+    ),
+    source=(
+        "vLLM 0.31.0 `layers/mamba/gdn/qwen_gdn_linear_attn.py` forward_cuda "
+        "(use_fused_gdn_decode)"
+    ),
+)
+_IN_KERNEL_FOR_GUESSES = Change(
+    since=(0, 32),
+    what="That kernel of gated delta nets serves speculative decoding alone.",
+    source=(
+        "vLLM 0.32.0 `layers/mamba/gdn/qwen_gdn_linear_attn.py` "
+        "enable_fused_gdn_spec_decode"
     ),
 )
 _NORMALISES_OUTPUTS = (
@@ -155,7 +175,23 @@ def _left(run: ProfileRun, kind: LayerKind, module: object) -> int:
     projected, values, joined = delta_net_sizes(run, kind, module)
     if joined:
         projected = values
+    elif _normalises_in_kernel(run):
+        projected = 0
     return max(sum(mixer_sizes(run, module)), projected + values)
+
+
+def _normalises_in_kernel(run: ProfileRun) -> bool:
+    """Return whether a delta net's norm is part of its kernel: then z is not needed.
+
+    Source: vLLM 0.33.0 `layers/mamba/gdn/qwen_gdn_linear_attn.py`
+    _fused_gdn_decode_unsupported_reason; a dry run of Qwen3.6-35B-A3B with its draft.
+    """
+    release = run.release
+    is_asked = run.model.speculation is not None or not release.has(
+        _IN_KERNEL_FOR_GUESSES
+    )
+    is_able = run.dtype == "bfloat16" and run.layout.compute_capability >= AMPERE
+    return release.has(_NORMALISES_IN_KERNEL) and is_asked and is_able
 
 
 def _has_gate(kind: LayerKind) -> bool:
