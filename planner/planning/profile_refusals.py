@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from planner.planning.resolve import Question
 
 _TRTLLM_COLUMNS = 128
+_NAMES = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float"}
+"""Dtypes as PyTorch's errors have them."""
 _STOPS_IN_PROFILE_RUN = Change(
     since=(0, 31),
     what=(
         "The profile run refuses adapters of float32, or beside a draft whose experts "
-        "expect them, and drafts of pooling models; the scheduler prefix caching "
-        "without a KV cache. Older releases were not read."
+        "expect them, drafts of pooling models, and Nemotron-H's draft in another dtype "
+        "than its checkpoint's; the scheduler prefix caching without a KV cache. Older "
+        "releases were not read."
     ),
 )
 
@@ -71,6 +74,8 @@ def check_profile_run(
         return
     if layout.enable_lora:
         _check_adapters(model, resolved, layout)
+    if model.speculation is not None and model.speculation.draft is not None:
+        _check_draft_dtype(model, resolved.dtype)
     if has_guesses and model.is_pooling and resolved.uses_v2_model_runner:
         raise Refused(
             "AssertionError: assert self.sampler is not None (speculative_config with "
@@ -98,6 +103,25 @@ def _check_adapters(
         )
     if _has_draft_experts_for_adapters(model, layout):
         raise Refused("AssertionError: LoRA context must be set")
+
+
+def _check_draft_dtype(model: ModelArchitecture, dtype: str) -> None:
+    """Refuse Nemotron-H's own draft where the start has another dtype than its files.
+
+    The projection of both inputs keeps that of config.json.
+
+    Source: vLLM 0.31.0 and 0.33.0 `models/nemotron_h_mtp.py` (eh_proj's params_dtype);
+    a dry run of Nemotron-3-Super-120B-A12B-NVFP4 with dtype float16.
+    """
+    config = model.files.config if model.files else {}
+    stored = config.get("dtype", config.get("torch_dtype"))
+    is_own = model.architecture == "NemotronHForCausalLM"
+    if is_own and stored in _NAMES and stored != dtype:
+        raise Refused(
+            "RuntimeError: expected mat1 and mat2 to have the same dtype, but got: "
+            f"{_NAMES[dtype]} != {_NAMES[stored]} (a draft in another dtype than its "
+            "checkpoint's)"
+        )
 
 
 def _has_draft_experts_for_adapters(

@@ -14,6 +14,7 @@ MTP = {"method": "mtp", "num_speculative_tokens": 1}
 RERANKER, EMBEDDING = "BAAI/bge-reranker-v2-m3", "Qwen/Qwen3-Embedding-0.6B"
 SMALL = "Qwen/Qwen3-0.6B"
 V32, V32_FP4 = "deepseek-ai/DeepSeek-V3.2", "nvidia/DeepSeek-V3.2-NVFP4"
+SUPER = "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4"
 ON_B200 = {"gpu": "B200", "tensor_parallel_size": 8, "max_model_len": 4352}
 
 
@@ -34,6 +35,11 @@ def error(model: str, **given: Any) -> str:
             V32_FP4,
             {**ON_B200, "enable_lora": True, "speculative_config": MTP},
             "LoRA context must be set",
+        ),
+        (
+            SUPER,
+            {**ON_B200, "dtype": "float16", "speculative_config": MTP},
+            "got: c10::Half != c10::BFloat16",
         ),
     ],
 )
@@ -56,6 +62,8 @@ def test_assertions_of_the_profile_run(
         # Its draft's experts are FP8, whose kernel runs without adapters.
         (V32, {**ON_B200, "enable_lora": True, "speculative_config": MTP}),
         (V32_FP4, {**ON_B200, "speculative_config": MTP}),
+        (SUPER, {**ON_B200, "speculative_config": MTP}),
+        (SUPER, {**ON_B200, "dtype": "float16"}),
     ],
 )
 def test_what_starts(model: str, given: dict[str, Any]) -> None:
