@@ -29,8 +29,8 @@ _STOPS_IN_PROFILE_RUN = Change(
     since=(0, 31),
     what=(
         "The profile run refuses adapters of float32, or beside a draft whose experts "
-        "expect them, drafts of pooling models, and Nemotron-H's draft in another dtype "
-        "than its checkpoint's; the scheduler prefix caching without a KV cache. Older "
+        "expect them, drafts of pooling models, and Nemotron-H's draft in a dtype that "
+        "its checkpoint has not; the scheduler prefix caching without a KV cache. Older "
         "releases were not read."
     ),
 )
