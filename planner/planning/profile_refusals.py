@@ -30,8 +30,8 @@ _STOPS_IN_PROFILE_RUN = Change(
     what=(
         "The profile run refuses adapters of float32, or beside a draft whose experts "
         "expect them, drafts of pooling models, and Nemotron-H's draft in a dtype that "
-        "its checkpoint has not; the scheduler prefix caching without a KV cache. Older "
-        "releases were not read."
+        "its checkpoint has not; the scheduler prefix caching without a KV cache. "
+        "Older releases were not read."
     ),
 )
 
