@@ -275,7 +275,7 @@ def _plan_resolved(
     lowest = capacity.capacity(groups, fewest, request, question.release)
     host = host_accounts(question, resolved, stages)
     error, outcome = verdict.error, verdict.outcome
-    end = end_of_start(question) or host_error(host)
+    end = end_of_start(question, resolved, kernels) or host_error(host)
     if end is not None and outcome in (Outcome.FITS, Outcome.TOO_CLOSE):
         error, outcome = end, Outcome.DOES_NOT_FIT
     limit, speculation = _longest_allowed(question), question.model.speculation

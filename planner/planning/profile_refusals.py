@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.engine.generations import DATACENTER_BLACKWELL, TURING
+from planner.engine.generations import DATACENTER_BLACKWELL, HOPPER, TURING
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
 from planner.errors import Refused
@@ -56,6 +56,15 @@ _LACKS_VOLTA = Change(
         "vLLM 0.31.0 and 0.33.0 with PyTorch 2.13 and 2.14 for CUDA 13: "
         "torch.cuda.get_arch_list, and the architectures in vLLM's own libraries; the "
         "build flags that collect_env prints of 0.25.1 (vllm-project/vllm issue 49878)"
+    ),
+)
+
+
+_WRITES_BFLOAT16 = Change(
+    since=(0, 31),
+    what=(
+        "A model in float16 ends its start with an FP8 KV cache on Hopper. Older "
+        "releases were not read."
     ),
 )
 
@@ -148,9 +157,12 @@ def _has_draft_experts_for_adapters(
     )
 
 
-def end_of_start(question: Question) -> VLLMError | None:
+def end_of_start(
+    question: Question, resolved: ResolvedSettings, kernels: Kernels
+) -> VLLMError | None:
     """Return with what a start ends that loads and measures what is planned."""
     message = _sinks(question) or _int8(question) or _volta(question)
+    message = message or _fp8_of_fp16(question, resolved, kernels)
     return None if message is None else VLLMError(kind=NOT_SERVED, message=message)
 
 
@@ -190,6 +202,31 @@ def _int8(question: Question) -> str | None:
         "on this GPU: it loads what is planned here, and its profile run then ends, "
         "since CUTLASS has no kernel for Int8 there. Use FP8 weights of this model, or "
         "INT8 weights alone (w8a16)."
+    )
+
+
+def _fp8_of_fp16(
+    question: Question, resolved: ResolvedSettings, kernels: Kernels
+) -> str | None:
+    """Say that FlashAttention 3 writes bfloat16 alone from an FP8 KV cache.
+
+    It runs first where CUDA graphs are captured; without them, in the first request.
+
+    Source: vLLM 0.33.0's FlashAttention `hopper/flash_api.cpp` mha_fwd; dry runs of
+    WizardCoder-15B and of Qwen3-0.6B on H100 with dtype float16.
+    """
+    gpu, release = question.gpu, question.release
+    names = {held.backend.name for held in kernels.layers.caches if held.backend}
+    is_so = resolved.dtype == "float16" and resolved.kv_cache_dtype.startswith("fp8")
+    is_flash_3 = gpu.compute_capability == HOPPER and "FLASH_ATTN" in names
+    if not (is_so and is_flash_3 and release.has(_WRITES_BFLOAT16)):
+        return None
+    if resolved.enforce_eager:
+        return None
+    return (
+        f"vLLM {release.version} loads what is planned here, and ends while it "
+        "captures CUDA graphs: RuntimeError: mha_fwd: For FP8 input, output must have "
+        "dtype BF16. Use dtype bfloat16 or a KV cache in 16 bits."
     )
 
 

@@ -98,6 +98,26 @@ def test_int8_activations_on_blackwell_end_a_start() -> None:
     assert ends == error_on("B200", "0.19.1")
 
 
+@pytest.mark.parametrize(
+    ("given", "ends"),
+    [
+        ({}, True),
+        ({"dtype": "bfloat16"}, False),
+        ({"kv_cache_dtype": "auto"}, False),
+        ({"attention_backend": "TRITON_ATTN"}, False),
+        ({"enforce_eager": True}, False),
+        ({"gpu": "L40S"}, False),
+    ],
+)
+def test_flash_attention_3_writes_bfloat16_from_an_fp8_cache(
+    given: dict[str, Any], ends: bool
+) -> None:
+    """On Hopper, where graphs are captured: a dry run of 0.33.0 ended so."""
+    asked = {"gpu": "H100", "dtype": "float16", "kv_cache_dtype": "fp8", **given}
+    found = planner.plan(SMALL, vllm_version="0.33.0", **asked).error
+    assert ends == (found is not None and "must have dtype BF16" in found.message)
+
+
 def test_a_step_has_room_for_the_guesses_of_all_requests_with_adapters() -> None:
     """256 requests of two tokens are 512, of which 392 have room."""
     given = {"speculative_config": NGRAM, "max_num_seqs": 128}
