@@ -16,7 +16,12 @@ from planner.models.drafts.config import HAS_HEADS_ALONE, HEADS_ALONE, Speculati
 from planner.models.drafts.dflash import read_block_draft
 from planner.models.drafts.eagle import read_eagle
 from planner.models.drafts.heads import num_heads, read_heads
-from planner.models.drafts.methods import mtp_type, not_modelled, resolved_method
+from planner.models.drafts.methods import (
+    mtp_type,
+    needs_no_draft,
+    not_modelled,
+    resolved_method,
+)
 from planner.models.drafts.shared import (
     Target,
     longest_request,
@@ -37,11 +42,6 @@ _GUESSES_BY_NGRAMS = Change(
     since=(0, 12),
     what="Guesses by n-grams are as in 0.13.0.",
     source="a dry run of Qwen3-8B with 0.12.0",
-)
-_NAMES_NGRAM_GPU = Change(
-    since=(0, 32),
-    what="The method ngram_gpu is another name of ngram.",
-    source="vLLM 0.32.0 `v1/worker/gpu/spec_decode/__init__.py` init_speculator",
 )
 _COUNTS_LOOKAHEAD = Change(
     since=(0, 33),
@@ -80,7 +80,7 @@ def speculating(
         UnknownArchitecture: for a draft that is not modelled.
     """
     release = layout.release
-    has_draft = not _needs_no_draft(requested.method, release)
+    has_draft = not needs_no_draft(requested.method, release)
     if not release.has(_RUNS_SPECULATION if has_draft else _GUESSES_BY_NGRAMS):
         raise UnknownArchitecture(
             "speculative_config is not modelled for vLLM before 0.13.0. Leave it out."
@@ -108,12 +108,6 @@ def speculating(
     return replace(
         model, speculation=_by_method(method, requested, target, draft, layout)
     )
-
-
-def _needs_no_draft(method: str, release: Release) -> bool:
-    """Whether tokens are looked up in the text so far, without a draft."""
-    is_other_name = method == "ngram_gpu" and release.has(_NAMES_NGRAM_GPU)
-    return method in ("ngram", "suffix") or is_other_name
 
 
 def _without_draft(

@@ -15,6 +15,11 @@ from planner.errors import Refused, UnknownArchitecture
 from planner.models.drafts.config import HEADS_ALONE, MTP_METHODS, SpeculativeConfig
 from planner.models.files import ModelFiles
 
+_NAMES_NGRAM_GPU = Change(
+    since=(0, 32),
+    what="The method ngram_gpu is another name of ngram.",
+    source="vLLM 0.32.0 `v1/worker/gpu/spec_decode/__init__.py` init_speculator",
+)
 _SPECULATORS_OWN = "speculators_model_type"
 _EXPLICIT = ("eagle", "eagle3", "dflash", "dspark")
 _NOT_MODELLED = ("ngram_gpu", "extract_hidden_states", "custom_class")
@@ -70,6 +75,12 @@ _BY_ARCHITECTURE = {
     "BailingMoeV3ForCausalLM": "bailing_hybrid_v3_mtp",
     "BailingMoeV2_5ForCausalLM": "bailing_hybrid_mtp",
 }
+
+
+def needs_no_draft(method: str, release: Release) -> bool:
+    """Whether tokens are looked up in the text so far, without a draft."""
+    is_other_name = method == "ngram_gpu" and release.has(_NAMES_NGRAM_GPU)
+    return method in ("ngram", "suffix") or is_other_name
 
 
 def mtp_type(config: Mapping[str, Any]) -> str | None:
