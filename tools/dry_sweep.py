@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,6 +42,8 @@ RANKS = (1, 2, 4, 8)
 OUT = Path("tests/data/dry")
 NO_FIGURE = "no figure"
 """In place of a refusal, where a start wrote neither figures nor an error."""
+_FOLDER = re.compile(r"/(?:[\w.-]+/)+models/[0-9a-f]{16}/[\w.-]*\w")
+"""Where a dry run keeps the files of a model, which vLLM takes for its name."""
 USUAL = {"max_model_len": 4096, "enforce_eager": True}
 
 
@@ -202,7 +205,13 @@ def _results(
         log = Path(task["log"])
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         shutil.rmtree(log.parent, ignore_errors=True)
-        yield {**case, **read(text.splitlines())}
+        said = read(text.splitlines())
+        yield {**case, **{name: _named(case, value) for name, value in said.items()}}
+
+
+def _named(case: dict[str, Any], value: Any) -> Any:  # noqa: ANN401 - of JSON
+    """Return words of vLLM's with the model's name instead of its folder."""
+    return _FOLDER.sub(case["model"], value) if isinstance(value, str) else value
 
 
 def row_of(lines: Iterable[str]) -> dict[str, Any]:

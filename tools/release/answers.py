@@ -45,8 +45,6 @@ _REFUSAL = 40
 """Characters of a refusal that are compared."""
 
 
-_FOLDER = re.compile(r"/(?:[\w.-]+/)+models/[0-9a-f]{16}/[\w.-]*\w")
-"""Where a dry run keeps the files of a model, which vLLM takes for its name."""
 _NO_ROOM = "CUDA out of memory"
 """What a start says that does not fit, before vLLM compares anything."""
 NO_ANSWER = "no answer"
@@ -91,7 +89,7 @@ def answered(
                 lines = row.pop("ran", {})
                 if row.get("refused") in _LOST:
                     continue
-                text = _FOLDER.sub(row["model"], json.dumps(row))
+                text = json.dumps(row)
                 if ran:
                     ran.parent.mkdir(parents=True, exist_ok=True)
                     line = json.dumps({"case": key(row), "ran": lines})
