@@ -69,7 +69,7 @@ _HEADLINES = {
     "host_memory": "Does not fit: a machine has too little CPU memory",
     "free_memory": "Does not start: too little memory is free",
     "num_seqs": "Does not start: max_num_seqs is too high",
-    NOT_SERVED: "Does not start: vLLM does not serve this model here",
+    NOT_SERVED: "Does not start: vLLM loads it, and ends before it serves",
 }
 
 
@@ -230,7 +230,7 @@ def _sentence(plan: Plan, margin: int | None) -> str:
     if margin is None or plan.resolved is None or kind == REFUSED:
         return "vLLM stops before it loads anything."
     if kind == NOT_SERVED:
-        return "The memory below is what it would take."
+        return "The memory below is what it would take, the reason beneath it."
     if stores_nothing(plan):
         return _budget_sentence(plan, margin)
     request = f"one request of {counted(plan.resolved.max_model_len, 'tokens')}"
