@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.memory.profile_run import ProfileRun
 from planner.models.architecture import LayerKind
 from planner.models.families.mamba_mixers import MixerProjection
@@ -39,6 +41,24 @@ def is_left_to_transformers(run: ProfileRun) -> bool:
     return own is not None and not run.release.has(own[0])
 
 
+def kinds(run: ProfileRun) -> Iterator[LayerKind]:
+    """Yield the kinds that layers have: a family may list more."""
+    for index in dict.fromkeys(run.model.layers):
+        yield run.model.layer_kinds[index]
+
+
+def language_model(run: ProfileRun) -> str:
+    """Return the class of the language model, or of the model itself."""
+    return run.model.language_architecture or run.model.architecture
+
+
+def query_and_key_widths(run: ProfileRun, module: QKVParallelLinear) -> tuple[int, int]:
+    """Return the widths of a rank's queries, and of its keys or values."""
+    ranks = run.layout.tensor_parallel_size
+    keys = -(-module.num_kv_heads // ranks) * module.head_size
+    return module.num_heads // ranks * module.head_size, keys
+
+
 def attention_widths(
     run: ProfileRun, kind: LayerKind, module: object, sums: int
 ) -> list[tuple[int, str]]:
@@ -56,9 +76,7 @@ def attention_widths(
     """
     if not isinstance(module, QKVParallelLinear) or module.part is not Part.ATTENTION:
         return []
-    ranks = run.layout.tensor_parallel_size
-    queries = module.num_heads // ranks * module.head_size
-    keys = -(-module.num_kv_heads // ranks) * module.head_size
+    queries, keys = query_and_key_widths(run, module)
     has_norms = any(m.name.endswith("qk_norm") for m in kind.modules)
     normed = queries + keys if has_norms else 0
     projected = queries + 2 * keys
@@ -94,8 +112,7 @@ def gated_attention_widths(
     if not isinstance(module, QKVParallelLinear) or module.part is not Part.ATTENTION:
         return []
     ranks, hidden = run.layout.tensor_parallel_size, run.model.hidden_size
-    queries = module.num_heads // ranks * module.head_size
-    keys = -(-module.num_kv_heads // ranks) * module.head_size
+    queries, keys = query_and_key_widths(run, module)
     output = sum(
         m.input_size // ranks
         for m in kind.modules

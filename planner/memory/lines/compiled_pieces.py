@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from planner.engine.generations import AMPERE
 from planner.engine.releases.change import Change
-from planner.memory.lines.attention_pass import delta_net_sizes, mixer_sizes
+from planner.memory.lines.attention_pass import (
+    delta_net_sizes,
+    kinds,
+    language_model,
+    mixer_sizes,
+    query_and_key_widths,
+)
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind
 from planner.models.families.mamba_mixers import MixerProjection
@@ -87,9 +93,8 @@ def compiled_widths(
         return []
     if not run.release.has(_KEEPS_STATES_APART):
         return []
-    hidden, ranks = run.model.hidden_size, run.layout.tensor_parallel_size
-    queries = module.num_heads // ranks * module.head_size
-    keys = -(-module.num_kv_heads // ranks) * module.head_size
+    hidden = run.model.hidden_size
+    queries, keys = query_and_key_widths(run, module)
     has_norms = any(m.name.endswith("qk_norm") for m in kind.modules)
     normed = queries + keys if has_norms else 0
     projected = queries + 2 * keys
@@ -105,8 +110,8 @@ def compiled_widths(
 
 def has_fitted_sums(run: ProfileRun) -> bool:
     """Whether compiled sums were fitted to starts, larger blocks included."""
-    model = run.model.language_architecture or run.model.architecture
-    return model in _NORMALISES_OUTPUTS and run.layout.tensor_parallel_size > 1
+    normalises = language_model(run) in _NORMALISES_OUTPUTS
+    return normalises and run.layout.tensor_parallel_size > 1
 
 
 def _before_states(
@@ -140,7 +145,7 @@ def cleared_bytes(run: ProfileRun) -> int:
         return 0
     states = (
         delta_net_sizes(run, kind, module)[1]
-        for kind in run.model.layer_kinds
+        for kind in kinds(run)
         for module in kind.modules
     )
     return run.max_num_batched_tokens * run.element_size * max(states, default=0)
@@ -159,9 +164,8 @@ def left_width(run: ProfileRun) -> int:
     `models/qwen3_next.py` Qwen3NextAttention.forward; traced dry runs of
     Nemotron-Nano-9B-v2 and Qwen3-Next-80B-A3B.
     """
-    kinds = (run.model.layer_kinds[index] for index in {*run.model.layers})
     return max(
-        (_left(run, kind, module) for kind in kinds for module in kind.modules),
+        (_left(run, kind, module) for kind in kinds(run) for module in kind.modules),
         default=0,
     )
 

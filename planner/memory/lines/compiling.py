@@ -20,12 +20,12 @@ from planner.engine.releases.change import Change
 from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.memory.account import NOTHING, Sized, larger
 from planner.memory.allocator import SPLITS_ANY_BLOCK, Segments, beyond_tensor
+from planner.memory.lines.attention_pass import kinds, query_and_key_widths
 from planner.memory.lines.forward_pass import (
     activation_width,
     activation_widths,
     forward,
 )
-from planner.memory.lines.held_states import kinds
 from planner.memory.lines.persistent import sampler_state_sizes
 from planner.memory.lines.sampler import blas_workspace_bytes, changes_stream
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
@@ -206,12 +206,10 @@ def _rotary_tables(run: ProfileRun) -> Iterator[int]:
 
 def _projected(run: ProfileRun) -> Iterator[tuple[int, int]]:
     """Yield a rank's queries of each kind of layer, and all that it projects."""
-    ranks = run.layout.tensor_parallel_size
     for kind in kinds(run):
         for module in kind.modules:
             if isinstance(module, QKVParallelLinear) and module.part is Part.ATTENTION:
-                queries = module.num_heads // ranks * module.head_size
-                keys = -(-module.num_kv_heads // ranks) * module.head_size
+                queries, keys = query_and_key_widths(run, module)
                 yield queries, queries + 2 * keys
 
 

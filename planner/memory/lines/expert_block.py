@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from planner.engine.releases.change import Change
 from planner.memory.account import NOTHING, Sized
-from planner.memory.lines.held_states import language_model
+from planner.memory.lines.attention_pass import language_model
 from planner.memory.profile_run import ProfileRun
 from planner.models.experts import FusedMoE
 from planner.models.families.recorded import RecordedModule

@@ -14,6 +14,8 @@ from planner.memory.lines.attention_pass import (
     delta_net_widths,
     first_mixer_widths,
     gated_attention_widths,
+    kinds,
+    language_model,
     mixer_widths,
     rotation_widths,
     short_conv_widths,
@@ -25,8 +27,6 @@ from planner.memory.lines.held_states import (
     NAMES_MLP_INPUT,
     held_of,
     is_own_of_old,
-    kinds,
-    language_model,
     later_sum,
 )
 from planner.memory.lines.persistent import later_workspace_bytes

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from planner.memory.lines.attention_pass import is_left_to_transformers
+from planner.memory.lines.attention_pass import (
+    is_left_to_transformers,
+    kinds,
+    language_model,
+)
 from planner.memory.lines.compiled_pieces import left_width
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind
@@ -130,12 +132,6 @@ def _has_experts(kind: LayerKind) -> bool:
     )
 
 
-def kinds(run: ProfileRun) -> Iterator[LayerKind]:
-    """Yield the kinds that layers have: a family may list more."""
-    for index in dict.fromkeys(run.model.layers):
-        yield run.model.layer_kinds[index]
-
-
 def held_of(run: ProfileRun, kind: LayerKind) -> tuple[int, str]:
     """Return what a layer's caller holds, by what becomes of the first hidden states.
 
@@ -209,8 +205,3 @@ def _held(run: ProfileRun, hidden: int) -> tuple[int, str]:
         return 2 * hidden + left, f"2 x {hidden:,} residual + {left:,} output"
     count = 3 + int(run.layout.tensor_parallel_size > 1)
     return count * hidden, f"{count} x {hidden:,} hidden states"
-
-
-def language_model(run: ProfileRun) -> str:
-    """Return the class of the language model, or of the model itself."""
-    return run.model.language_architecture or run.model.architecture

@@ -14,14 +14,17 @@ from planner.memory.allocator import (
     beyond_tensor,
     beyond_tensors,
 )
-from planner.memory.lines.attention_pass import is_left_to_transformers
+from planner.memory.lines.attention_pass import (
+    is_left_to_transformers,
+    kinds,
+    language_model,
+    query_and_key_widths,
+)
 from planner.memory.lines.forward_pass import forward, mlp_width
 from planner.memory.lines.held_states import (
     ADDS_UP_ANEW,
     HAS_OWN_SUMS,
     NAMES_MLP_INPUT,
-    kinds,
-    language_model,
 )
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.architecture import LayerKind
@@ -88,8 +91,7 @@ def _layer(
     Source: vLLM 0.33.0 `models/llama.py` LlamaDecoderLayer.forward, `models/qwen2.py`.
     """
     hidden, ranks = run.model.hidden_size, run.layout.tensor_parallel_size
-    heads = attention.num_heads // ranks * attention.head_size
-    keys = -(-attention.num_kv_heads // ranks) * attention.head_size
+    heads, keys = query_and_key_widths(run, attention)
     is_merged = run.has_media and run.is_first_stage
     wide, inner = mlp
     before, after = f"output {number - 1}", f"output {number}"
