@@ -164,12 +164,9 @@ def test_a_start_that_cannot_be_is_said_in_an_alert(page) -> None:
 def test_the_panel_can_be_used_by_key(page) -> None:
     """Run, then Stop, without a mouse."""
     run_pages.set_minutes(page, 1)
-    page.get_by_role("button", name="Run", exact=True).focus()
-    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Run", exact=True).press("Enter")
     run_pages.wait_for_stage(page, "profiling")
-    stop = page.get_by_role("button", name="Stop", exact=True)
-    stop.focus()
-    page.keyboard.press("Space")
+    page.get_by_role("button", name="Stop", exact=True).press("Space")
     run_pages.wait_for_state(page, "ended")
 
     assert "Not decided" in page.locator(".pl-run-stage").inner_text()
