@@ -24,16 +24,24 @@ class Moment:
     """Values more where several ranks add up or gather their parts."""
     per_split: int = 0
     """Of `cut`'s kind, more for each part into which attention splits its keys."""
-    native: int = 0
-    """Of `cut`'s kind, more where PyTorch computes the activation, not vLLM's kernel:
-    it is so in starts that compile the language model."""
+    unfused: int = 0
+    """Of `cut`'s kind, more where PyTorch computes the activation step by step, not
+    vLLM's kernel, nor one that the compiler made of the steps."""
     native_whole: int = 0
-    """Of `whole`'s kind, more there: norms that add up return sums of their own."""
+    """Of `whole`'s kind, more where PyTorch computes norms, as in starts that compile
+    the language model: those that add up return sums of their own."""
 
-    def values(self, ranks: int, splits: int, *, is_native: bool = False) -> int:
+    def values(
+        self,
+        ranks: int,
+        splits: int,
+        *,
+        is_native: bool = False,
+        is_unfused: bool = False,
+    ) -> int:
         """Return the values of a row on one rank."""
         parts = splits if splits > 1 else 0
-        cut = (self.cut + parts * self.per_split + is_native * self.native) // ranks
+        cut = (self.cut + parts * self.per_split + is_unfused * self.unfused) // ranks
         whole = self.whole + is_native * self.native_whole
         return whole + cut + (self.reduced if ranks > 1 else 0)
 
@@ -138,7 +146,7 @@ def block_pass(
                 # A gated MLP reads its input, and later its output takes the place.
                 whole=whole + size if is_gated else whole,
                 cut=first + mlp_size,
-                native=mlp_size if is_gated else 0,
+                unfused=mlp_size if is_gated else 0,
             ),
             Moment(
                 "MLP's output",

@@ -28,6 +28,7 @@ from planner.memory.lines.forward_pass import (
 )
 from planner.memory.lines.persistent import sampler_state_sizes
 from planner.memory.lines.sampler import blas_workspace_bytes, changes_stream
+from planner.memory.media.encoder import encoder_kept_bytes
 from planner.memory.profile_run import ProfileRun, once_for_all_lengths
 from planner.models.experts import FusedMoE
 from planner.models.layers import (
@@ -158,7 +159,10 @@ def _copied_table_bytes(run: ProfileRun) -> int:
 
 
 def _of_activation(run: ProfileRun) -> Sized:
-    """Return the examples of an MLP's activation, beside two hidden states."""
+    """Return the examples of an MLP's activation, beside two hidden states.
+
+    What the encoders made of images is there, too.
+    """
     width = activation_width(run)
     if not width:
         return NOTHING
@@ -167,6 +171,7 @@ def _of_activation(run: ProfileRun) -> Sized:
         {
             "an MLP's input and activation": values,
             "hidden states": 2 * _hidden_bytes(run),
+            "encoder outputs": encoder_kept_bytes(run),
             "a benchmark's buffer": flush_bytes(run),
         }
     )

@@ -35,6 +35,18 @@ _NORMALISES_IN_THE_ENCODER = Change(
     ),
 )
 
+_FUSES_ACTIVATIONS = Change(
+    since=(0, 15),
+    what=(
+        "In starts that compile the language model, the compiler also makes a kernel "
+        "of an encoder's gated activation: no tensor lies beside its input and output."
+    ),
+    source=(
+        "vLLM 0.14.0 and 0.15.0 `model_executor/custom_op.py` maybe_compile, "
+        "`layers/activation.py` SiluAndMul"
+    ),
+)
+
 
 @frozen
 class _Rows:
@@ -100,7 +112,12 @@ def _tower_peak(
     rows = _rows(run, batch, tower, layout)
     beside = _beside_bytes(run, batch, tower, rows)
     beside += _beyond_bytes(run, tower, layout, rows)
-    low, middle, high = widths(tower, layout, is_native=run.compiles)
+    low, middle, high = widths(
+        tower,
+        layout,
+        is_native=run.compiles,
+        is_unfused=run.compiles and not run.release.has(_FUSES_ACTIVATIONS),
+    )
     row_bytes = rows.at_once * run.element_size
     return Ranged(
         low_bytes=low * row_bytes + beside,

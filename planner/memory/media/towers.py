@@ -29,7 +29,7 @@ from planner.models.layers import (
     ReplicatedLinear,
     RowParallelLinear,
 )
-from planner.models.passes import Attention, TowerPass
+from planner.models.passes import Attention
 from planner.values import frozen
 
 SOFT_TOKENS = (70, 140, 280, 560, 1120)
@@ -237,7 +237,13 @@ class _Linear:
 
 
 @lru_cache(maxsize=64)
-def widths(tower: Tower, layout: ParallelLayout, *, is_native: bool = False) -> Range:
+def widths(
+    tower: Tower,
+    layout: ParallelLayout,
+    *,
+    is_native: bool = False,
+    is_unfused: bool = False,
+) -> Range:
     """Return how many values a row has at once at the tower's widest point.
 
     Rows are those of its blocks; later layers process several rows as one.
@@ -247,14 +253,21 @@ def widths(tower: Tower, layout: ParallelLayout, *, is_native: bool = False) -> 
         layout: the ranks over which it is sharded.
         is_native: whether PyTorch computes what vLLM has kernels for, as in a start
             that compiles the language model: encoders are not compiled with it.
+        is_unfused: whether it computes a gated activation step by step.
 
     Source: vLLM 0.33.0 `config/vllm.py` (custom_ops "none"),
-    `layers/activation.py` SiluAndMul.forward_native; `models/qwen2_5_vl.py`
+    `layers/layernorm.py` RMSNorm.forward_native; `models/qwen2_5_vl.py`
     Qwen2_5_VisionMLP, Qwen2_5_VisionBlock, Qwen2_5_VisionAttention;
     `layers/rotary_embedding/common.py` ApplyRotaryEmb.
     """
     if tower.forward is not None:
-        return (_widest(tower.forward, layout, is_native=is_native),) * 3
+        splits = key_splits(tower.forward.attention, layout)
+        ranks = layout.tensor_parallel_size
+        width = max(
+            moment.values(ranks, splits, is_native=is_native, is_unfused=is_unfused)
+            for moment in tower.forward.moments
+        )
+        return width, width, width
     linears = [linear for m in tower.modules for linear in _linears(m, layout)]
     if len(linears) <= 1:  # nothing, or the projector of another tower
         return 0, 0, 0
@@ -279,15 +292,6 @@ def _gathered(size: int, layout: ParallelLayout) -> int:
     ranks = layout.tensor_parallel_size
     whole = 3 if ranks == 1 else 3 + 1 + 3
     return whole * size + (3 + 2 + 2 + 1) * size // ranks
-
-
-def _widest(forward: TowerPass, layout: ParallelLayout, *, is_native: bool) -> int:
-    """Return the values of a row at the widest point, as the tower's code has them."""
-    splits = key_splits(forward.attention, layout)
-    ranks = layout.tensor_parallel_size
-    return max(
-        moment.values(ranks, splits, is_native=is_native) for moment in forward.moments
-    )
 
 
 def key_splits(attention: Attention | None, layout: ParallelLayout) -> int:

@@ -57,6 +57,15 @@ class KnownValues(TorchDispatchMode):
         self._twins = WeakIdKeyDictionary()
         self._spoilt: set[int] = set()
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Let the compiler fuse what vLLM compiles by itself, as it does on a GPU.
+
+        Source: PyTorch 2.14 `_dynamo/convert_frame.py`; vLLM 0.33.0
+        `model_executor/custom_op.py` maybe_compile.
+        """
+        return True
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:

@@ -150,7 +150,7 @@ def _qwen2_5_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
                 "MLP",
                 whole=3 * size + tables,
                 cut=3 * mlp_size,
-                native=mlp_size,
+                unfused=mlp_size,
                 native_whole=size,
             ),
             Moment(
