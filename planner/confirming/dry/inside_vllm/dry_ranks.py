@@ -22,6 +22,11 @@ _SUMS_ON_HOST = (
     "vllm.config.parallel",
 )
 _FROM_EACH_STAGE = ("get_kv_cache_spec", "determine_available_memory")
+_AFTER_SPECS = "set_kv_cache_layout"
+"""What the engine calls between the two, since 0.31.
+
+Source: vLLM 0.31.0 and 0.33.0 `v1/engine/core.py` _initialize_kv_caches.
+"""
 
 
 class StageIsDone(Exception):  # noqa: N818 - not an error
@@ -43,6 +48,8 @@ def one_process_executor(
     in_stage = world // stages
 
     class OneProcess(UniProcExecutor):
+        has_no_cache = False
+
         def _distributed_args(self) -> tuple[str, int, int]:
             method, _rank, _local = super()._distributed_args()
             return method, stage * in_stage, 0
@@ -51,13 +58,18 @@ def one_process_executor(
             self, method: object, *args: object, **kwargs: object
         ) -> Any:
             result = super().collective_rpc(method, *args, **kwargs)
+            if method == _AFTER_SPECS and self.has_no_cache:
+                super().collective_rpc("determine_available_memory")
             if kwargs.get("single_value") or not isinstance(result, list):
                 return result
             if method not in _FROM_EACH_STAGE:
                 return result * world
             if method == "get_kv_cache_spec" and not result[0]:
-                # Without a KV cache vLLM measures nothing: profile the run here.
-                super().collective_rpc("determine_available_memory")
+                # Without a KV cache vLLM measures nothing: profile the run here, or
+                # once the layout is known that its graphs ask for.
+                self.has_no_cache = True
+                if not hasattr(self, _AFTER_SPECS):
+                    super().collective_rpc("determine_available_memory")
             _leave(folder, stage, str(method), result[0])
             if not is_last and method == "determine_available_memory":
                 raise StageIsDone
