@@ -14,6 +14,7 @@ from planner.memory.lines.attention_pass import (
     delta_net_widths,
     first_mixer_widths,
     gated_attention_widths,
+    is_left_to_transformers,
     kinds,
     language_model,
     mixer_widths,
@@ -73,6 +74,8 @@ _ADDS_UP_BRANCHES = ("CohereForCausalLM", "Cohere2ForCausalLM")
 Source: vLLM 0.33.0 `models/commandr.py` CohereDecoderLayer.forward; a traced dry run of
 Command R on eight ranks.
 """
+_BESIDE_ATTENTION = ("GPTJForCausalLM",)
+"""Models whose MLP reads attention's input, so that a kernel computes more than it."""
 _FP32 = 4
 _QUANTISES_WHOLE_INPUTS = (
     *(Fp8TensorLinear, Fp8ChannelLinear, Fp8Linear),
@@ -183,8 +186,29 @@ def activation_width(run: ProfileRun) -> int:
 
 def activation_widths(run: ProfileRun) -> tuple[int, int]:
     """Return those of either."""
-    widths = (mlp_width(run, module) for kind in kinds(run) for module in kind.modules)
+    widths = (
+        _compiled_mlp_width(run, module)
+        for kind in kinds(run)
+        for module in kind.modules
+    )
     return max(widths, key=sum, default=(0, 0))
+
+
+def _compiled_mlp_width(run: ProfileRun, module: object) -> tuple[int, int]:
+    """Return the widths of a compiled MLP's input and activation.
+
+    The compiler writes an activation without a gate over its input.
+
+    Source: traced dry runs of OPT, where it does, and of Phi-1.5, whose layers are
+    Transformers' and compute attention beside the MLP.
+    """
+    wide, inner = mlp_width(run, module)
+    has_gate = wide > inner or isinstance(module, RecordedModule)
+    is_shared = getattr(module, "part", None) is Part.SHARED_EXPERTS
+    is_beside = language_model(run) in _BESIDE_ATTENTION
+    if has_gate or is_shared or is_beside or is_left_to_transformers(run):
+        return wide, inner
+    return wide, 0
 
 
 def mlp_width(run: ProfileRun, module: object) -> tuple[int, int]:
@@ -260,7 +284,10 @@ def _compiled_tensors(run: ProfileRun, module: object) -> tuple[int, ...]:
     traced dry run of Qwen1.5-MoE-A2.7B.
     """
     is_shared = getattr(module, "part", None) is Part.SHARED_EXPERTS
-    return (*mlp_width(run, module), *[run.model.hidden_size] * (2 * is_shared))
+    wide, inner = _compiled_mlp_width(run, module)
+    if not inner:
+        return (wide, run.model.hidden_size) if wide else ()
+    return (wide, inner, *[run.model.hidden_size] * (2 * is_shared))
 
 
 def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
@@ -269,6 +296,8 @@ def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
         text = f"{wide:,} MLP input + {inner:,} activation"
         if run.compiles:
             tensors = _compiled_tensors(run, module)
+            if not _compiled_mlp_width(run, module)[1]:
+                text = f"{wide:,} activation + {tensors[1]:,} MLP input"
             beside = "".join(f" + {width:,}" for width in tensors[2:])
             return [(sum(tensors), f"{text}{beside}")]
         more = MORE_ACTIVATIONS.get(language_model(run), 0)
