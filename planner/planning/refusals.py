@@ -142,6 +142,52 @@ def check_mamba_block_size(
         raise Refused("--mamba-block-size can only be set with --enable-prefix-caching")
 
 
+_CHECKS_WINDOWS = Change(
+    since=(0, 25),
+    what=(
+        "A model whose configuration takes only a number as its sliding window does "
+        "not start without one: with 0, or with disable_sliding_window."
+    ),
+    source=(
+        "vLLM 0.25.1, the first that was read which requires Transformers 5, and "
+        "0.33.0 `config/model.py` ModelConfig.__post_init__; dry runs of 0.33.0"
+    ),
+)
+_HAVE_A_WINDOW = frozenset(
+    {
+        *("cwm", "diffusion_gemma_text", "exaone_moe", "gemma3n_text", "gemma4_text"),
+        *("gemma4_unified_text", "laguna", "mimo_v2_flash", "openai_privacy_filter"),
+    }
+)
+"""Model types whose class takes only a number.
+
+Source: Transformers 5.5.4 to 5.20.2 `models/*/configuration_*.py` (sliding_window).
+"""
+
+
+def check_window(
+    settings: EngineSettings, model: ModelArchitecture, release: Release
+) -> None:
+    """Refuse a model without a sliding window whose configuration has to have one.
+
+    A configuration class of the repository's own checks nothing.
+
+    Raises:
+        Refused: in the words that vLLM passes on from Transformers.
+    """
+    if model.files is None or not release.has(_CHECKS_WINDOWS):
+        return
+    config = model.files.config
+    has_code = bool(config.get("auto_map")) and settings.trust_remote_code
+    own = config.get("text_config") or config
+    is_without = settings.disable_sliding_window or own.get("sliding_window") == 0
+    if is_without and own.get("model_type") in _HAVE_A_WINDOW and not has_code:
+        raise Refused(
+            "Validation error for field 'sliding_window': TypeError: Field "
+            "'sliding_window' expected int, got NoneType (value: None)"
+        )
+
+
 def check_parallel(model: ModelArchitecture, layout: ParallelLayout) -> None:
     """Refuse a parallel layout that the model does not support.
 

@@ -75,6 +75,7 @@ from planner.planning.refusals import (
     check_parallel,
     check_speculation,
     check_states,
+    check_window,
 )
 from planner.values import frozen
 
@@ -164,6 +165,7 @@ def resolve(question: Question) -> tuple[ResolvedSettings, Kernels]:
     dtype = defaults.resolve_dtype(settings.dtype, model, gpu)
     release = question.release
     length = _max_model_len(question)
+    check_window(settings, model, release)
     if not question.is_waived:
         check_quantization_argument(model, settings, release)
     kv_dtype = defaults.resolve_kv_cache_dtype(settings.kv_cache_dtype, model, release)

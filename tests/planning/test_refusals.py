@@ -214,3 +214,23 @@ def test_models_of_custom_code_start_only_where_it_is_allowed(model: str) -> Non
     assert refused is not None
     assert "trust_remote_code=True" in refused.message
     assert planner.plan(model, trust_remote_code=True).fits
+
+
+@pytest.mark.parametrize(
+    ("model", "args", "is_refused"),
+    [
+        ("poolside/Laguna-M.1", {}, True),  # its config.json says 0
+        ("poolside/Laguna-M.1", {"trust_remote_code": True}, False),
+        ("google/gemma-4-E2B-it", {"disable_sliding_window": True}, True),
+        ("google/gemma-3-4b-it", {"disable_sliding_window": True}, False),
+    ],
+)
+def test_some_configurations_must_have_a_window(
+    model: str, args: dict[str, object], is_refused: bool
+) -> None:
+    """By vLLM's own starts without a GPU, but for the code that was not at hand."""
+    plan = planner.plan(
+        model, gpu="H200", tensor_parallel_size=8, max_model_len=512, **args
+    )
+    said = "" if plan.error is None else plan.error.message
+    assert is_refused is said.startswith("Validation error for field 'sliding_window'")

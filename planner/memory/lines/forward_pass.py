@@ -290,16 +290,23 @@ def _compiled_tensors(run: ProfileRun, module: object) -> tuple[int, ...]:
     return (wide, inner, *[run.model.hidden_size] * (2 * is_shared))
 
 
+def _compiled_step(run: ProfileRun, module: object) -> list[tuple[int, str]]:
+    """Return the values per token of a compiled MLP."""
+    wide, inner = _compiled_mlp_width(run, module)
+    tensors = _compiled_tensors(run, module)
+    text = f"{wide:,} MLP input + {inner:,} activation"
+    if not inner:
+        return [(sum(tensors), f"{wide:,} activation + {tensors[1]:,} MLP input")]
+    beside = "".join(f" + {width:,}" for width in tensors[2:])
+    return [(sum(tensors), f"{text}{beside}")]
+
+
 def _module_widths(run: ProfileRun, module: object) -> list[tuple[int, str]]:
     wide, inner = mlp_width(run, module)
     if inner:
         text = f"{wide:,} MLP input + {inner:,} activation"
         if run.compiles:
-            tensors = _compiled_tensors(run, module)
-            if not _compiled_mlp_width(run, module)[1]:
-                text = f"{wide:,} activation + {tensors[1]:,} MLP input"
-            beside = "".join(f" + {width:,}" for width in tensors[2:])
-            return [(sum(tensors), f"{text}{beside}")]
+            return _compiled_step(run, module)
         more = MORE_ACTIVATIONS.get(language_model(run), 0)
         if more and not is_own_of_old(run):
             text += f" + {more} x {inner:,}"

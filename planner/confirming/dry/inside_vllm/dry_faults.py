@@ -74,6 +74,8 @@ def _raised_by(error: BaseException) -> str | None:
     if _KERNELS.search(last.filename):
         is_answer = is_check and not isinstance(error, AssertionError)
         return None if is_answer else "a kernel that is not compiled here"
+    # What vLLM checks is a ValueError, pydantic's among them, whatever it speaks of.
+    is_check |= isinstance(error, ValueError)
     is_driver = not is_check and _OF_DRIVER.search(str(error))
     return "the driver that is not there" if is_driver else None
 

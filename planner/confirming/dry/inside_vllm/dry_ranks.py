@@ -33,6 +33,22 @@ class StageIsDone(Exception):  # noqa: N818 - not an error
     """A stage before the last has profiled its run."""
 
 
+class _ProfilesAlways(UniProcExecutor):
+    """Profiles a run without a KV cache, too, where vLLM measures nothing."""
+
+    has_no_cache = False
+
+    def collective_rpc(self, method: object, *args: object, **kwargs: object) -> Any:
+        """Call a method of the worker; graphs ask for the layout of the cache."""
+        result = super().collective_rpc(method, *args, **kwargs)
+        if method == "get_kv_cache_spec":
+            self.has_no_cache = not result[0]
+        last = _AFTER_SPECS if hasattr(self, _AFTER_SPECS) else "get_kv_cache_spec"
+        if method == last and self.has_no_cache:
+            super().collective_rpc("determine_available_memory")
+        return result
+
+
 def one_process_executor(
     config: Any,
     stage: int,
@@ -47,9 +63,7 @@ def one_process_executor(
     stages = parallel.pipeline_parallel_size
     in_stage = world // stages
 
-    class OneProcess(UniProcExecutor):
-        has_no_cache = False
-
+    class OneProcess(_ProfilesAlways):
         def _distributed_args(self) -> tuple[str, int, int]:
             method, _rank, _local = super()._distributed_args()
             return method, stage * in_stage, 0
@@ -58,18 +72,10 @@ def one_process_executor(
             self, method: object, *args: object, **kwargs: object
         ) -> Any:
             result = super().collective_rpc(method, *args, **kwargs)
-            if method == _AFTER_SPECS and self.has_no_cache:
-                super().collective_rpc("determine_available_memory")
             if kwargs.get("single_value") or not isinstance(result, list):
                 return result
             if method not in _FROM_EACH_STAGE:
                 return result * world
-            if method == "get_kv_cache_spec" and not result[0]:
-                # Without a KV cache vLLM measures nothing: profile the run here, or
-                # once the layout is known that its graphs ask for.
-                self.has_no_cache = True
-                if not hasattr(self, _AFTER_SPECS):
-                    super().collective_rpc("determine_available_memory")
             _leave(folder, stage, str(method), result[0])
             if not is_last and method == "determine_available_memory":
                 raise StageIsDone
