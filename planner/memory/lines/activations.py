@@ -31,6 +31,7 @@ from planner.memory.lines.drafting import (
     block_draft_pass,
     checking_bytes,
     draft_step_bytes,
+    states_in_draft_bytes,
 )
 from planner.memory.lines.expert_workspace import (
     draft_transient,
@@ -278,7 +279,7 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
     of_draft, drafted = draft_transient(run), draft_step_bytes(run)
     normed = normed_bytes(run)
     larger = _beyond_tensors(run, beside, scratch)
-    in_draft = max(beside, 3 * tokens)
+    in_draft = max(beside, states_in_draft_bytes(run))
     steps = [
         (dense.size_bytes + rounding, f"{dense.why}{rounded}"),
         (

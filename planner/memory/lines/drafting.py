@@ -19,6 +19,30 @@ from planner.memory.profile_run import ProfileRun, once
 from planner.models.architecture import Speculation
 from planner.units import format_size
 
+_READ_IMAGES = frozenset(
+    {
+        "BailingMoeV3VLForConditionalGeneration",
+        "Exaone4_5_ForConditionalGeneration",
+        "InklingForConditionalGeneration",
+        "InternS2MobiusForConditionalGeneration",
+        "MiMoV2OmniForCausalLM",
+        "Qwen3_5ForConditionalGeneration",
+        "Qwen3_5MoeForConditionalGeneration",
+        "Step5ForConditionalGeneration",
+    }
+)
+"""Models whose own draft takes images; others give theirs the tokens alone.
+
+Source: vLLM 0.33.0 `v1/worker/gpu/spec_decode/speculator.py` (supports_mm_inputs),
+`models/*_mtp.py` SupportsMultiModal; a dry run of MiniMax-M3.
+"""
+_STATES = 3
+_STATES_OF = {"MiniMaxM3SparseForConditionalGeneration": 6}
+"""Hidden states beside a draft's experts: what was joined stays with its caller.
+
+Source: vLLM 0.33.0 `models/minimax_m3/nvidia/mtp.py` MiniMaxM3MultiTokenPredictorLayer;
+a traced dry run of MiniMax-M3.
+"""
 _FP32, _INT32, _INT64 = 4, 4, 8
 _AUX_STATES = 3
 _SCANNED_TOKENS = 256
@@ -94,7 +118,13 @@ def loaded_buffer_bytes(run: ProfileRun) -> int:
     load_model (inputs_embeds); a dry run of Qwen3.5-9B.
     """
     is_loaded = run.release.has(_LOADS_DRAFT_INPUTS)
-    return _image_buffer_bytes(run) if is_loaded else 0
+    takes_images = run.model.architecture in _READ_IMAGES
+    return _image_buffer_bytes(run) if is_loaded and takes_images else 0
+
+
+def states_in_draft_bytes(run: ProfileRun) -> int:
+    """Return the hidden states that there are beside a draft's experts."""
+    return _STATES_OF.get(run.model.architecture, _STATES) * _state_bytes(run)
 
 
 def _image_buffer_bytes(run: ProfileRun) -> int:
