@@ -38,6 +38,7 @@ from planner.memory.lines.expert_workspace import (
     expert_transient,
     expert_transient_bytes,
     expert_workspace_bytes,
+    growth_for_draft_bytes,
 )
 from planner.memory.lines.forward_pass import (
     forward,
@@ -279,11 +280,12 @@ def _forward_moment(run: ProfileRun, *, is_first: bool) -> Ranged:
     of_draft, drafted = draft_transient(run), draft_step_bytes(run)
     normed = normed_bytes(run)
     larger = _beyond_tensors(run, beside, scratch)
+    later = growth_for_draft_bytes(run) if run.release.has(SUBTRACTS_CONSUMED) else 0
     in_draft = max(beside, states_in_draft_bytes(run))
     steps = [
         (dense.size_bytes + rounding, f"{dense.why}{rounded}"),
         (
-            beside + scratch.size_bytes + larger if scratch.size_bytes else 0,
+            beside + scratch.size_bytes + larger - later if scratch.size_bytes else 0,
             f"forward pass: hidden states {format_size(beside)} + {scratch.why}"
             + (f" + {format_size(larger)} in larger blocks" if larger else ""),
         ),

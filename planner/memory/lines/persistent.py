@@ -13,7 +13,10 @@ from planner.memory.account import Basis, Line, line_of
 from planner.memory.lines.calibration import experts_range
 from planner.memory.lines.drafting import draft_buffer_bytes
 from planner.memory.lines.eplb import balancing_bytes
-from planner.memory.lines.expert_workspace import expert_workspace_bytes
+from planner.memory.lines.expert_workspace import (
+    expert_workspace_bytes,
+    growth_for_draft_bytes,
+)
 from planner.memory.lines.sampler import blas_workspace_bytes, sampling
 from planner.memory.lines.shared_workspace import shared_workspace
 from planner.memory.media.peak import encoder_tables_bytes
@@ -176,7 +179,7 @@ def later_workspace_bytes(run: ProfileRun, kind: LayerKind) -> int:
     """Return the experts' workspace where all layers of a kind come before it.
 
     vLLM takes what is left at the end off the peak: DeepSeek's first layers are dense,
-    and have no workspace beside them.
+    and have no workspace beside them. All come before a draft's experts enlarge it.
 
     Source: vLLM 0.33.0 `utils/mem_utils.py` memory_profiling
     (transient_peak_headroom), `v1/worker/workspace.py`.
@@ -186,12 +189,14 @@ def later_workspace_bytes(run: ProfileRun, kind: LayerKind) -> int:
 
 
 def workspace_after(run: ProfileRun, layer: int) -> int:
-    """Return the experts' workspace where a layer comes before all that have some."""
+    """Return the part of the experts' workspace that comes after a layer."""
     if not run.release.has(SUBTRACTS_CONSUMED) or not run.is_first_stage:
         return 0
     kinds = [one for one in run.model.layer_kinds if _has_experts(one)]
     sparse = min((n for one in kinds for n in _layers_of(run, one)), default=-1)
-    return expert_workspace_bytes(run) if layer <= sparse else 0
+    if layer <= sparse:
+        return expert_workspace_bytes(run)
+    return growth_for_draft_bytes(run)
 
 
 def _layers_of(run: ProfileRun, kind: LayerKind) -> list[int]:
