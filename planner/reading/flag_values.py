@@ -6,6 +6,7 @@ Source: vLLM 0.33.0 `utils/argparse_utils.py` FlexibleArgumentParser.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -19,6 +20,7 @@ from planner.units import counted, on_each
 
 SWITCHES = {"true": True, "false": False}
 _DECIMAL = (Kind.NUMBER, Kind.SHARE)
+_PAIRS = re.compile(r"[A-Za-z_]\w*=\d{1,9}(?:,[A-Za-z_]\w*=\d{1,9})*", re.ASCII)
 ALL_NUMBERS = (Kind.WHOLE, Kind.COUNT, Kind.LENGTH, Kind.SIZE, *_DECIMAL)
 
 
@@ -94,6 +96,21 @@ def _one(known: Argument | ServerFlag | None, text: str) -> Any:  # noqa: ANN401
         except ValueError:
             return text
     return text if known.kind in (Kind.TEXT, Kind.CHOICE) else literal(text)
+
+
+def table_of_pairs(
+    known: Argument | ServerFlag | None, texts: Sequence[str]
+) -> dict[str, int] | None:
+    """Return a table that is written as vLLM took it before 0.10; None for others.
+
+    >>> table_of_pairs(ARGUMENTS["limit_mm_per_prompt"], ["image=2,video=0"])
+    {'image': 2, 'video': 0}
+    """
+    is_table = isinstance(known, Argument) and known.kind is Kind.TABLE
+    if not is_table or len(texts) != 1 or not _PAIRS.fullmatch(texts[0]):
+        return None
+    pairs = (pair.split("=") for pair in texts[0].split(","))
+    return {name: int(number) for name, number in pairs}
 
 
 def literal(text: str) -> Any:  # noqa: ANN401 - any JSON

@@ -58,7 +58,7 @@ from planner.reading.splitting import (
 )
 from planner.reading.starts.around import job_variables, told_around, why_not_planned
 from planner.reading.starts.container import starts_in
-from planner.reading.starts.frameworks import NoStartError
+from planner.reading.starts.frameworks import NoStartError, framework_run_by
 from planner.reading.starts.image_file import starts_in_image_file
 from planner.reading.starts.images import gpu_named_in
 from planner.reading.starts.manifests import starts_by_programs, starts_in_manifest
@@ -192,7 +192,8 @@ def _chosen(found: Sequence[FoundStart], start: int, given: str) -> Reading:
     chosen = found[start - 1]
     around = _FENCED.sub(" ", given).strip() if _FENCED.search(given) else ""
     is_written_by_hand = chosen.kind in _WITH_WORDS_AROUND or has_prose_around(given)
-    is_written_by_hand = is_written_by_hand or bool(around)
+    is_typed = "\n" not in given.strip() and framework_run_by(given) is not None
+    is_written_by_hand = is_written_by_hand or bool(around) or is_typed
     starts = [one.start for one in found]
     told = chosen.start
     if is_written_by_hand:

@@ -28,6 +28,7 @@ from planner.reading.flag_values import (
     SWITCHES,
     is_joined,
     is_switch,
+    table_of_pairs,
     typed,
 )
 from planner.reading.passage import Edit, Span
@@ -248,6 +249,13 @@ class _Reader:
         )
         texts = [one.value for one in values]
         value = typed(known, texts, path=path, is_off=is_off)
+        pairs = table_of_pairs(known, texts)
+        if pairs is not None:
+            value = pairs
+            self.notes.append(
+                f"{texts[0]!r} is a form that vLLM refuses since 0.10: write "
+                f"{json.dumps(pairs)!r}."
+            )
         return self._words(at, name, path=path, written=written).site(value, values)
 
     def _words(self, first: int, name: str, **more: Any) -> _Words:  # noqa: ANN401

@@ -102,6 +102,23 @@ def test_words_around_a_command_are_no_part_of_it() -> None:
     assert left in found.notes
 
 
+def test_a_framework_that_is_typed_has_words_around_it_too() -> None:
+    """As in a message; settings in a file name their devices in their own way."""
+    found = read(
+        "llamafactory-cli api --model_name_or_path Qwen/Qwen2.5-7B-Instruct "
+        "--infer_backend vllm --vllm_maxlen 8192 on a 4090"
+    )
+    assert "RTX4090" == gpu_of(found)
+    assert {"max_model_len": 8192} == dict(found.engine_args)
+
+
+def test_pairs_are_the_table_that_they_were() -> None:
+    """And it is said what to write now."""
+    found = read("vllm serve Qwen/Qwen2.5-VL-7B-Instruct --limit-mm-per-prompt image=2")
+    assert {"limit_mm_per_prompt": {"image": 2}} == dict(found.engine_args)
+    assert any("""write '{"image": 2}'""" in note for note in found.notes)
+
+
 def test_a_changed_command_in_a_sentence_changes_nothing_else() -> None:
     """The comma stays."""
     found = read("On my 4090, vllm serve Qwen/Qwen3-8B --max-model-len 40960, fails.")
