@@ -93,7 +93,7 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
         lines = [*rated, *lines[1:]] if rated else lines
     elif plan is not None and (reading.intent != "speed" or question.has_users):
         lines = [*speed_wanted(question, reading, plan), *lines]
-    if words_of("effect").search(question.plain):
+    if words_of("effect").search(question.plain) and len(question.variants) == 1:
         lines = [*list(meanings_in(question.plain))[:1], *lines]
     return [*filter(None, _beside(question, reading, lines))][:MOST_LINES]
 

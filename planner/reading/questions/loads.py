@@ -60,7 +60,8 @@ def loaded(
     at_once = ("concurrency", "user")  # of 250 people who are there 30 ask at once
     for one in sorted(quantities, key=lambda one: one.role != at_once[0]):
         role = "user" if one.role in at_once else one.role
-        is_whole = isinstance(one.term.value, int) and one.term.value > 0
+        is_whole = isinstance(one.term.value, int) or one.role == "part"
+        is_whole = is_whole and one.term.value > 0
         if one.term not in taken and is_whole:
             first.setdefault(role, one.term)
     known: dict[str, Term] = {

@@ -17,7 +17,7 @@ from planner.engine.arguments import ARGUMENTS, Memory
 from planner.engine.arguments import Kind as Value
 from planner.engine.gpu import GPU
 from planner.models.catalogue import find
-from planner.reading.flag_values import literal, typed
+from planner.reading.flag_values import ALL_NUMBERS, literal, typed
 from planner.reading.questions.gpu_words import gpus_written_in, with_memory
 from planner.reading.questions.named import models_in
 from planner.reading.sign_table import any_of, signs
@@ -74,6 +74,38 @@ def noted_arguments(text: str) -> dict[str, Any]:
         for name, value, _ in given_in(piece):
             values.setdefault(name, value)
     return values
+
+
+def changed_in(text: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:
+    """Yield both values of an argument that is to change, with their places.
+
+    >>> [value for _, value, _ in changed_in("max-num-seqs from 256 to 64")]
+    [256, 64]
+    """
+    for match in _changes().finditer(text):
+        name = re.sub("[- ]", "_", match["name"].lower())
+        for group in ("first", "second"):
+            value = typed(ARGUMENTS[name], [match[group].replace(",", ".")])
+            if isinstance(value, int | float):
+                yield name, value, match.span(group)
+
+
+@cache
+def _changes() -> re.Pattern[str]:
+    """Return the pattern of a number of vLLM's and the one that takes its place."""
+    kinds = (*ALL_NUMBERS, Value.SHARE)
+    names = [name for name, one in ARGUMENTS.items() if one.kind in kinds]
+    named = "|".join(
+        name.replace("_", "[-_ ]") for name in sorted(names, key=len, reverse=True)
+    )
+    number = r"\d{1,9}(?:[.,]\d{1,4})?[kKmM]?"
+    before = any_of("before a first value")
+    return re.compile(
+        rf"(?<![\w-])(?:--)?(?P<name>{named})\W{{0,3}}(?:{before})?"
+        rf"\s*(?P<first>{number})\s*(?:{any_of('between two values')})\s*"
+        rf"(?P<second>{number})(?![\w%])",
+        re.IGNORECASE,
+    )
 
 
 def given_in(piece: str) -> Iterator[tuple[str, Any, tuple[int, int]]]:

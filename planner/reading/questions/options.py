@@ -51,15 +51,21 @@ def is_joined_by_and(between: str) -> bool:
     return words_of("and").fullmatch(between.strip(" ,&+")) is not None
 
 
-def variants(text: str, options: Sequence[Option]) -> tuple[Variant, ...]:
+def variants(
+    text: str, options: Sequence[Option], *, compares_releases: bool = False
+) -> tuple[Variant, ...]:
     """Return the options of each start that a text asks for; one without any is ().
+
+    Where a text compares, and has one option, the start without it is the other; it may
+    compare releases of vLLM instead.
 
     >>> fp8 = Option(name="kv_cache_dtype", value="fp8", span=(0, 3))
     >>> variants("fp8 on an L4?", [fp8])
     ((Option(name='kv_cache_dtype', value='fp8', span=(0, 3)),),)
     """
     groups = list(_groups(text, sorted(options, key=lambda one: one.span)))
-    if len(groups) == 1 and len(groups[0]) == 1 and compares(text):
+    is_alone = len(groups) == 1 and len(groups[0]) == 1
+    if is_alone and compares(text) and not compares_releases:
         return ((), tuple(groups[0]))
     return tuple(product(*groups))[:_MOST]
 

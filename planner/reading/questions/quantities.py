@@ -168,6 +168,8 @@ def _role(
 ) -> tuple[str, int | None]:
     term = terms[at]
     kinds = {place: terms[place].kind for place in (after, before) if place is not None}
+    if before == at - 1 and kinds[before] == "rate" and not term.letter:
+        return "rate", before  # "a day 20,000 requests", as Chinese has it
     if after is not None and before is not None:
         is_weak = kinds[after] in ("card", "unit")
         after = None if is_weak and kinds[before] in _ITEMS else after

@@ -26,7 +26,7 @@ from planner.reading.questions.naming import (
     quoted_in,
     releases_in,
 )
-from planner.reading.questions.noted import given_in, meanings_in
+from planner.reading.questions.noted import changed_in, given_in, meanings_in
 from planner.reading.questions.options import (
     Option,
     Variant,
@@ -95,8 +95,11 @@ class Question:
         other = next((str(o.value) for o in devices if o.kind == "device"), "")
         self.refused = why_not_planned(blanked(rest, planned)) or other
         rest = blanked(rest, ((one.start, one.end) for one in devices))
-        flags = list(given_in(rest))
-        rest = blanked(rest, (span for *_, span in flags))
+        changed = list(changed_in(rest))
+        rest = blanked(rest, (span for *_, span in changed))
+        given = list(given_in(rest))
+        rest = blanked(rest, (span for *_, span in given))
+        flags = [*changed, *given]
         self.releases = list(releases_in(rest))
         rest = blanked(rest, (one.span for one in self.releases))
         formats = list(formats_in(rest))
@@ -109,7 +112,8 @@ class Question:
         self.drafts = drafts if len(drafts) < len(meant) else drafts[1:]
         self.mentions = [one for one in meant if one not in self.drafts]
         self.devices = [o for o in devices if self._is_meant_at(o.start, o.end)]
-        self.flags = [one for one in flags if self._is_meant_at(*one[2])]
+        # "0.95 instead of 0.9" asks for both.
+        self.flags = [o for o in flags if o in changed or self._is_meant_at(*o[2])]
         self.formats = [one for one in formats if self._is_meant_at(*one[2])]
 
     def _is_meant_at(self, start: int, end: int) -> bool:
@@ -222,7 +226,11 @@ class Question:
         options = named if is_told else [*named, *bits]
         if not self.models:
             return (tuple({one.name: one for one in reversed(options)}.values()),)
-        return variants(self.plain, [*options, *self._numbers_to_choose])
+        return variants(
+            self.plain,
+            [*options, *self._numbers_to_choose],
+            compares_releases="upgrade" in self.intents or len(self.releases) > 1,
+        )
 
     @property
     def lengths(self) -> list[Option]:

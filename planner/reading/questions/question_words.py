@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cache
 from math import ceil
 from typing import Any
@@ -249,6 +250,12 @@ def _term(match: re.Match[str]) -> Term:
             value=ceil(value) if value == int(value) or letter else value,
             letter=letter if letter in _K else "", low=int(low or 0),
         )  # fmt: skip
+    if kind == "fraction":
+        part = next(part for word, part in _fractions() if word.fullmatch(match[0]))
+        return Term(
+            kind="number", start=start, end=end, written=match[0],
+            value=Fraction(100, part), unit="percent",
+        )  # fmt: skip
     if kind not in ("letters", "numeral", "power"):
         return Term(kind=kind, start=start, end=end, written=match[0])
     return Term(
@@ -314,6 +321,19 @@ def _powers() -> tuple[tuple[re.Pattern[str], int], ...]:
     return tuple((re.compile(word, re.IGNORECASE), value) for word, value in rows)
 
 
+@cache
+def _fractions() -> tuple[tuple[re.Pattern[str], int], ...]:
+    """Return the words for a half, a third and so on, with what they divide by."""
+    rows = (row for table in _tables() for row in table.get("fractions", {}).items())
+    return tuple((re.compile(word, re.IGNORECASE), part) for word, part in rows)
+
+
+def _fractions_of_users() -> str:
+    """Return the pattern of a fraction before the words for who is active of all."""
+    words = _any(word.pattern for word, _part in _fractions())
+    return rf"(?<![{_L}])(?:{words})(?=\s?(?:{_words('part')}))"
+
+
 def _words(kind: str) -> str:
     """Return the pattern of a kind; a word of a Latin script stands alone."""
     rows = [row for table in _tables() for row in table.get(kind, ())]
@@ -344,7 +364,8 @@ def _pattern() -> re.Pattern[str]:
     )
     kinds = "|".join(f"(?P<{kind}>{_words(kind)})" for kind in _KINDS)
     return re.compile(
-        rf"(?P<sep>\n)|(?!\s)(?:(?P<number>{number})|(?P<numeral>[一二两三四五六七八九十][一二两三四五六七八九十百千万]*|[单双])"
+        rf"(?P<sep>\n)|(?!\s)(?:(?P<number>{number})|(?P<fraction>{_fractions_of_users()})"
+        rf"|(?P<numeral>[一二两三四五六七八九十][一二两三四五六七八九十百千万]*|[单双])"
         rf"|(?<![{_L}])(?P<letters>{_any(map(re.escape, _numbers()))})"
         rf"(?P<power>[ -]?(?:{powers}))?(?![{_L}])"
         rf"|(?P<times>[x*](?![{_L}]))|{kinds}"

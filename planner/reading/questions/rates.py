@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from math import ceil
 
 from planner.errors import PlannerError
 from planner.planning.load import Load
@@ -117,7 +118,11 @@ def rate_answer(asked: Question, reading: Reading, plan: Plan) -> Iterator[str]:
     at_once = f"with {most.requests:,} at once, as many as run"
     total = forecast.total_tokens_per_second
     if needed > bound:
-        yield f"No: {who}; {at_once}, the GPUs' bound is {rate_text(bound)}."
+        copies = ceil(needed / bound)
+        yield (
+            f"No: {who}; {at_once}, the GPUs' bound is {rate_text(bound)}. By it at "
+            f"least {copies:,} such copies have to share them."
+        )
     elif total is None:
         yield f"Open: {who}; {at_once}, at most {rate_text(bound)}, by the bound alone."
     else:

@@ -32,6 +32,14 @@ CHOICES = {
         "meta-llama/Llama-3.1-8B on 1 x A10G, 10",
         "meta-llama/Llama-3.1-8B on 1 x A10G, 40",
     ],
+    "Does gpu-memory-utilization from 0.9 to 0.95 help Qwen3-8B on an L4?": [
+        "Qwen/Qwen3-8B on 1 x L4, gpu_memory_utilization=0.9",
+        "Qwen/Qwen3-8B on 1 x L4, gpu_memory_utilization=0.95",
+    ],
+    "Qwen3-8B auf einer L4: max_num_seqs 64 statt 256?": [
+        "Qwen/Qwen3-8B on 1 x L4, max_num_seqs=64",
+        "Qwen/Qwen3-8B on 1 x L4, max_num_seqs=256",
+    ],
     "How much does an fp8 KV cache save for Qwen3-8B on an L4?": [
         "Qwen/Qwen3-8B on 1 x L4",
         "Qwen/Qwen3-8B on 1 x L4, kv_cache_dtype=fp8",
@@ -41,6 +49,7 @@ ONE = (
     "Qwen3-32B-AWQ with fp8 kv cache and TP 2 on 2 L4",
     "Qwen3-8B on an L4, 20 users with 4k context",
     "Qwen3-8B in FP8 on an L4 and a budget of 3 GPUs",
+    "vLLM 0.11.0, H100 PCIe, Llama-3.3-70B FP8, TP2. Will 0.33.0 need more memory?",
 )
 
 

@@ -17,6 +17,8 @@ RATES = {
     "Qwen3-8B auf einer L4, 5259600 Anfragen pro Monat": (2, False),
     "Qwen3-8B 在 L4 上 2629800 请求/月": (1, False),
     "Qwen3-8B on an L4, 86400 daily requests": (1, False),
+    "Qwen3-8B 在 L4 上 日均86400次调用": (1, False),
+    "Qwen3-8B 在 L4 上 每天约8.64万次请求": (1, False),
     "Qwen3-8B on an L4: 12 tok/s": (12, True),
     "Qwen3-8B on an L4, 60 rpm": (1, False),
     "Qwen3-8B on an L4, QPS 20": (20, False),
@@ -33,11 +35,15 @@ def test_a_rate_is_told_by_the_second(text) -> None:
 
 
 def test_more_than_the_gpus_can_read_is_no() -> None:
-    """100 requests with 300 tokens of answer are 30,000 tokens a second."""
+    """100 requests with 300 tokens of answer are 30,000 tokens a second.
+
+    How many copies have to share them follows from the bound.
+    """
     text = "llama-3.3-70b awq on 4 A10G, 100 rps, 1200 prompt and 300 output tokens?"
     said = planner.read(text).explain().headline
     assert said.startswith("No: 100 requests per second with answers of 300 tokens are")
     assert "30,000 tokens per second" in said
+    assert "such copies have to share them" in said
 
 
 def test_a_rate_that_the_forecast_reaches_is_likely() -> None:
