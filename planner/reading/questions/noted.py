@@ -168,7 +168,11 @@ def noted_model(text: str) -> str | None:
     """Return the one model that a note names, best of the catalogue; else None."""
     words = {match[0] for match in _MODEL_WORD.finditer(text)}
     found = {known.name for word in words if (known := find(word)) is not None}
-    found = found or {word for word in words if _SIZED.search(word)}
+    sized = {word for word in words if _SIZED.search(word)}
+    if not found and not any("/" in word for word in sized):
+        known_by_words = _named_in_words(text)  # "Mistral-Small-3.2-24B"
+        found = {known_by_words} if known_by_words else set()
+    found = found or sized
     named = next(iter(found)) if found else _named_in_words(text)
     return None if len(found) > 1 or _FILE.search(named or "") else named
 
