@@ -38,6 +38,7 @@ from planner.reading.questions.rates import (
 from planner.reading.questions.searching import (
     USUAL,
     cheapest,
+    copies,
     fewest,
     of_parameters,
     price_of,
@@ -88,6 +89,9 @@ def answer(reading: Reading, plan: Plan | None, fixes: Sequence[Fix]) -> list[st
     question = Question(reading.given)
     if reading.num_starts > 1 and reading.number == 1:
         lines = [*of_each(reading, question, _first_line)] or lines
+    elif plan and reading.gpus and words_of("copies").search(question.rest):
+        nodes = max((place.nodes for place in question.places), default=1)
+        lines = [copies(reading, plan, nodes)]
     elif plan is not None and is_rate_asked(question):
         rated = [*rate_answer(question, reading, plan)]
         lines = [*rated, *lines[1:]] if rated else lines

@@ -102,15 +102,41 @@ def _set_up(found: SetUp, currency: str) -> str:
 
 def fewest(reading: Reading, plan: Plan) -> str:
     """Say how many GPUs of the planned kind it takes at least."""
+    found, words = _fewest(reading, plan)
+    if found is None:
+        return f"Not even 16 x {plan.gpu.name} hold {words}."
+    return f"At least {found.gpus_total} x {plan.gpu.name} for {words} at once."
+
+
+def copies(reading: Reading, plan: Plan, nodes: int = 1) -> str:
+    """Say how many copies of a model the GPUs of a question hold; empty: no GPUs."""
+    total = reading.gpus or plan.gpus_total
+    found, words = _fewest(reading, plan)
+    if found is None:
+        return f"None: not even 16 x {plan.gpu.name} hold {words}."
+    each, within = found.gpus_total, total // nodes
+    count = within // each * nodes if each <= within else total // each
+    if not count:
+        return (
+            f"None: one copy takes {each} x {plan.gpu.name} for {words} at once, and "
+            f"there are {total}."
+        )
+    left = total - count * each
+    rest = f"; {left} of {total} GPUs are left" if left else ""
+    return (
+        f"{counted(count, 'copies')}, each of {each} x {plan.gpu.name}, which is the "
+        f"least for {words} at once{rest}."
+    )
+
+
+def _fewest(reading: Reading, plan: Plan) -> tuple[SetUp | None, str]:
+    """Return the smallest set-up of the planned GPU, and its load in words."""
     length = reading.engine_args.get("max_model_len", USUAL.request_tokens)
     usual = Load(prompt_tokens=max(length - 1, 1), output_tokens=1)
     load = reading.load or usual
     start = plan.changed(**dict.fromkeys((*_LAYOUT, "load", "max_model_len")))
-    found = set_ups(start, load, [plan.gpu], prices={}, nodes=2).fewest
     words = f"{counted(load.requests, 'requests')} of {load.request_tokens:,} tokens"
-    if found is None:
-        return f"Not even 16 x {plan.gpu.name} hold {words}."
-    return f"At least {found.gpus_total} x {plan.gpu.name} for {words} at once."
+    return set_ups(start, load, [plan.gpu], prices={}, nodes=2).fewest, words
 
 
 def which_models(reading: Reading) -> Iterator[str]:

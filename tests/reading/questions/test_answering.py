@@ -108,3 +108,20 @@ BESIDE = {
 def test_yes_and_no_answer_what_was_asked(text: str) -> None:
     """Whether it starts is said as such where something else was asked."""
     assert planner.read(text).explain().headline.startswith(BESIDE[text])
+
+
+@pytest.mark.parametrize(
+    ("text", "begin"),
+    [
+        (
+            "3 servers with 4x L40S each: how many copies of Llama-3.3-70B FP8 at 32k?",
+            "6 copies, each of 2 x L40S",
+        ),
+        ("How many Qwen3-8B replicas fit on 4x A100 80GB, 32k?", "4 copies, each of 1"),
+        ("8张H100上能跑几个Qwen3-32B实例", "8 copies, each of 1 x H100"),
+        ("Wie viele Instanzen von DeepSeek-R1 auf 4 H100?", "None: one copy takes"),
+    ],
+)
+def test_copies_that_machines_hold_are_counted(text: str, begin: str) -> None:
+    """A copy takes as few GPUs as serve it, all of one machine where it can."""
+    assert planner.read(text).explain().headline.startswith(begin)
