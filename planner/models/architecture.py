@@ -157,6 +157,8 @@ class Tower:
     """Whether queries and keys become float32 for the rotary embedding."""
     supports_data_parallel: bool = False
     """Whether mm_encoder_tp_mode="data" puts it on every rank in full."""
+    tile_rows: int = 0
+    """Rows of a tile, where ranks then divide the tiles of all items; 0: the items."""
     whole_unless_heads_divide: int | None = None
     """Its heads, where ranks that do not divide them hold it in full."""
     reads_raw_pixels_since: Change | None = None

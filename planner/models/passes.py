@@ -24,9 +24,11 @@ class Moment:
     """Values more where several ranks add up or gather their parts."""
     per_split: int = 0
     """Of `cut`'s kind, more for each part into which attention splits its keys."""
+    native: int = 0
+    """Of `cut`'s kind, more where PyTorch computes an activation step by step that
+    vLLM has a kernel for, as quick_gelu: in starts that compile the language model."""
     unfused: int = 0
-    """Of `cut`'s kind, more where PyTorch computes the activation step by step, not
-    vLLM's kernel, nor one that the compiler made of the steps."""
+    """The same of an activation of which the compiler makes a kernel, before it did."""
     native_whole: int = 0
     """Of `whole`'s kind, more where PyTorch computes norms, as in starts that compile
     the language model: those that add up return sums of their own."""
@@ -41,7 +43,8 @@ class Moment:
     ) -> int:
         """Return the values of a row on one rank."""
         parts = splits if splits > 1 else 0
-        cut = (self.cut + parts * self.per_split + is_unfused * self.unfused) // ranks
+        more = is_native * self.native + is_unfused * self.unfused
+        cut = (self.cut + parts * self.per_split + more) // ranks
         whole = self.whole + is_native * self.native_whole
         return whole + cut + (self.reduced if ranks > 1 else 0)
 

@@ -221,7 +221,7 @@ def _gathered_rows(run: ProfileRun, batch: EncoderBatch) -> int:
     """Return the rows of all outputs, which views of what was gathered keep in full.
 
     Ranks that encode whole items pad their outputs to the longest before they gather
-    them.
+    them. Of tiles, the projector makes a tensor of its own.
 
     Source: vLLM 0.33.0 `models/vision.py` run_dp_sharded_mrope_vision_model,
     run_dp_sharded_vision_model.
@@ -230,7 +230,7 @@ def _gathered_rows(run: ProfileRun, batch: EncoderBatch) -> int:
         (
             data_parallel_ranks(run, tower, layout)
             for tower, layout in run.towers
-            if batch.modality in tower.modalities
+            if batch.modality in tower.modalities and not tower.tile_rows
         ),
         default=1,
     )

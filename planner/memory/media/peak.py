@@ -171,12 +171,16 @@ def _rows(
     """Return the rows on the rank: its share of the items, or a turn's.
 
     Source: vLLM 0.33.0 `models/vision.py` run_dp_sharded_mrope_vision_model, which puts
-    a share together on one rank as well.
+    a share together on one rank as well, and run_dp_sharded_vision_model, which divides
+    tiles.
     """
     if batch.pieces is None:
         ranks = data_parallel_ranks(run, tower, layout)
         each = batch.patches // batch.items
         share = each * -(-batch.items // ranks)
+        if tower.tile_rows and ranks > 1:
+            tiles = batch.patches // tower.tile_rows
+            share = tower.tile_rows * -(-tiles // ranks)
         is_divided = run.divides_items and tower.supports_data_parallel
         return _Rows(at_once=share, is_share=is_divided or ranks > 1)
     count = batch.items * batch.pieces

@@ -65,6 +65,7 @@ def _internvl_tower(facts: Facts, text_size: int) -> Tower:
         (*_encoder(facts), projector("mlp1", facts, vision, text_size)),
         items=items_of(facts, vision),
         supports_data_parallel=True,
+        tile_rows=tiles.tile_rows(vision),
     )
 
 
@@ -114,6 +115,7 @@ def _nvlm_tower(facts: Facts, text_size: int) -> Tower:
         ),
         items=items_of(facts, vision),
         supports_data_parallel=True,
+        tile_rows=tiles.tile_rows(vision),
     )
 
 

@@ -149,6 +149,7 @@ def llama4_towers(facts: Facts, text_size: int) -> tuple[Tower, ...]:
             blocks.unquantised(*_vision_model(facts, "vision_model")),
             items=tiles.llama4_items(facts),
             supports_data_parallel=True,
+            tile_rows=tiles.tile_rows(facts),
             forward=_vision_pass(facts),
         ),
         Tower(("image",), blocks.unquantised(projector)),

@@ -54,8 +54,13 @@ def encoder_pass(facts: Facts, *, has_class_token: bool = False) -> TowerPass:
     size, heads = facts.integers("hidden_size", "num_attention_heads")
     length = _patches(facts) + int(has_class_token)
     attention = Attention(num_heads=heads, head_size=size // heads, length=length)
-    passed = block_pass(size, facts.integer("intermediate_size"), beside=4)
-    return replace(passed, attention=attention)
+    is_clip = facts.model_type.startswith("clip")
+    activation = facts.value("hidden_act") or ("quick_gelu" if is_clip else "")
+    wide = facts.integer("intermediate_size")
+    passed = block_pass(size, wide, beside=4)
+    mlp, *others = passed.moments
+    mlp = replace(mlp, native=wide if activation == "quick_gelu" else 0)
+    return replace(passed, moments=(mlp, *others), attention=attention)
 
 
 def clip_vision(

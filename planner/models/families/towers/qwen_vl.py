@@ -67,7 +67,8 @@ def qwen2_vl_tower(facts: Facts) -> Tower:
 def _qwen2_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
     """Return the widest points; ranks gather queries, keys and values, and cut them.
 
-    Source: vLLM 0.33.0 `models/qwen2_vl.py` Qwen2VisionAttention, Qwen2VisionBlock.
+    Source: vLLM 0.33.0 `models/qwen2_vl.py` Qwen2VisionAttention, Qwen2VisionBlock,
+    `layers/activation.py` QuickGELU.forward_native.
     """
     tables = head_size  # cosines and sines of half a head
     return TowerPass(
@@ -84,7 +85,8 @@ def _qwen2_pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
             Moment(
                 "gathering", whole=2 * size + tables, cut=3 * size, reduced=2 * 3 * size
             ),
-            Moment("MLP", whole=3 * size + tables, cut=2 * mlp_size),
+            # A sigmoid of the input lies beside it and the product: quick_gelu.
+            Moment("MLP", whole=3 * size + tables, cut=2 * mlp_size, native=mlp_size),
         ),
         copies_share=True,
     )

@@ -56,6 +56,13 @@ def llama4_items(facts: Facts) -> Items:
     )
 
 
+def tile_rows(vision: Facts) -> int:
+    """Return the rows of a tile: its patches and one for the class; 0: not known."""
+    if None in (vision.value("image_size"), vision.value("patch_size")):
+        return 0
+    return _grid(vision) ** 2 + 1
+
+
 @if_known
 def intern_vit_items(
     facts: Facts,
