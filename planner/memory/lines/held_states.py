@@ -57,6 +57,11 @@ HAS_OWN_SUMS = frozenset(
     )
 )
 """Models that add to the residual with an operator instead of a norm."""
+_NAMES_SUM_OF_RANKS = ("Qwen3NextForCausalLM",)
+"""Models whose layers refer to the sum over ranks that the norm before experts read.
+
+Source: a traced dry run of Qwen3-Next-80B-A3B-Thinking-FP8 on four B200.
+"""
 MORE_ACTIVATIONS = {
     **dict.fromkeys(("SmolLM3ForCausalLM", "SeedOssForCausalLM"), 0),
     "GlmForCausalLM": 1,
@@ -114,6 +119,8 @@ def states_beside_experts(run: ProfileRun) -> int:
     with_experts = (k for k in kinds(run) if _has_experts(k))
     count = 3 if any(kind.caches for kind in with_experts) else 2
     count += int(is_served_by_transformers(run.model.architecture))
+    is_summed = run.layout.tensor_parallel_size > 1
+    count += int(is_summed and language_model(run) in _NAMES_SUM_OF_RANKS)
     return count - int(_adds_up_in_buffer(run))
 
 
