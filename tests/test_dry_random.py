@@ -107,7 +107,6 @@ MISSED = {
         "nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16 on RTXPRO6000",
         "facebook/opt-125m on A100-40GB-MIG-1g.5gb",
         "nvidia/Qwen3-8B-NVFP4 on H100-MIG-7g.80gb",
-        "zai-org/GLM-4.1V-9B-Base on H200-MIG-1g.18gb",
         "dphn/Dolphin-Mistral-24B-Venice-Edition on H200-MIG-1g.18gb",
         "unsloth/gemma-4-26B-A4B-it on H200-MIG-1g.18gb",
         "RedHatAI/Meta-Llama-3.1-70B-Instruct-quantized.w4a16 on B200-MIG-2g.45gb",

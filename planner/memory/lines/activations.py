@@ -66,7 +66,7 @@ from planner.memory.lines.sampler import (
 )
 from planner.memory.lines.tuning import tuning
 from planner.memory.media.encoder import encoder_kept_bytes
-from planner.memory.media.peak import encoder_peak_bytes
+from planner.memory.media.peak import encoder_peak_bytes, tuned_activation_bytes
 from planner.memory.profile_run import ProfileRun, once
 from planner.units import MIB, format_size
 
@@ -158,7 +158,7 @@ def _samplers(run: ProfileRun, planned: int, *, is_first: bool) -> tuple[Variant
 @once
 def _peaks(run: ProfileRun) -> tuple[Ranged, Ranged]:
     """Return the peaks of later starts and of a first one, which compiles as well."""
-    shared = [_encoder(run)]
+    shared = [_encoder(run, encoder_peak_bytes(run))]
     if run.samples:
         shared += [_sampling(run), *_checking(run), *_drafting(run)]
     pass_ = _forward_moment(run, is_first=False)
@@ -168,8 +168,11 @@ def _peaks(run: ProfileRun) -> tuple[Ranged, Ranged]:
         shared.append(around(tuned.size_bytes, 0, tuned.why))
     if not run.compiles:
         return later, _largest([pass_, *shared])
-    pass_ = _forward_moment(run, is_first=True)
-    return later, _pinning(run, _largest([pass_, _compiling(run), *shared]))
+    first = [_forward_moment(run, is_first=True), _compiling(run), *shared]
+    tuned_encoder = tuned_activation_bytes(run, flush_bytes(run))
+    if tuned_encoder.size_bytes:
+        first.append(_encoder(run, tuned_encoder))
+    return later, _pinning(run, _largest(first))
 
 
 def _pinning(run: ProfileRun, peak: Ranged) -> Ranged:
@@ -351,13 +354,12 @@ def _drafting(run: ProfileRun) -> tuple[Ranged, ...]:
     return (around(size_bytes, spread, f"{draft_pass.why}{text}"),)
 
 
-def _encoder(run: ProfileRun) -> Ranged:
+def _encoder(run: ProfileRun, peak: Ranged) -> Ranged:
     """Return the encoder's moment, before the language model's.
 
     What the run keeps of the latter is not there yet. Where vLLM takes what is left at
     the end off the peak, it is in none of the encoder's.
     """
-    peak = encoder_peak_bytes(run)
     if not peak.size_bytes:
         return around(0, 0, "no encoder")
     kept = kept_during(run)

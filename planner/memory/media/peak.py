@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from planner.engine.layout import ParallelLayout
 from planner.engine.releases.change import Change
-from planner.memory.account import Ranged
+from planner.memory.account import Ranged, around
 from planner.memory.allocator import SPLITS_ANY_BLOCK, beyond_tensors
 from planner.memory.media.encoder import (
     EncoderBatch,
     data_parallel_ranks,
     profiled_items,
 )
-from planner.memory.media.towers import widths
+from planner.memory.media.towers import activation_width, widths
 from planner.memory.profile_run import ProfileRun
 from planner.models.architecture import Tower
 from planner.units import format_size
@@ -88,6 +88,32 @@ def encoder_peak_bytes(run: ProfileRun) -> Ranged:
         low, high = 0, _ASSUMED_RANGE * middle
     why = next(one.why for one in served if one.size_bytes == middle)
     return Ranged(low_bytes=low, size_bytes=middle, high_bytes=high, why=why)
+
+
+def tuned_activation_bytes(run: ProfileRun, tuning_bytes: int) -> Ranged:
+    """Return what an encoder has while the kernel of its activation is tuned.
+
+    The compiler does so in a first start; `tuning_bytes` is its benchmark's buffer.
+
+    Source: a traced dry run of GLM-4.1V-9B.
+    """
+    batch, found = profiled_items(run), [around(0, 0, "")]
+    if batch is None or not (run.compiles and run.release.has(_FUSES_ACTIVATIONS)):
+        return found[0]
+    for tower, layout in run.towers:
+        width = activation_width(tower, layout)
+        if not width or batch.modality not in tower.modalities:
+            continue
+        rows = _rows(run, batch, tower, layout)
+        beside = _beside_bytes(run, batch, tower, rows)
+        size_bytes = rows.at_once * run.element_size * width + beside + tuning_bytes
+        why = (
+            f"tuning an encoder's activation: {rows.at_once:,} patches x "
+            f"{run.element_size} bytes x {width:,} values + inputs and tables "
+            f"{format_size(beside)} + a benchmark's buffer {format_size(tuning_bytes)}"
+        )
+        found.append(around(size_bytes, 0, why))
+    return max(found, key=lambda one: one.size_bytes)
 
 
 def encoder_tables_bytes(run: ProfileRun) -> int:

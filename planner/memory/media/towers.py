@@ -280,6 +280,19 @@ def widths(
     return low, middle, high
 
 
+def activation_width(tower: Tower, layout: ParallelLayout) -> int:
+    """Return the values of a row at an activation that is compiled; 0: none is."""
+    if tower.forward is None:
+        return 0
+    splits = key_splits(tower.forward.attention, layout)
+    values = (
+        one.values(layout.tensor_parallel_size, splits, is_native=True)
+        for one in tower.forward.moments
+        if one.unfused
+    )
+    return max(values, default=0)
+
+
 def _gathered(size: int, layout: ParallelLayout) -> int:
     """Return the values of attention at its output, of which each rank has a part.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
+from planner.engine.releases.change import Change
 from planner.models.architecture import ModelArchitecture, Tower
 from planner.models.families.assembly import Label, Reader
 from planner.models.families.composite import (
@@ -25,6 +27,13 @@ from planner.models.families.towers.blocks import (
     QKV_SHARDS,
 )
 from planner.models.layers import Module
+from planner.models.passes import Moment, TowerPass
+
+_PASSES_RAW_PIXELS = Change(
+    since=(0, 32),
+    what="The GPU gets the pixels of GLM-4.1V as bytes and normalises them.",
+    source="vLLM 0.31.0 and 0.32.0 `models/glm4_1v.py` (input_norm)",
+)
 
 
 def read_glm4v(
@@ -71,7 +80,42 @@ def _moe_tower(facts: Facts, _text_size: int) -> Tower:
 
 
 def _tower(vision: Facts, gate_and_up: tuple[str, ...] = ()) -> Tower:
-    return _glm_tower(vision, tuple(_modules(vision, "visual", gate_and_up)))
+    found = _glm_tower(vision, tuple(_modules(vision, "visual", gate_and_up)))
+    size, heads, wide = vision.integers("hidden_size", "num_heads", "out_hidden_size")
+    return replace(
+        found,
+        reads_raw_pixels_since=_PASSES_RAW_PIXELS,
+        forward=_pass(size, size // heads, wide),
+    )
+
+
+def _pass(size: int, head_size: int, mlp_size: int) -> TowerPass:
+    """Return the widest points, with position embeddings that have a name to the end.
+
+    Queries, keys and values as projected and as copied, queries and keys together and
+    rotated. Natively the norm that adds up returns tensors of its own.
+
+    Source: vLLM 0.33.0 `models/glm4_1v.py` Glm4vVisionAttention, Glm4vVisionBlock,
+    Glm4vVisionTransformer.forward; traced dry runs of GLM-4.1V-9B.
+    """
+    tables = head_size  # cosines and sines of half a head
+    whole = 3 * size + tables
+    return TowerPass(
+        moments=(
+            Moment("attention", whole=whole, cut=10 * size),
+            Moment(
+                "attention's output", whole=whole + size, cut=9 * size, reduced=size
+            ),
+            Moment(
+                "MLP",
+                whole=whole,
+                cut=3 * mlp_size,
+                unfused=mlp_size,
+                native_whole=2 * size,
+            ),
+        ),
+        copies_share=True,
+    )
 
 
 def _glm_tower(vision: Facts, modules: tuple[Module, ...]) -> Tower:
