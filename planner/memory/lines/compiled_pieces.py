@@ -60,7 +60,7 @@ _IN_KERNEL_FOR_GUESSES = Change(
         "enable_fused_gdn_spec_decode"
     ),
 )
-_NORMALISES_OUTPUTS = (
+NORMALISES_OUTPUTS = (
     *("Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma4ForCausalLM"),
     "Gemma4ForConditionalGeneration",
 )
@@ -110,7 +110,7 @@ def compiled_widths(
 
 def has_fitted_sums(run: ProfileRun) -> bool:
     """Whether compiled sums were fitted to starts, larger blocks included."""
-    normalises = language_model(run) in _NORMALISES_OUTPUTS
+    normalises = language_model(run) in NORMALISES_OUTPUTS
     return normalises and run.layout.tensor_parallel_size > 1
 
 

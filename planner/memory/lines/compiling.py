@@ -20,7 +20,12 @@ from planner.engine.releases.change import Change
 from planner.engine.releases.shared import SUBTRACTS_CONSUMED
 from planner.memory.account import NOTHING, Sized, larger
 from planner.memory.allocator import SPLITS_ANY_BLOCK, Segments, beyond_tensor
-from planner.memory.lines.attention_pass import kinds, query_and_key_widths
+from planner.memory.lines.attention_pass import (
+    kinds,
+    language_model,
+    query_and_key_widths,
+)
+from planner.memory.lines.compiled_pieces import NORMALISES_OUTPUTS
 from planner.memory.lines.forward_pass import (
     activation_width,
     activation_widths,
@@ -181,22 +186,25 @@ def _of_rotation(run: ProfileRun) -> Sized:
     """Return the examples of the piece that rotates queries and keys.
 
     What was projected, the rotary table, which may take the block of an earlier
-    benchmark's buffer, and the queries.
+    benchmark's buffer, and the queries. Gemma's norms of queries and keys are in the
+    same kernel, for which no buffer lies beside them, but what encoders made does.
 
     Source: traced dry runs of Llama 3.1 8B in GPTQ on eight ranks, of Qwen2-VL-7B in
-    AWQ on four, and of Llama 4 Scout, whose table has 2.5 GiB.
+    AWQ on four, of Llama 4 Scout, whose table has 2.5 GiB, and of Gemma 4 31B.
     """
     table = max(_rotary_tables(run), default=0)
     if not table:
         return NOTHING
     flush, each = flush_bytes(run), run.max_num_batched_tokens * run.element_size
     queries, projected = max(_projected(run), default=(0, 0))
+    is_gemma = language_model(run) in NORMALISES_OUTPUTS
     return _sum(
         {
             "a copy of the rotary table": table,
             "in a larger block": beyond_tensor(table, run.release, flush),
             "queries, keys and values": (projected + queries) * each,
-            "a benchmark's buffer": flush,
+            "a benchmark's buffer": 0 if is_gemma else flush,
+            "encoder outputs": encoder_kept_bytes(run) if is_gemma else 0,
         }
     )
 
