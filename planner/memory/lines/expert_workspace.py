@@ -83,8 +83,7 @@ def expert_workspace_bytes(run: ProfileRun) -> int:
 def growth_for_draft_bytes(run: ProfileRun) -> int:
     """Return by how much a draft's experts enlarge the workspace of the target's.
 
-    Source: vLLM 0.33.0 `v1/worker/workspace.py` _ensure_workspace_size; a traced dry
-    run of Qwen3.6-35B-A3B-NVFP4, whose draft has experts in 16 bits.
+    Source: a traced dry run of Qwen3.6-35B-A3B-NVFP4, whose draft has 16-bit experts.
     """
     own = larger([_kept(block) for block in blocks(run)])
     return expert_workspace_bytes(run) - own.size_bytes
