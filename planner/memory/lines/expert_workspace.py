@@ -80,13 +80,13 @@ def expert_workspace_bytes(run: ProfileRun) -> int:
     return expert_workspace(run).size_bytes
 
 
+@once_for_all_lengths
 def growth_for_draft_bytes(run: ProfileRun) -> int:
     """Return by how much a draft's experts enlarge the workspace of the target's.
 
     Source: a traced dry run of Qwen3.6-35B-A3B-NVFP4, whose draft has 16-bit experts.
     """
-    own = larger([_kept(block) for block in blocks(run)])
-    return expert_workspace_bytes(run) - own.size_bytes
+    return expert_workspace_bytes(run) - larger([*map(_kept, blocks(run))]).size_bytes
 
 
 @once_for_all_lengths

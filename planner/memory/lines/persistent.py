@@ -190,11 +190,11 @@ def later_workspace_bytes(run: ProfileRun, kind: LayerKind) -> int:
 
 def workspace_after(run: ProfileRun, layer: int) -> int:
     """Return the part of the experts' workspace that comes after a layer."""
-    if not run.release.has(SUBTRACTS_CONSUMED) or not run.is_first_stage:
+    if not run.release.has(SUBTRACTS_CONSUMED):
         return 0
     kinds = [one for one in run.model.layer_kinds if _has_experts(one)]
     sparse = min((n for one in kinds for n in _layers_of(run, one)), default=-1)
-    if layer <= sparse:
+    if run.is_first_stage and layer <= sparse:
         return expert_workspace_bytes(run)
     return growth_for_draft_bytes(run)
 

@@ -217,10 +217,16 @@ class _Given:
         written = self.log.model or typed_in
         if written is not None and not re.search(r"\w", written):
             written = None
-        if written is None:
-            note = self.excerpt if is_note(self.excerpt) else ""
-            written = noted_model(note) or noted_model(self.words)
-        return (None, ()) if written is None else planned_model(written)
+        if written is not None:
+            return planned_model(written)
+        note = self.excerpt if is_note(self.excerpt) else ""
+        named = noted_model(note) or noted_model(self.words)
+        if named is None:
+            return None, ()
+        model, notes = planned_model(named)
+        is_written = named.rpartition("/")[2].lower() in self.words.lower()
+        taken = () if is_written else (f"Planned as {named}, by the text's words.",)
+        return model, (*notes, *taken)
 
     def version(self) -> tuple[str | None, tuple[str, ...]]:
         """Return the release, without what a build from source adds to it."""

@@ -42,6 +42,9 @@ from planner.reading.questions.rates import is_rate_answered
 from planner.reading.reading import NOT_NAMED, Kind, Reading, without_gpu
 from planner.reading.sign_table import signs
 
+_NOT_THE_COPIES = (
+    "The plan is of one copy over all of the GPUs; the answer counts smaller ones."
+)
 _LONGEST = 2_000
 """Characters; a longer text is no question."""
 _MOST_LINES = 12
@@ -187,6 +190,8 @@ def _reading(
     name, form, format_note = checkpoint_of(model.name, variant)
     arguments |= form
     arguments, layout_note = laid_out(name, place, arguments)
+    if layout_note and words_of("copies").search(asked.rest):
+        layout_note = _NOT_THE_COPIES
     load = loaded(
         quantities, place.terms, longest_of(name), arguments.get("max_model_len")
     )

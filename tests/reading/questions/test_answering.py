@@ -124,4 +124,6 @@ def test_yes_and_no_answer_what_was_asked(text: str) -> None:
 )
 def test_copies_that_machines_hold_are_counted(text: str, begin: str) -> None:
     """A copy takes as few GPUs as serve it, all of one machine where it can."""
-    assert planner.read(text).explain().headline.startswith(begin)
+    found = planner.read(text)
+    assert found.explain().headline.startswith(begin)
+    assert any("the answer counts smaller ones" in note for note in found.notes)
